@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
-import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
+import { Sender } from '../../src/features/webhooks/sender.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
@@ -34,11 +34,11 @@ const ALL = ['rating.changed', 'score.crossed', 'verification.changed', 'bad_sta
 /** ms, by which the service's clock is ahead. */
 let ahead = 0;
 let service: Service;
-let dispatcher: Dispatcher;
+let sender: Sender;
 const receiver = new Receiver();
 beforeAll(async () => {
   service = await startServiceWithKeys(KEYS, { CREDENCE_WEBHOOK_LOOPBACK: 'on' }, () => Date.now() + ahead);
-  dispatcher = service.app.get(Dispatcher, { strict: false });
+  sender = service.app.get(Sender, { strict: false });
   await receiver.start();
 });
 afterAll(async () => {
@@ -85,7 +85,7 @@ const statusOf = async (id: string) => {
 
 /** A disabled webhook with two messages that wait: the first was tried once. @returns its id */
 async function pausedWithTwoWaiting(tris: string): Promise<string> {
-  dispatcher.retriesMs = [60_000];
+  sender.retriesMs = [60_000];
   receiver.answer = (_, response) => void response.writeHead(500).end();
   const { id } = await create({ events: ['bad_status.changed'] });
   await setBad(tris, 5);
@@ -271,7 +271,7 @@ test('is refused with a pointer to what is wrong', async () => {
 test('tries again, in order for each identity, while others go on', async () => {
   const tries: string[] = [];
   const { id, secret } = await create({ events: ['bad_status.changed'] });
-  dispatcher.retriesMs = [20, 20, 20, 20];
+  sender.retriesMs = [20, 20, 20, 20];
   let failures = 2;
   receiver.answer = ({ message: { data } }, response) => {
     tries.push(`${data.tris_id} ${data.level}`);
@@ -301,7 +301,7 @@ test('tries again, in order for each identity, while others go on', async () => 
 });
 
 test('is disabled with a note when a delivery has failed for all its attempts, or the receiver is gone', async () => {
-  dispatcher.retriesMs = [10];
+  sender.retriesMs = [10];
   receiver.answer = (_, response) => void response.writeHead(503).end();
   const { id, secret } = await create({ events: ['bad_status.changed'] });
   await setBad('tris:erin', 5);

@@ -32,6 +32,7 @@ import {
 } from './domain/webhook.js';
 import type { WebhookEvent, WebhookFilter } from './domain/webhooks.events.js';
 import { type Outcome, Receivers, isDelivered } from './receivers.js';
+import { Sender } from './sender.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
 import type { AttemptDto } from './webhooks.dto.js';
@@ -278,7 +279,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   constructor(
     private readonly webhooks: Webhooks,
     private readonly deliveries: Deliveries,
-    private readonly dispatcher: Dispatcher,
+    private readonly sender: Sender,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -295,7 +296,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     this.sending++;
     try {
       const { message_id, body } = delivery ?? this.test(webhookId);
-      const outcome = await this.dispatcher.send(webhook, url, message_id, body);
+      const outcome = await this.sender.send(webhook, url, message_id, body);
       if (delivery) await this.note(webhookId, delivery, outcome);
       return { message_id, delivered: isDelivered(outcome), ...outcome };
     } finally {

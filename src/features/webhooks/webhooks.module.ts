@@ -4,8 +4,10 @@ import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { Deliveries } from './deliveries.js';
 import { Dispatcher } from './dispatcher.js';
+import { LogReader } from './log-reader.js';
 import { Notices } from './notices.js';
 import { Receivers } from './receivers.js';
+import { Sender } from './sender.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
 import { WebhooksController } from './webhooks.controller.js';
@@ -31,6 +33,8 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
+    LogReader,
+    Sender,
     Dispatcher,
     WebhookLimit,
     CreateWebhookHandler,

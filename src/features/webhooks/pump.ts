@@ -1,0 +1,53 @@
+import type { Delivery, Progress } from './deliveries.js';
+import type { Webhook } from './domain/webhook.js';
+
+/** One webhook at work: how far it is, and what waits to be sent. */
+export class Pump {
+  /** Pending deliveries by identity, oldest first. Only the first of a lane is sent. */
+  readonly lanes = new Map<string, Delivery[]>();
+  /** Lanes whose first delivery is being sent, or its outcome stored. */
+  readonly busy = new Set<string>();
+  /** Deliveries that are being sent. */
+  sending = 0;
+  timer: NodeJS.Timeout | undefined;
+  /** ms. Its messages could not be made, since an event that they need cannot be decoded: not tried again before. */
+  waitsUntil = 0;
+  /** Nothing more is sent. */
+  isStopped = false;
+  /** Outcomes of what is being sent are not stored any more. */
+  isDeleted = false;
+
+  /**
+   * @param changed position of the last event of the webhook's stream
+   * @param url null: the text was deleted, so that nothing can be delivered
+   * @param isUnsaved whether `progress` is not stored yet
+   */
+  constructor(
+    public changed: number,
+    public webhook: Webhook,
+    public url: string | null,
+    public progress: Progress,
+    public isUnsaved: boolean,
+  ) {}
+
+  get id(): string {
+    return this.webhook.webhook_id;
+  }
+
+  get isActive(): boolean {
+    return !this.isStopped && this.webhook.disabled === null && this.url !== null;
+  }
+
+  /** Messages about one identity are sent one after the other; those about none form a lane, too. */
+  enqueue(delivery: Delivery): void {
+    const lane = delivery.tris_id ?? '';
+    const waiting = this.lanes.get(lane);
+    if (waiting) waiting.push(delivery);
+    else this.lanes.set(lane, [delivery]);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    clearTimeout(this.timer);
+  }
+}

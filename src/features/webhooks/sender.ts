@@ -1,0 +1,161 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import { Counter, Registry } from 'prom-client';
+import { internalActor } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { hashOf } from '../../kernel/hash.js';
+import { Logger } from '../../kernel/logger.js';
+import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
+import { Deliveries, type Delivery } from './deliveries.js';
+import { type Webhook, decideDisable, webhookOf, webhookStream } from './domain/webhook.js';
+import type { Pump } from './pump.js';
+import { type Outcome, Receivers, isDelivered } from './receivers.js';
+import { Signatures } from './signatures.js';
+
+const FAILURE_MS = 1_000;
+/** Deliveries to one webhook at the same time, each of another identity. */
+const AT_ONCE = 16;
+const MINUTE_MS = 60_000;
+/** The pauses between attempts: three days in all, as the Standard Webhooks specification suggests. */
+const RETRIES_MS = [5_000, 5 * MINUTE_MS, ...[0.5, 2, 5, 10, 14, 20, 24].map((hours) => hours * 60 * MINUTE_MS)];
+
+/** Sends the deliveries of webhooks, and stores what became of them. */
+@Injectable()
+export class Sender {
+  /** Replaced by tests. */
+  retriesMs: readonly number[] = RETRIES_MS;
+  private readonly counter: Counter<'outcome'>;
+
+  constructor(
+    private readonly writer: Writer,
+    private readonly receivers: Receivers,
+    private readonly signatures: Signatures,
+    private readonly deliveries: Deliveries,
+    private readonly logger: Logger,
+    @Inject(CLOCK) private readonly clock: Clock,
+    @Inject(TRACING) private readonly tracing: Tracing | null,
+    registry: Registry,
+  ) {
+    this.counter = new Counter({
+      name: 'credence_webhook_attempts_total',
+      help: 'Attempts to deliver to webhooks by outcome: delivered, the class of the status, or the kind of failure',
+      labelNames: ['outcome'],
+      registers: [registry],
+    });
+  }
+
+  /**
+   * Sends one message.
+   * @param cause `traceparent` of the command that led to it
+   * @returns the outcome, whatever it is
+   */
+  async send(webhook: Webhook, url: string, messageId: string, body: string, cause?: string): Promise<Outcome> {
+    const headers = this.signatures.headersOf(webhook, messageId, body);
+    const span = cause === undefined ? undefined : this.spanOf(webhook, messageId, cause);
+    if (span) headers['traceparent'] = span.traceparent;
+    const outcome = await this.receivers.post(webhook.owner, url, headers, body);
+    const { status, failure } = outcome;
+    if (status !== null) span?.set({ 'http.response.status_code': status });
+    span?.end(isDelivered(outcome) ? undefined : (failure ?? String(status)));
+    this.counter.inc({ outcome: isDelivered(outcome) ? 'delivered' : (failure ?? `${Math.floor(status! / 100)}xx`) });
+    return outcome;
+  }
+
+  private spanOf({ webhook_id }: Webhook, messageId: string, cause: string): Span | undefined {
+    const attributes = {
+      'http.request.method': 'POST',
+      'credence.webhook': webhook_id,
+      'credence.message': messageId,
+    };
+    return this.tracing?.start('deliver webhook', { kind: 'client', links: [cause], attributes });
+  }
+
+  /** Saves the progress, and sends the deliveries that are in it. */
+  async save(pump: Pump): Promise<void> {
+    pump.isUnsaved = false;
+    try {
+      await this.deliveries.keepProgress(pump.id, pump.progress);
+    } catch (error) {
+      pump.isUnsaved = true;
+      throw error;
+    }
+    this.sendDue(pump);
+  }
+
+  /** Sends what is due, and comes back for what is due next. */
+  sendDue(pump: Pump): void {
+    clearTimeout(pump.timer);
+    if (!pump.isActive) return;
+    let next = Infinity;
+    const now = this.clock();
+    for (const [lane, [first]] of pump.lanes) {
+      if (pump.busy.has(lane) || !first) continue;
+      if (pump.sending >= AT_ONCE) return; // The end of a delivery comes back.
+      if (first.next_at! <= now) void this.deliver(pump, lane, first);
+      else next = Math.min(next, first.next_at!);
+    }
+    if (next === Infinity) return;
+    pump.timer = setTimeout(() => this.sendDue(pump), Math.min(next - now, MINUTE_MS)).unref();
+  }
+
+  private async deliver(pump: Pump, lane: string, delivery: Delivery): Promise<void> {
+    pump.busy.add(lane);
+    pump.sending++;
+    const { message_id, body, traceparent } = delivery;
+    const outcome = await this.send(pump.webhook, pump.url!, message_id, body, traceparent);
+    pump.sending--;
+    // Deliveries to other identities need not wait until this outcome is stored.
+    this.sendDue(pump);
+    const at = this.clock();
+    delivery.attempts++;
+    delivery.last = { ...outcome, at };
+    const pause = this.retriesMs[delivery.attempts - 1];
+    const gone = outcome.status === 410;
+    if (isDelivered(outcome)) Object.assign(delivery, { status: 'delivered', next_at: null });
+    else if (gone || pause === undefined) Object.assign(delivery, { status: 'failed', next_at: null });
+    else delivery.next_at = at + pause;
+    await this.keepOutcome(pump, delivery, gone ? 'gone' : 'failed');
+    if (pump.isDeleted) return;
+    pump.busy.delete(lane);
+    if (delivery.status !== 'pending') {
+      const waiting = pump.lanes.get(lane)!;
+      waiting.shift();
+      if (waiting.length === 0) pump.lanes.delete(lane);
+      pump.progress.open = pump.progress.open.filter((n) => n !== delivery.n);
+      pump.isUnsaved = true;
+    }
+    this.sendDue(pump);
+  }
+
+  /**
+   * Stores the outcome of an attempt, and disables the webhook if it was the last one. Tries until both are done. A job
+   * that has stopped leaves the delivery as it is stored: the next one sends it again.
+   */
+  private async keepOutcome(pump: Pump, delivery: Delivery, reason: 'gone' | 'failed'): Promise<void> {
+    for (let isSaid = false; !pump.isDeleted; isSaid = true) {
+      try {
+        await this.deliveries.keep(pump.id, delivery);
+        if (delivery.status === 'failed') await this.disable(pump, reason);
+        return;
+      } catch (error) {
+        if (pump.isStopped) return;
+        const message = 'a webhook’s delivery could not be stored';
+        if (!isSaid) this.logger.warn(message, { webhook: pump.id, error: String(error) });
+        await sleep(FAILURE_MS, undefined, { ref: false });
+      }
+    }
+  }
+
+  private async disable(pump: Pump, reason: 'gone' | 'failed'): Promise<void> {
+    pump.webhook = { ...pump.webhook, disabled: { reason, at: this.clock() } };
+    const context = {
+      actor: internalActor('job:webhooks'),
+      correlation_id: pump.id,
+      idempotency: null,
+      body_hash: hashOf(pump.id, reason),
+    };
+    await this.writer.update(webhookStream(pump.id), context, (history) => decideDisable(webhookOf(history)!, reason));
+    this.logger.warn('a webhook was disabled', { webhook: pump.id, reason });
+  }
+}
