@@ -30,6 +30,7 @@ const FAULTS = [
   'test/cluster/migrate.test',
   'test/cluster/rolling-update.test',
   'test/cluster/shared-rebuild.test',
+  'test/cluster/taken-over.test',
   'test/console/console.test',
   'test/console/lab.test',
   'test/console/operations.test',

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
@@ -574,7 +575,7 @@ test('sends what it has stored although the store of its progress was away', asy
   await setBad('tris:rosa', 5);
   await eventually(() => receiver.received.length === 1);
   await eventually(async () => (await statusOf(id))[2] === 0);
-  failOnce(service.stores.keyValue, 'put', `webhook:${id}`);
+  failOnce(service.stores.keyValue, 'replace', `webhook:${id}`);
   await setBad('tris:rosa', 4);
   await eventually(() => receiver.received.length === 2);
   await eventually(async () => (await statusOf(id))[2] === 0);
@@ -584,7 +585,7 @@ test('sends what it has stored although the store of its progress was away', asy
 test('stores an outcome once the store is back', async () => {
   const { id } = await create({ events: ['bad_status.changed'] });
   receiver.answer = (_, response) => {
-    failOnce(service.stores.keyValue, 'put', `webhook:${id}:0`);
+    failOnce(service.stores.keyValue, 'replace', `webhook:${id}:0`);
     response.writeHead(204).end();
   };
   await setBad('tris:sam', 5);
@@ -601,6 +602,123 @@ test('is disabled once the log is back', async () => {
   };
   await setBad('tris:tina', 5);
   await eventually(async () => (await statusOf(id))[0] === 'disabled');
+  await remove(id);
+});
+
+/** What a worker that has taken the job over stores, while this one still waits for the answer of a receiver. */
+describe('a worker that has lost its job', () => {
+  let id: string;
+  /** Lets the receiver answer the first message. */
+  let answerFirst: (status: number) => void;
+  const entry = (n?: number) => `webhook:${id}${n === undefined ? '' : `:${n}`}`;
+  const stored = async (n?: number): Promise<any> => service.stores.keyValue.get(entry(n));
+  const store = async (n: number | undefined, value: any) => service.stores.keyValue.put(entry(n), value, 3_600_000);
+  const delivered = {
+    status: 'delivered',
+    attempts: 1,
+    next_at: null,
+    last: { status: 204, failure: null, ms: 1, at: 1 },
+  };
+
+  beforeEach(async () => {
+    sender.retriesMs = [60_000];
+    // Another level each time: the same again records nothing.
+    await service.delete('/v1/identities/tris:wanda/bad-status', OPERATOR);
+    ({ id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:wanda', 'tris:xena'] } }));
+    const held: ServerResponse[] = [];
+    answerFirst = (status) => void held[0]!.writeHead(status).end();
+    receiver.answer = (_, response) => {
+      if (receiver.received.length === 1) held.push(response);
+      else response.writeHead(204).end();
+    };
+    await setBad('tris:wanda', 5);
+    await eventually(() => held.length === 1);
+    await applied(service);
+    await eventually(async () => (await stored()).position === (await service.stores.eventStore.head()));
+  });
+  afterEach(() => remove(id));
+
+  test('leaves what the next one has stored', async () => {
+    const first = await stored(0);
+    const next = { ...first, n: 1, message_id: 'msg_next', ...delivered };
+    await store(0, { ...first, ...delivered });
+    await store(1, next);
+    await store(undefined, { ...(await stored()), next: 2, open: [] });
+    await setBad('tris:xena', 4);
+    await eventually(() => receiver.received.length === 2);
+    answerFirst(500);
+    await eventually(async () => (await deliveriesOf(id))[0]?.status === 'delivered');
+    expect(await stored(0)).toEqual({ ...first, ...delivered });
+    expect(await stored(1)).toEqual(next);
+    expect(await stored(2)).toMatchObject({ tris_id: 'tris:xena', message_id: receiver.received[1]!.id });
+    await eventually(async () => (await statusOf(id))[2] === 0);
+    expect((await stored()).next).toBe(3);
+    // The lane goes on.
+    await setBad('tris:wanda', 3);
+    await eventually(() => receiver.received.length === 3);
+    expect(receiver.received[2]!.message.data).toMatchObject({ tris_id: 'tris:wanda', level: 3 });
+  });
+
+  test('does not disable a webhook whose message the next one has delivered', async () => {
+    await store(0, { ...(await stored(0)), ...delivered });
+    answerFirst(410);
+    await setBad('tris:wanda', 4);
+    await eventually(() => receiver.received.length === 2);
+    await eventually(async () => (await statusOf(id))[2] === 0);
+    expect(await statusOf(id)).toEqual(['active', null, 0]);
+    expect(await stored(0)).toMatchObject(delivered);
+  });
+
+  test('goes on by the attempt that the next one has stored', async () => {
+    await store(0, { ...(await stored(0)), attempts: 1, next_at: Date.now() + ahead + 300, last: delivered.last });
+    sender.retriesMs = [3_600_000];
+    answerFirst(500);
+    await eventually(() => receiver.received.length === 2);
+    expect(receiver.received[1]!.id).toBe(receiver.received[0]!.id);
+    await eventually(async () => (await stored(0)).status === 'delivered');
+    expect(await stored(0)).toMatchObject({ attempts: 2 });
+  });
+});
+
+/** Stops the job, changes what is stored, and starts the job again. */
+async function whileStopped(change: () => Promise<void>): Promise<void> {
+  const { jobs } = service.stores;
+  await jobs.cancel('webhooks', 'dispatch');
+  await change();
+  await jobs.retry('webhooks', 'dispatch');
+}
+
+test('does not send again what a worker had sent, but not counted, when it was killed', async () => {
+  const { id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:yves'] } });
+  const { keyValue } = service.stores;
+  await eventually(async () => (await keyValue.get(`webhook:${id}`)) !== undefined);
+  const before = (await keyValue.get(`webhook:${id}`))!;
+  await setBad('tris:yves', 5);
+  await eventually(async () => (await deliveriesOf(id))[0]?.status === 'delivered');
+  await whileStopped(() => keyValue.put(`webhook:${id}`, before, 3_600_000));
+  await setBad('tris:yves', 4);
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
+  expect(await deliveriesOf(id)).toHaveLength(2);
+  await remove(id);
+});
+
+test('uses the number again of a message that is not told any more since a worker was killed', async () => {
+  const { id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:zoe'] } });
+  const { keyValue } = service.stores;
+  await setBad('tris:zoe', 5);
+  await eventually(async () => (await statusOf(id))[2] === 0 && receiver.received.length === 1);
+  await whileStopped(async () => {
+    const sent = (await keyValue.get(`webhook:${id}:0`)) as object;
+    await keyValue.put(`webhook:${id}:1`, { ...sent, n: 1, message_id: 'msg_other' }, 3_600_000);
+  });
+  await setBad('tris:zoe', 4);
+  await eventually(() => receiver.received.length === 2);
+  await eventually(async () => (await deliveriesOf(id))[0]?.status === 'delivered');
+  expect(await deliveriesOf(id)).toMatchObject([
+    { delivery_id: 'dlv_1', message_id: receiver.received[1]!.id },
+    { delivery_id: 'dlv_0' },
+  ]);
   await remove(id);
 });
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Json } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
@@ -45,27 +46,57 @@ export interface Progress {
   open: number[];
 }
 
-/** Deliveries and progress of webhooks, in the short-lived state. Without it, everything since a webhook began is sent again. */
+/**
+ * Deliveries and progress of webhooks, in the short-lived state. Without it, everything since a webhook began is sent again.
+ *
+ * A worker that was suspended does not know at once that another one has taken its job over. So each write says what it
+ * replaces, and has no effect if something else is stored by now.
+ */
 @Injectable()
 export class Deliveries {
   constructor(@Inject(KEY_VALUE) private readonly keyValue: KeyValue) {}
 
   async progressOf({ webhook_id }: Pick<Webhook, 'webhook_id'>): Promise<Progress | undefined> {
-    return (await this.keyValue.get(`webhook:${webhook_id}`)) as Progress | undefined;
+    return (await this.keyValue.get(progressKey(webhook_id))) as Progress | undefined;
   }
 
-  async keepProgress(webhookId: string, progress: Progress): Promise<void> {
-    await this.keyValue.put(`webhook:${webhookId}`, { ...progress, open: [...progress.open] }, STATE_KEPT_MS);
+  /** @param before undefined: none is stored @returns false, and no effect, if another progress is stored than `before` */
+  async replaceProgress(webhookId: string, before: Progress | undefined, after: Progress): Promise<boolean> {
+    const key = progressKey(webhookId);
+    return before === undefined
+      ? this.keyValue.putIfAbsent(key, asJson(after), STATE_KEPT_MS)
+      : this.keyValue.replace(key, asJson(before), asJson(after), STATE_KEPT_MS);
   }
 
   async get(webhookId: string, n: number): Promise<Delivery | undefined> {
-    return (await this.keyValue.get(`webhook:${webhookId}:${n}`)) as Delivery | undefined;
+    return (await this.keyValue.get(deliveryKey(webhookId, n))) as Delivery | undefined;
   }
 
-  async keep(webhookId: string, delivery: Delivery): Promise<void> {
-    // One that waits is kept as long as its webhook is disabled.
-    const kept = delivery.status === 'pending' ? STATE_KEPT_MS : KEPT_MS;
-    await this.keyValue.put(`webhook:${webhookId}:${delivery.n}`, delivery as unknown as Json, kept);
+  /**
+   * Stores a new delivery.
+   * @param progress as it is stored, which does not include the delivery yet
+   * @returns what is stored then: the same message may have been stored before, and sent. Undefined, and no effect, if
+   * another progress is stored
+   */
+  async create(webhookId: string, delivery: Delivery, progress: Progress | undefined): Promise<Delivery | undefined> {
+    const key = deliveryKey(webhookId, delivery.n);
+    for (;;) {
+      if (await this.keyValue.putIfAbsent(key, asJson(delivery), keptMs(delivery))) return delivery;
+      const stored = await this.get(webhookId, delivery.n);
+      if (stored?.message_id === delivery.message_id) return stored;
+      if (!isDeepStrictEqual(await this.progressOf({ webhook_id: webhookId }), progress)) return undefined;
+      // The process that stored it ended before it had stored its progress.
+      if (stored && (await this.replace(webhookId, stored, delivery)) === delivery) return delivery;
+    }
+  }
+
+  /** @returns what is stored then: `after`, unless something else than `before` was stored */
+  async replace(webhookId: string, before: Delivery, after: Delivery): Promise<Delivery | undefined> {
+    const key = deliveryKey(webhookId, before.n);
+    if (await this.keyValue.replace(key, asJson(before), asJson(after), keptMs(after))) return after;
+    const stored = await this.get(webhookId, before.n);
+    // Stored by an earlier call, whose answer was lost.
+    return isDeepStrictEqual(stored, after) ? after : stored;
   }
 
   /**
@@ -73,8 +104,8 @@ export class Deliveries {
    * @param open numbers of deliveries that may not be in the stored progress
    */
   async forget(webhookId: string, open: readonly number[] = []): Promise<void> {
-    const progress = (await this.keyValue.take(`webhook:${webhookId}`)) as Progress | undefined;
-    for (const n of [...open, ...(progress?.open ?? [])]) await this.keyValue.take(`webhook:${webhookId}:${n}`);
+    const progress = (await this.keyValue.take(progressKey(webhookId))) as Progress | undefined;
+    for (const n of [...open, ...(progress?.open ?? [])]) await this.keyValue.take(deliveryKey(webhookId, n));
   }
 
   /** A page of deliveries, newest first. @param before the number of the last one on the page before */
@@ -91,3 +122,11 @@ export class Deliveries {
     return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
   }
 }
+
+const progressKey = (webhookId: string): string => `webhook:${webhookId}`;
+const deliveryKey = (webhookId: string, n: number): string => `webhook:${webhookId}:${n}`;
+
+/** One that waits is kept as long as its webhook is disabled. */
+const keptMs = ({ status }: Delivery): number => (status === 'pending' ? STATE_KEPT_MS : KEPT_MS);
+
+const asJson = (value: Delivery | Progress): Json => value as unknown as Json;

@@ -19,7 +19,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { Deliveries } from './deliveries.js';
+import { Deliveries, type Delivery } from './deliveries.js';
 import { webhookOf, webhookStream } from './domain/webhook.js';
 import { LogReader, isUnreadable } from './log-reader.js';
 import { Pump } from './pump.js';
@@ -34,7 +34,7 @@ const PAGE = 1_000;
 
 /**
  * Delivers to all webhooks, as one job that does not end: the queue of jobs has one process run it at a time, and
- * another one take over when that process ends. Whatever it has read becomes stored deliveries before its progress is
+ * another one take over when that process ends or hangs. Whatever it has read becomes stored deliveries before its progress is
  * stored, so that a restart loses nothing and repeats little.
  */
 @Injectable()
@@ -129,7 +129,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
         const { webhook_id, changed } = row;
         known.add(webhook_id);
         await yieldIfDue();
-        if (this.unreadable.get(webhook_id) === changed || this.pumps.get(webhook_id)?.changed === changed) continue;
+        if (this.unreadable.get(webhook_id) === changed || this.runningPump(webhook_id)?.changed === changed) continue;
         await this.loadUnlessUnreadable(row);
       }
       after = rows.length === PAGE ? rows.at(-1)!.sort : undefined;
@@ -137,12 +137,17 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     for (const [id, pump] of this.pumps) {
       if (known.has(id)) continue;
       this.drop(id, pump);
-      pump.isDeleted = true;
       // Again after the command that deleted it, for what was stored since.
       await this.deliveries.forget(id, pump.progress.open);
     }
     for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
     return applied;
+  }
+
+  /** Undefined also if the pump has stopped, since another worker has gone on: the webhook is loaded again. */
+  private runningPump(id: string): Pump | undefined {
+    const pump = this.pumps.get(id);
+    return pump?.isStopped ? undefined : pump;
   }
 
   private drop(id: string, pump: Pump): void {
@@ -166,40 +171,40 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   private async load({ webhook_id, changed }: WebhookRow): Promise<void> {
     const webhook = webhookOf(await this.store.readStream(webhookStream(webhook_id)));
-    if (!webhook) return;
+    // Its progress is deleted with it: everything would be sent again until the read models have applied that.
+    if (!webhook || webhook.deleted) return;
     const url = await keptText(this.keyValue, webhook.url_hash);
-    const known = this.pumps.get(webhook_id);
-    const stored = known?.progress ?? (await this.deliveries.progressOf(webhook));
+    const known = this.runningPump(webhook_id);
+    const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
+    const last = known?.progress ?? stored;
     const { at, after } = webhook.begins;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
     const head = known ? Infinity : await this.store.head();
     const progress =
-      stored?.began === at
-        ? stored.position <= head
-          ? stored
-          : { ...stored, position: head }
+      last?.began === at
+        ? { ...last, position: Math.min(last.position, head) }
         : {
             began: at,
             // A position of another log, from which this one was imported, means nothing here.
             position: (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at,
-            next: stored?.next ?? 0,
-            open: stored?.open ?? [],
+            next: last?.next ?? 0,
+            open: last?.open ?? [],
           };
     if (known) {
       Object.assign(known, { changed, webhook, url, progress, isUnsaved: true });
       return this.sender.sendDue(known);
     }
-    const pump = new Pump(changed, webhook, url, progress, progress !== stored);
     const open = await mapInParts(progress.open, (n) => this.deliveries.get(webhook_id, n));
-    const pending = open.filter((delivery) => delivery?.status === 'pending');
-    progress.open = pending.map((delivery) => delivery!.n);
-    for (const delivery of pending) pump.enqueue(delivery!);
+    const pending = open.filter((delivery) => delivery?.status === 'pending') as Delivery[];
+    progress.open = pending.map(({ n }) => n);
+    const pump = new Pump(changed, webhook, url, progress, stored);
+    for (const delivery of pending) pump.enqueue(delivery);
     this.pumps.set(webhook_id, pump);
     this.sender.sendDue(pump);
   }
 
   private async save(): Promise<void> {
-    const unsaved = [...this.pumps.values()].filter(({ isUnsaved }) => isUnsaved);
+    const unsaved = [...this.pumps.values()].filter(({ isUnsaved, isStopped }) => isUnsaved && !isStopped);
     await Promise.all(unsaved.map((pump) => this.sender.save(pump)));
   }
 }

@@ -116,7 +116,7 @@ export class LogReader {
     return { events, traces };
   }
 
-  /** Makes deliveries of what is told up to the position `end`. */
+  /** Makes deliveries of what is told up to the position `end`. A pump stops if another worker has gone on. */
   private async add(pump: Pump, notices: readonly Notice[], traces: Part['traces'], end: number): Promise<void> {
     const now = this.clock();
     const added = notices.map((notice, i): Delivery => ({
@@ -129,13 +129,15 @@ export class LogReader {
       last: null,
       ...(traces.has(notice.position) && { traceparent: traces.get(notice.position)! }),
     }));
-    await Promise.all(added.map((delivery) => this.deliveries.keep(pump.id, delivery)));
-    pump.progress.next += added.length;
-    pump.progress.open.push(...added.map(({ n }) => n));
+    const made = await Promise.all(added.map((delivery) => this.deliveries.create(pump.id, delivery, pump.stored)));
+    if (made.includes(undefined)) return pump.stop();
+    const pending = (made as Delivery[]).filter(({ status }) => status === 'pending');
+    pump.progress.next += made.length;
+    pump.progress.open.push(...pending.map(({ n }) => n));
     pump.progress.position = end;
     pump.isUnsaved = true;
-    for (const delivery of added) pump.enqueue(delivery);
-    if (added.length > 0) await this.sender.save(pump);
+    for (const delivery of pending) pump.enqueue(delivery);
+    if (made.length > 0) await this.sender.save(pump);
   }
 
   /** As `Notices.of`. A webhook whose messages cannot be made waits, and holds up no other. */

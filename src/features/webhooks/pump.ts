@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Delivery, Progress } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 
@@ -14,21 +15,23 @@ export class Pump {
   waitsUntil = 0;
   /** Nothing more is sent. */
   isStopped = false;
-  /** Outcomes of what is being sent are not stored any more. */
-  isDeleted = false;
+  /** `progress` is not stored yet. */
+  isUnsaved: boolean;
 
   /**
    * @param changed position of the last event of the webhook's stream
    * @param url null: the text was deleted, so that nothing can be delivered
-   * @param isUnsaved whether `progress` is not stored yet
+   * @param stored the progress as it is stored
    */
   constructor(
     public changed: number,
     public webhook: Webhook,
     public url: string | null,
     public progress: Progress,
-    public isUnsaved: boolean,
-  ) {}
+    public stored: Progress | undefined,
+  ) {
+    this.isUnsaved = !isDeepStrictEqual(progress, stored);
+  }
 
   get id(): string {
     return this.webhook.webhook_id;

@@ -13,6 +13,8 @@ import type { Pump } from './pump.js';
 import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Signatures } from './signatures.js';
 
+/** The status of a receiver that wants no messages any more. */
+const GONE = 410;
 const FAILURE_MS = 1_000;
 /** Deliveries to one webhook at the same time, each of another identity. */
 const AT_ONCE = 16;
@@ -71,15 +73,17 @@ export class Sender {
     return this.tracing?.start('deliver webhook', { kind: 'client', links: [cause], attributes });
   }
 
-  /** Saves the progress, and sends the deliveries that are in it. */
+  /** Stores the progress, and sends the deliveries that are in it. The pump stops if another worker has gone on. */
   async save(pump: Pump): Promise<void> {
+    const progress = { ...pump.progress, open: [...pump.progress.open] };
     pump.isUnsaved = false;
     try {
-      await this.deliveries.keepProgress(pump.id, pump.progress);
+      if (!(await this.deliveries.replaceProgress(pump.id, pump.stored, progress))) return pump.stop();
     } catch (error) {
       pump.isUnsaved = true;
       throw error;
     }
+    pump.stored = progress;
     this.sendDue(pump);
   }
 
@@ -107,19 +111,13 @@ export class Sender {
     pump.sending--;
     // Deliveries to other identities need not wait until this outcome is stored.
     this.sendDue(pump);
-    const at = this.clock();
-    delivery.attempts++;
-    delivery.last = { ...outcome, at };
-    const pause = this.retriesMs[delivery.attempts - 1];
-    const gone = outcome.status === 410;
-    if (isDelivered(outcome)) Object.assign(delivery, { status: 'delivered', next_at: null });
-    else if (gone || pause === undefined) Object.assign(delivery, { status: 'failed', next_at: null });
-    else delivery.next_at = at + pause;
-    await this.keepOutcome(pump, delivery, gone ? 'gone' : 'failed');
-    if (pump.isDeleted) return;
+    const stored = await this.keepOutcome(pump, delivery, outcome);
+    if (!stored) return pump.stop();
     pump.busy.delete(lane);
-    if (delivery.status !== 'pending') {
-      const waiting = pump.lanes.get(lane)!;
+    const waiting = pump.lanes.get(lane)!;
+    if (stored.status === 'pending') {
+      waiting[0] = stored;
+    } else {
       waiting.shift();
       if (waiting.length === 0) pump.lanes.delete(lane);
       pump.progress.open = pump.progress.open.filter((n) => n !== delivery.n);
@@ -131,20 +129,34 @@ export class Sender {
   /**
    * Stores the outcome of an attempt, and disables the webhook if it was the last one. Tries until both are done. A job
    * that has stopped leaves the delivery as it is stored: the next one sends it again.
+   * @returns the delivery as it is stored then, perhaps by another worker; undefined if it is not stored any more
    */
-  private async keepOutcome(pump: Pump, delivery: Delivery, reason: 'gone' | 'failed'): Promise<void> {
-    for (let isSaid = false; !pump.isDeleted; isSaid = true) {
+  private async keepOutcome(pump: Pump, before: Delivery, outcome: Outcome): Promise<Delivery | undefined> {
+    const after = this.attempted(before, outcome);
+    for (let isSaid = false; ; isSaid = true) {
       try {
-        await this.deliveries.keep(pump.id, delivery);
-        if (delivery.status === 'failed') await this.disable(pump, reason);
-        return;
+        const stored = await this.deliveries.replace(pump.id, before, after);
+        if (stored === after && after.status === 'failed') {
+          await this.disable(pump, outcome.status === GONE ? 'gone' : 'failed');
+        }
+        return stored?.message_id === before.message_id ? stored : undefined;
       } catch (error) {
-        if (pump.isStopped) return;
+        if (pump.isStopped) return undefined;
         const message = 'a webhook’s delivery could not be stored';
         if (!isSaid) this.logger.warn(message, { webhook: pump.id, error: String(error) });
         await sleep(FAILURE_MS, undefined, { ref: false });
       }
     }
+  }
+
+  /** A delivery after another attempt. */
+  private attempted(delivery: Delivery, outcome: Outcome): Delivery {
+    const at = this.clock();
+    const after = { ...delivery, attempts: delivery.attempts + 1, last: { ...outcome, at } };
+    if (isDelivered(outcome)) return { ...after, status: 'delivered', next_at: null };
+    const pause = this.retriesMs[delivery.attempts];
+    if (outcome.status === GONE || pause === undefined) return { ...after, status: 'failed', next_at: null };
+    return { ...after, next_at: at + pause };
   }
 
   private async disable(pump: Pump, reason: 'gone' | 'failed'): Promise<void> {

@@ -325,10 +325,16 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   }
 
   private async note(webhookId: string, delivery: Delivery, outcome: Outcome): Promise<void> {
-    delivery.attempts++;
-    delivery.last = { ...outcome, at: this.clock() };
-    if (isDelivered(outcome)) delivery.status = 'delivered';
-    await this.deliveries.keep(webhookId, delivery);
+    const last = { ...outcome, at: this.clock() };
+    let stored: Delivery | undefined = delivery;
+    // Again if another request has sent it again meanwhile.
+    while (stored?.message_id === delivery.message_id) {
+      const before: Delivery = stored;
+      const status = isDelivered(outcome) ? 'delivered' : before.status;
+      const after: Delivery = { ...before, attempts: before.attempts + 1, last, status };
+      stored = await this.deliveries.replace(webhookId, before, after);
+      if (stored === after) return;
+    }
   }
 }
 
