@@ -85,7 +85,7 @@ describeOnOwnCluster('workers that lose their jobs', () => {
       expect(told(receiver)).toEqual(wanted);
       expect((await api.get(at)).json).toMatchObject({ status: 'active' });
       const deliveries: { status: string }[] = [];
-      for (let cursor: string | null = ''; cursor !== null; ) {
+      for (let cursor: string | null = ''; cursor !== null;) {
         const { json } = await api.get(`${at}/deliveries?limit=100${cursor && `&cursor=${cursor}`}`);
         deliveries.push(...json.deliveries);
         cursor = json.next_cursor;
