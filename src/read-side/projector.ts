@@ -8,7 +8,16 @@ import type { Generation, Manifest, ReadModels } from '../stores/ports/read-mode
 import { NoSpaceToBuild } from './bulk-files.js';
 import { Follower } from './follower.js';
 import { GenerationError, drop, swap } from './generations.js';
-import { ensureManifest, isInLog, isSound, ofOtherBuild, otherLog, ownBeside, refuseOtherLog } from './manifest.js';
+import {
+  ensureManifest,
+  isInLog,
+  isSound,
+  ofOtherBuild,
+  otherLog,
+  ownBeside,
+  reflectPlatformLens,
+  refuseOtherLog,
+} from './manifest.js';
 import type { SnapshotKeeper } from './snapshot-keeper.js';
 
 const STANDBY_MS = 200;
@@ -64,6 +73,8 @@ export class Projector {
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
   private supervision: Promise<void> = Promise.resolve();
+  /** Of the read models' server, when the manifest was last compared with the platform's lens. */
+  private restarts: number | undefined;
   /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
   /** Why nothing is applied although every store responds: a store does not contain what it should. */
@@ -139,6 +150,12 @@ export class Projector {
       this.trouble = trouble;
     }
     if (trouble !== null) return;
+    const { restarts } = this.readModels;
+    if (restarts !== this.restarts) {
+      // The manifest may have gone back behind a promotion that is applied already: its rows may be on another node.
+      await reflectPlatformLens(this.store, this.readModels);
+      this.restarts = restarts;
+    }
     await this.dropUnloaded(generations);
     const missing = this.missing(manifest, generations);
     // Another process may be loading them; if it has ended, its generation is dropped soon.

@@ -15,7 +15,7 @@ import {
   type ReadModels,
   type ReadResult,
 } from '../stores/ports/read-models.js';
-import { isInLog, isReadable } from './manifest.js';
+import { isInLog, isReadable, platformLens } from './manifest.js';
 
 export interface ViewRead {
   manifest: Manifest;
@@ -56,8 +56,10 @@ export class Views implements PositionGate {
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
   private readonly fits = new Map<string, { version: number; floor: Position }>();
   private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
-  /** The log's head at the first read after the read models' server was restarted. */
-  private lastRestart: { restarts: number; head: Promise<Position> } | undefined;
+  /** The log's head, and the last promotion in it, at the first read after the read models' server was restarted. */
+  private lastRestart: { restarts: number; head: Promise<Position>; lens_revision: Promise<number> } | undefined;
+  /** The number of restarts after which the manifest was found to have the last promotion. */
+  private manifestFits = 0;
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
   /** The last check for commands; `found` is undefined until it has ended. */
@@ -99,6 +101,7 @@ export class Views implements PositionGate {
       const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
       if (!manifest) break;
       this.refuseForeign(manifest);
+      await this.refuseOlder(manifest);
       this.lastManifest = manifest;
       const isSame = guess !== undefined && manifest === last;
       const serving = isSame ? guess : queries.map((query) => generationOf(manifest, query));
@@ -128,6 +131,7 @@ export class Views implements PositionGate {
     const manifest = await this.readModels.manifest();
     if (!manifest) throw await this.notServed();
     this.refuseForeign(manifest);
+    await this.refuseOlder(manifest);
     return manifest;
   }
 
@@ -206,13 +210,29 @@ export class Views implements PositionGate {
       });
     }
     if (restarts === 0) return 0;
-    // No read may go back behind what any process returned before the restart.
-    if (this.lastRestart?.restarts !== restarts) {
-      const head = this.store.head();
-      this.lastRestart = { restarts, head };
-      head.catch(() => (this.lastRestart = undefined));
+    return this.atRestart(restarts).head;
+  }
+
+  /** No read may go back behind what any process returned before the restart. */
+  private atRestart(restarts: number): NonNullable<Views['lastRestart']> {
+    if (this.lastRestart?.restarts === restarts) return this.lastRestart;
+    const head = this.store.head();
+    const lens_revision = platformLens(this.store).then((lens) => lens?.lens_revision ?? -1);
+    for (const each of [head, lens_revision]) each.catch(() => (this.lastRestart = undefined));
+    return (this.lastRestart = { restarts, head, lens_revision });
+  }
+
+  /**
+   * Refuses a manifest that went back behind a promotion. In a Redis Cluster it is on another node than the rows, which
+   * may reflect the promotion all the same.
+   */
+  private async refuseOlder({ lens_revision }: Manifest): Promise<void> {
+    const { restarts = 0 } = this.readModels;
+    if (restarts === this.manifestFits) return;
+    if (lens_revision < (await this.atRestart(restarts).lens_revision)) {
+      throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
     }
-    return this.lastRestart!.head;
+    this.manifestFits = restarts;
   }
 
   /** All commands of a moment share one check. */

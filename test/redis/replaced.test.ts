@@ -11,6 +11,7 @@ import { RedisServer, describeOwnRedis } from '../servers/redis.js';
 import { type RedisService, startRedisService } from './service.js';
 
 const SCORE = '/v1/disc/score/tris:alice';
+const MANIFEST = '{credence:views}:manifest';
 const RECOVERY_MS = 15_000;
 
 /** A Redis whose snapshots a test makes, moves and loads, and the service on it with a log of its own. */
@@ -69,9 +70,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     }
     expect(await here.service.stores.eventStore.head()).toBe(head);
     expect(await state(here.raw)).toEqual(foreign);
-    expect(await here.raw.hgetall('{credence:views}:manifest')).toEqual(
-      await there.raw.hgetall('{credence:views}:manifest'),
-    );
+    expect(await here.raw.hgetall(MANIFEST)).toEqual(await there.raw.hgetall(MANIFEST));
     const ready = await here.service.get('/health/ready');
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_foreign')]);
     const said = here.service.lines.filter((line) => line.includes('read_models_foreign'));
@@ -142,6 +141,35 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await Promise.all(readers);
     expect(wrong).toEqual([]);
     expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
+  });
+
+  test('a manifest that alone went back, as when its node of a Redis Cluster is replaced: no read goes back behind a promotion', async () => {
+    const { redis, raw, service } = await own();
+    await scoreAfter(service, 2);
+    const before = await raw.hgetall(MANIFEST);
+    const position = await service.post('/v1/models/disc-2/promote', {});
+    const modelOf = async () => {
+      const { status, json } = await service.get(SCORE, { 'credence-min-position': position });
+      return status === 200 ? json.model.id : json.code;
+    };
+    await until(async () => (await modelOf()) === 'disc-2');
+    const resume = await service.stopProjector();
+    await raw.hset(MANIFEST, before);
+    await raw.save();
+    await redis.kill();
+    await redis.run();
+    await until(async () => (await modelOf()) === 'projection_behind');
+    for (let i = 0; i < 20; i++) expect(await modelOf()).toBe('projection_behind');
+    await resume();
+    await until(async () => (await modelOf()) === 'disc-2');
+
+    // Also while a worker runs, which has applied the promotion already.
+    await raw.hset(MANIFEST, before);
+    await raw.save();
+    await redis.kill();
+    await redis.run();
+    await until(async () => (await raw.hget(MANIFEST, 'text'))?.includes('"lens_revision":-1') === false);
+    await until(async () => (await modelOf()) === 'disc-2');
   });
 
   test.each(['rows', 'index', 'ranges'])(

@@ -25,6 +25,8 @@ export interface RedisService {
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   /** Relays an action for an identity; answers the position to wait for. */
   relay(trisId: string): Promise<string>;
+  /** Sends a command; answers the position to wait for. */
+  post(path: string, body: unknown): Promise<string>;
   /** What it has logged, from warnings on. */
   lines: string[];
   /** Stops applying the log in this process, and begins again with the function answered. */
@@ -56,26 +58,26 @@ export async function startRedisService(url: string, env: Record<string, string>
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const key = app.get(ApiKeys).createdDevelopmentKey!;
+  const post = async (path: string, body: unknown) => {
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+    const answer = await send(port, 'POST', path, { headers, body: JSON.stringify(body) });
+    if (answer.status >= 300) throw new Error(answer.text);
+    return answer.headers['credence-position'] as string;
+  };
   return {
     stores,
     log: join(folder.path, 'log'),
     lines,
     get: (path, headers = {}) => send(port, 'GET', path, { headers }),
-    relay: async (tris_id) => {
-      const action = {
+    relay: (tris_id) =>
+      post('/api/decision-relay', {
         tris_id,
         action_type: 'swap',
         category: 'financial',
         criticality: 'high',
         platform_id: 'lender',
-      };
-      const answer = await send(port, 'POST', '/api/decision-relay', {
-        headers: { 'x-api-key': key, 'content-type': 'application/json' },
-        body: JSON.stringify(action),
-      });
-      if (answer.status !== 202) throw new Error(answer.text);
-      return answer.headers['credence-position'] as string;
-    },
+      }),
+    post,
     stopProjector: async () => {
       await projector.stop();
       return async () => void (projector = await project());
