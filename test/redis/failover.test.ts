@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { verify } from '../../src/read-side/verify.js';
+import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { eventually, recovery } from '../contracts/harness.js';
 import { type SixNodes, startSixNodes } from '../servers/redis-cluster.js';
@@ -137,6 +139,32 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
         await nodes.whole();
       }
       await service.equalsFreshFold();
+    },
+    LONG,
+  );
+
+  test(
+    'a replica that becomes the master without the last writes is noticed before its first answer counts',
+    async () => {
+      const connection = await RedisConnection.open(nodes.url);
+      try {
+        for (let n = 0; n < 3; n++) {
+          const key = `taken-over-${n}`;
+          const read = () => connection.send((redis) => redis.get(key));
+          await connection.send((redis) => redis.set(key, 'old'));
+          await nodes.whole();
+          await sleep(200);
+          const takeOver = nodes.cutOff(key);
+          await connection.send((redis) => redis.set(key, 'new'));
+          const { restarts } = connection;
+          takeOver();
+          await eventually(async () => (await read().catch(() => 'new')) === 'old', 'an answer of the replica');
+          expect(connection.restarts).toBeGreaterThan(restarts);
+          await nodes.whole();
+        }
+      } finally {
+        await connection.close();
+      }
     },
     LONG,
   );

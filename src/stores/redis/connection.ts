@@ -258,6 +258,7 @@ export class RedisConnection {
         : action());
       // The answer may come from the next connection, and from another server.
       if (this.unsure) await inTime(this.unsure.known, COMMAND_TIMEOUT_MS);
+      this.noteNewMasters();
       if (this.refusal === undefined) return answer;
     } catch (error) {
       throw this.failure(error as Error);
@@ -288,14 +289,24 @@ export class RedisConnection {
     }
   }
 
+  private masters(): Redis[] {
+    return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
+  }
+
   /** The server information of every node, by its address. */
   private async reports(): Promise<Map<string, string>> {
-    const nodes = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
-    const all = nodes.map(async (node): Promise<[string, string]> => {
-      const { host, port } = node.options;
-      return [`${host}:${port}`, await node.info()];
-    });
+    const all = this.masters().map(async (node): Promise<[string, string]> => [addressOf(node), await node.info()]);
     return new Map(await inTime(Promise.all(all), COMMAND_TIMEOUT_MS));
+  }
+
+  /** A replica that has become a master may lack what the one before it had: its first answer must count as changed. */
+  private noteNewMasters(): void {
+    for (const node of this.masters()) {
+      const address = addressOf(node);
+      if (this.seen.has(address)) continue;
+      this.seen.set(address, { run: '', evicted: 0 });
+      this.restarts++;
+    }
   }
 
   /** Checks whether the server is the same as before, and whether it may evict keys. */
@@ -364,6 +375,10 @@ export class RedisConnection {
       }
     }
   }
+}
+
+function addressOf({ options: { host, port } }: Redis): string {
+  return `${host}:${port}`;
 }
 
 function policyOf(report: string): string {
