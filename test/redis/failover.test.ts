@@ -3,6 +3,7 @@ import { verify } from '../../src/read-side/verify.js';
 import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { eventually, recovery } from '../contracts/harness.js';
+import { Proxy } from '../servers/proxy.js';
 import { type SixNodes, startSixNodes } from '../servers/redis-cluster.js';
 import { describeOwnRedis } from '../servers/redis.js';
 import { startSentinels, type WatchedRedis } from '../servers/sentinels.js';
@@ -103,6 +104,36 @@ describeOwnRedis('a master and a replica, watched by three Sentinels', () => {
       expect(group.master()).not.toBe(lost);
       expect(await service.doubled(2)).toBe(4);
       await service.equalsFreshFold();
+    },
+    LONG,
+  );
+});
+
+describeOwnRedis('Sentinels that answer late', () => {
+  test(
+    'a failover that is announced while a connection looks for the master does not end that connection',
+    async () => {
+      const group = await startSentinels();
+      const ports = group.url.match(/(?<=127\.0\.0\.1:)\d+/g)!.map(Number);
+      const proxies = await Promise.all(ports.map((port) => Proxy.to(port)));
+      for (const proxy of proxies) proxy.delayMs = 1_000;
+      let n = 0;
+      const connection = await RedisConnection.open(group.url.replaceAll(/(?<=:)\d+/g, () => `${proxies[n++]!.port}`));
+      try {
+        await group.master().kill();
+        const isBack = () =>
+          connection
+            .send((redis) => redis.set('key', 'value'))
+            .then(
+              () => true,
+              () => false,
+            );
+        await eventually(isBack, 'the connection to the next master');
+      } finally {
+        await connection.close();
+        await Promise.all(proxies.map((proxy) => proxy.close()));
+        await group.stop();
+      }
     },
     LONG,
   );

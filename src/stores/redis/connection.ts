@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, SentinelConnector, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { inTime } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Logger } from '../../kernel/logger.js';
@@ -115,7 +115,8 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   };
   if (target.sentinel !== undefined) {
     const secure: RedisOptions = options.tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
-    return new Redis({ sentinels: target.nodes, name: target.sentinel, failoverDetector: true, ...secure, ...options });
+    const sentinels = { sentinels: target.nodes, name: target.sentinel, failoverDetector: true, ...secure };
+    return new Redis({ ...sentinels, Connector: ReconnectingConnector, ...options });
   }
   if (!target.cluster) return new Redis({ ...target.nodes[0]!, ...options });
   const { retryStrategy: _, lazyConnect, enableAutoPipelining, ...redisOptions } = options;
@@ -130,6 +131,21 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   // A certificate names a host; its IP address would not match.
   if (redisOptions.tls) cluster.dnsLookup = (address, done) => done(null, address);
   return new Cluster(target.nodes, cluster);
+}
+
+/**
+ * Finds the master through Sentinels. The detector of the last connection must not tell it of the failover meanwhile: the
+ * library would take that for a disconnect by its user, and end the client for good.
+ */
+class ReconnectingConnector extends SentinelConnector {
+  constructor(options: unknown) {
+    super(options as ConstructorParameters<typeof SentinelConnector>[0]);
+  }
+
+  override connect(...args: Parameters<SentinelConnector['connect']>): ReturnType<SentinelConnector['connect']> {
+    this.disconnect();
+    return super.connect(...args);
+  }
 }
 
 function reconnectDelay(attempts: number): number {
