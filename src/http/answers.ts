@@ -62,12 +62,17 @@ function sendLive(reply: FastifyReply, answer: Live): void {
   if (reply.request.method === 'HEAD') return void reply.send();
   const { raw } = reply;
   reply.hijack();
-  if (raw.destroyed) return;
-  // Ends with its connection: no event needs the frame of a chunk.
-  raw.useChunkedEncodingByDefault = false;
-  raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
-  setApart(raw);
-  answer.begin(raw);
+  const begin = (): void => {
+    if (raw.destroyed) return;
+    // Ends with its connection: no event needs the frame of a chunk.
+    raw.useChunkedEncodingByDefault = false;
+    raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+    setApart(raw);
+    answer.begin(raw);
+  };
+  // The answer to a pipelined request has no connection until those before it have been sent.
+  if (raw.socket === null) raw.once('socket', begin);
+  else begin();
 }
 
 /** Sends what the controllers' methods return. */

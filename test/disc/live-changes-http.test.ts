@@ -1,4 +1,5 @@
 import { type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { AppModule } from '../../src/app/app.module.js';
 import { createApp } from '../../src/app/application.js';
 import { Logger } from '../../src/kernel/logger.js';
@@ -153,6 +154,22 @@ test.each<[how: string, end: (at: Service, signer: Account, tokens: Tokens) => P
   } finally {
     await open.close();
   }
+});
+
+test('a stream that is asked for behind another request begins after its answer', async () => {
+  const socket = connect(service.port, '127.0.0.1');
+  let text = '';
+  const begun = new Promise<void>((resolve) =>
+    socket.on('data', (chunk) => {
+      text += chunk.toString();
+      if (text.includes('event: heartbeat')) resolve();
+    }),
+  );
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\nx-api-key: ${service.key}\r\n\r\n`;
+  socket.write(get('/health/live') + get(PATH));
+  await begun;
+  expect(text).toMatch(/^HTTP\/1\.1 200 [^]*{"status":"ok"}HTTP\/1\.1 200 [^]*text\/event-stream/);
+  socket.destroy();
 });
 
 test('a swap of generations is not noticed, and a promotion is a reset', async () => {
