@@ -22,6 +22,8 @@ const rooms = new WeakMap<Server, { left: number }>();
 const AT_WORK = 16;
 /** Pipelined requests of one connection that may wait. With more it is disconnected. */
 const WAITING = 500;
+/** When the service stops, the rest of a request's body must arrive within this, and of an answer be taken. */
+const REST_MS = 2_000;
 /** The default of Fastify, which sets it only on servers of its own. */
 const KEEP_ALIVE_MS = 72_000;
 
@@ -62,7 +64,7 @@ export function serverOf(handler: RequestListener): Server {
   });
 }
 
-/** Node takes a connection on which no request has begun for one at work, so that each would hold up the end of the service. */
+/** Node waits for a request that has begun to arrive, however long it takes: one client would hold up the end of the service. */
 class ClosingServer extends Server {
   private readonly sockets = new Set<Socket>();
 
@@ -74,9 +76,18 @@ class ClosingServer extends Server {
     });
   }
 
+  /** Called when the server stops listening. Requests that have arrived are answered, if the client takes the answer. */
   override closeIdleConnections(): void {
-    for (const socket of this.sockets) if (socket.bytesRead === 0) socket.destroy();
     super.closeIdleConnections();
+    this.closeUnless((answer) => answer !== null);
+    setTimeout(
+      () => this.closeUnless((answer) => answer?.req.complete === true && !answer.writableEnded),
+      REST_MS,
+    ).unref();
+  }
+
+  private closeUnless(isAtWork: (answer: ServerResponse | null) => boolean): void {
+    for (const socket of this.sockets) if (!isAtWork(currentAnswer(socket))) socket.destroy();
   }
 }
 

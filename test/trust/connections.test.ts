@@ -185,10 +185,23 @@ describe('a connection', () => {
   });
 });
 
-test('one on which nothing has been sent does not hold up the end of the service', async () => {
+test.each([
+  ['nothing has been sent', ''],
+  ['a part of a request line has been sent', 'GET /health/li'],
+  [
+    'a part of a body has been sent',
+    'POST /api/decision-relay HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nKEY\r\n\r\n{',
+  ],
+  [
+    'a refused body is being sent',
+    'POST /api/decision-relay HTTP/1.1\r\nhost: x\r\ncontent-length: 2000000\r\nKEY\r\n\r\n{',
+  ],
+])('one on which %s does not hold up the end of the service', async (_what, bytes) => {
   const service = await startService();
-  const socket = connect(service.port, '127.0.0.1');
+  const socket = connect(service.port, '127.0.0.1').on('error', () => undefined);
+  socket.resume();
   await once(socket, 'connect');
+  socket.write(bytes.replace('KEY', `x-api-key: ${service.key}\r\ncontent-type: application/json`));
   await service.get('/health/live'); // The service has accepted the connection before this one.
   const began = performance.now();
   await Promise.all([once(socket, 'close'), service.close()]);
