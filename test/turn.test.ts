@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchPerTurn, yieldIfDue } from '../src/kernel/turn.js';
+import { BatchPerTurn, SharedLookUps, yieldIfDue } from '../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(): Promise<void> {
@@ -31,6 +31,19 @@ test('of several long pieces of work, one continues in each turn', async () => {
   );
   isCounting = false;
   expect(new Set(continued).size).toBe(3);
+});
+
+test('a look-up is shared by those who ask in one turn, and not by one who asks while it is under way', async () => {
+  let answer = 0;
+  const lookUps = new SharedLookUps<number>();
+  const look = async () => {
+    const found = ++answer;
+    await sleep(5);
+    return found;
+  };
+  const together = [lookUps.of('a', look), lookUps.of('a', look), lookUps.of('b', look)];
+  await sleep(1);
+  expect(await Promise.all([...together, lookUps.of('a', look)])).toEqual([1, 1, 2, 3]);
 });
 
 test('what is added in one turn is executed together, at most so many at once, and each gets its own outcome', async () => {

@@ -613,6 +613,20 @@ describe('facts of an identity', () => {
   });
 });
 
+describe('a verification of an identity', () => {
+  const held = { status: 'zk-KYH', issuer: 'tris:bank', scheme: 'manual', operator: true };
+  const verifications = [{ ...held, expires_at: '2026-01-01T00:00:00.000Z' }];
+  it.each([
+    ['the last millisecond before it expires', -1, true],
+    ['the time at which it expires', 0, false],
+  ])('as of %s counts (by %p ms): %p', (_name, ms, counts) => {
+    const at = Date.UTC(2026, 0, 1) + ms;
+    const facts = factsOf({ ...newIdentity(), verifications }, scoringBy(MODEL_LENS, disc1), at, () => true);
+    expect(facts.holds['zk-KYH']).toBe(counts);
+    expect(outcome({ verification: [{ status: 'zk-KYH', issuers: ['tris:bank'] }] }, facts) === TRUE).toBe(counts);
+  });
+});
+
 describe('the outcome of every node', () => {
   const short = (rules: unknown, facts: Facts | null) =>
     outcomesOf(parsed(rules), facts).map(({ pointer, rule, required, actual, outcome }) => [
