@@ -173,7 +173,7 @@ function answer(reply: FastifyReply | undefined, limit: number, before: number, 
     const then = [fewer && 'send fewer at once', fitsLater && `try again in ${seconds} s`]
       .filter(Boolean)
       .join(', or ');
-    const detail = `At most ${limit} requests per minute are accepted from one address${what}; ${then}.`;
+    const detail = `At most ${limit} requests per minute are accepted from one client${what}; ${then}.`;
     throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
   }
 }

@@ -139,6 +139,15 @@ test('a flood of addresses shares one count beyond the bound', () => {
   limit.take('10.0.0.1', reply());
 });
 
+test('the networks of a /48 may ask sixteen times as often together, and no more', () => {
+  const limit = new RateLimit(2, () => 0);
+  for (let network = 0; network < 16; network++) {
+    for (const host of [1, 2]) limit.take(`2001:db8:1:${network}::${host}`, reply());
+  }
+  expect(() => limit.take('2001:db8:1:99::1', reply())).toThrow('At most 32 requests per minute are accepted from one');
+  limit.take('2001:db8:2::1', reply());
+});
+
 test.each([
   ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2', '2001:db8:1::/48'],
   ['2001:0DB8:1:2::1', '2001:db8:1:2', '2001:db8:1::/48'],

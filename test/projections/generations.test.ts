@@ -199,6 +199,14 @@ describe('a swap', () => {
     expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
   });
 
+  test('cannot be rolled back once its generation was lost and another one serves instead', async () => {
+    await swap('g2', store, models);
+    await models.setStatus('g2', 'damaged');
+    const { views, previous_views } = await ensureManifest(PROJECTIONS, store, models);
+    expect([views['identities'], previous_views]).toEqual(['g3', null]);
+    await expect(rollback(store, models)).rejects.toThrow('There was no swap that could be rolled back.');
+  });
+
   test('to a generation that another process brings up to date too slowly is refused', async () => {
     await models.acquireLease('g2', 'slow', 60_000);
     await expect(swap('g2', store, models)).rejects.toThrow(
