@@ -106,6 +106,45 @@ describeRedis('BullMQ', () => {
       await child.kill();
     });
 
+    test('a worker that was paused beyond its lock, and then ends the job, changes nothing for the one that runs it', async () => {
+      await jobs.enqueue('work', 'late', {});
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
+      await child.printed(1);
+      child.signal('SIGSTOP');
+      jobs.handle('work', ({ progress, signal }) => {
+        progress(5, 10);
+        return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+      });
+      await jobs.start();
+      await becomes(
+        () => jobs.get('work', 'late'),
+        (job) => job?.progress.done === 5,
+      );
+      await jobs.enqueue('work', 'next', {});
+      child.signal('SIGCONT');
+      // It takes the next one only when it has ended this one.
+      expect((await child.printed(2))[1]).toEqual({ id: 'next', attempt: 1 });
+      expect(await jobs.get('work', 'late')).toMatchObject({ status: 'running', attempts: 2, progress: { done: 5 } });
+      expect(await jobs.cancel('work', 'late')).toMatchObject({ status: 'cancelled' });
+      await child.kill();
+    });
+
+    test('a job whose worker died when it had succeeded, but not stored the result, can be cancelled', async () => {
+      const client = new Redis(at.url);
+      await client.set(`${at.prefix}.fate.work:one`, 'finished');
+      await client.quit();
+      jobs.handle('work', ({ signal }) => {
+        return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+      });
+      await jobs.start();
+      await jobs.enqueue('work', 'one', {});
+      await reaches('one', 'running');
+      await becomes(
+        () => jobs.cancel('work', 'one'),
+        (job) => job?.status === 'cancelled',
+      );
+    });
+
     test('a process whose connections are dead without being closed makes new ones, and runs jobs again', async () => {
       const proxy = await Proxy.to(Number(new URL(at.url).port));
       const url = `redis://127.0.0.1:${proxy.port}`;

@@ -31,6 +31,7 @@ const KIND = /^[\w-]+$/;
 const UNCOUNTED = 1_000_000;
 
 const CANCELLED = 'the job was cancelled';
+const TAKEN_OVER = 'another worker has taken the job over';
 const PROCESS_ENDED = 'its process ended while it ran';
 /** Outcome of a job whose handler succeeded. The outcome of a cancelled job is the time of its cancellation. */
 const FINISHED = 'finished';
@@ -49,6 +50,8 @@ type StoredJob = BullJob<Payload, Json>;
 
 interface Run {
   job: StoredJob;
+  /** The value of the job's lock as long as this worker holds it. */
+  token: string;
   progress: { done: number; total: number };
   /** Progress that is not written yet. */
   unwritten: boolean;
@@ -273,7 +276,7 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('lockRenewalFailed')
       onLockLost(ids: string[]): void {
-        for (const id of ids) this.worker.cancelJob(id, 'another worker has taken the job over');
+        for (const id of ids) this.worker.cancelJob(id, TAKEN_OVER);
       }
     }
     return KindProcessor;
@@ -299,14 +302,17 @@ export class BullmqJobs implements Jobs {
     const stopping = new AbortController();
     const run: Run = {
       job,
+      token,
       progress: { done: 0, total: 0 },
       unwritten: false,
       abort: (reason) => stopping.abort(new Error(reason)),
     };
     const outcome = await this.#client.get(outcomeKey);
     const isCancelled = outcome !== null && outcome !== FINISHED;
+    // Of a worker that ended before it had stored the result. Otherwise the job could not be cancelled.
+    if (outcome === FINISHED) await this.#whileHeld(run, CLEAR, outcomeKey);
     if (isCancelled || job.attemptsStarted > attempts) {
-      await this.#uncount(job);
+      await this.#uncount(run);
       throw new UnrecoverableError(isCancelled ? CANCELLED : PROCESS_ENDED);
     }
     signal.addEventListener('abort', () => run.abort(String(signal.reason ?? CANCELLED)));
@@ -323,21 +329,22 @@ export class BullmqJobs implements Jobs {
         },
       });
       // Decides between this success and a cancellation.
-      const isFirst = await this.#client.set(outcomeKey, FINISHED, 'NX');
-      if (!isFirst && (await this.#client.get(outcomeKey)) !== FINISHED) throw new UnrecoverableError(CANCELLED);
+      const decided = await this.#whileHeld(run, FINISH, outcomeKey, FINISHED);
+      if (decided === null) throw new Error(TAKEN_OVER);
+      if (decided !== FINISHED) throw new UnrecoverableError(CANCELLED);
       return JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
       if (!this.#closing) {
-        if (isPassing(error)) await this.#uncount(job);
+        if (isPassing(error)) await this.#uncount(run);
         throw error instanceof JobGivenUp ? new UnrecoverableError(error.message) : error;
       }
       // The attempt did not end by its own fault: the job is put back as if the attempt had not started.
-      await this.#uncount(job);
+      await this.#uncount(run);
       await job.moveToWait(token);
       throw new WaitingError();
     } finally {
       this.#runs.delete(run);
-      if (run.unwritten) await job.updateProgress(run.progress).catch(() => undefined);
+      if (run.unwritten) await this.#writeProgress(run).catch(() => undefined);
     }
   }
 
@@ -353,8 +360,21 @@ export class BullmqJobs implements Jobs {
   }
 
   /** Undoes the count of a started attempt. */
-  async #uncount(job: StoredJob): Promise<void> {
-    await this.#client.hincrby(this.#queue(job.name).toKey(job.id!), 'ats', -1);
+  async #uncount(run: Run): Promise<void> {
+    await this.#whileHeld(run, UNCOUNT, this.#jobKey(run.job));
+  }
+
+  async #writeProgress(run: Run): Promise<void> {
+    await this.#whileHeld(run, PROGRESS, this.#jobKey(run.job), JSON.stringify(run.progress));
+  }
+
+  /**
+   * Runs a script, unless another worker has taken the job over: this one may have been suspended, and not know it yet.
+   * @returns null if the job was taken over
+   */
+  #whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
+    const held = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end\n${script}`;
+    return this.#client.eval(held, 2, `${this.#jobKey(job)}:lock`, key, token, argument);
   }
 
   async #poll(): Promise<void> {
@@ -367,7 +387,7 @@ export class BullmqJobs implements Jobs {
     if (outcome !== null && outcome !== FINISHED) return run.abort(CANCELLED);
     if (!run.unwritten) return;
     run.unwritten = false;
-    await run.job.updateProgress(run.progress).catch(() => (run.unwritten = true));
+    await this.#writeProgress(run).catch(() => (run.unwritten = true));
   }
 
   #queue(kind: string): Queue<Payload, Json> {
@@ -393,10 +413,20 @@ export class BullmqJobs implements Jobs {
   get #orderKey(): string {
     return `${this.#prefix}.order`;
   }
+  #jobKey({ name, id }: StoredJob): string {
+    return this.#queue(name).toKey(id!);
+  }
   #outcomeKey(kind: string, id: string): string {
     return `${this.#prefix}.fate.${kind}:${id}`;
   }
 }
+
+/** For `#whileHeld`, which gives them the second key and argument: the outcome, or the job and its progress. */
+const FINISH = `redis.call('SET', KEYS[2], ARGV[2], 'NX')
+return redis.call('GET', KEYS[2])`;
+const CLEAR = `return redis.call('DEL', KEYS[2])`;
+const UNCOUNT = `return redis.call('HINCRBY', KEYS[2], 'ats', -1)`;
+const PROGRESS = `return redis.call('HSET', KEYS[2], 'progress', ARGV[2])`;
 
 /** Keys: the list of running jobs, the outcome, the job. Argument: the job's id in the queue. */
 const REOPEN = `
