@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
+import { Receivers } from '../../src/features/webhooks/receivers.js';
 import { Sender } from '../../src/features/webhooks/sender.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
@@ -754,4 +755,20 @@ test('leaves nothing that waits when the webhook is deleted', async () => {
   await remove(id);
   const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:${id}${key}`)));
   await eventually(async () => (await stored()).every((value) => value === undefined));
+});
+
+/** The last test: what it stops is not started again. */
+test('does not count an attempt that the end of the process has interrupted', async () => {
+  sender.retriesMs = [];
+  receiver.answer = () => undefined;
+  const { id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:ada'] } });
+  await setBad('tris:ada', 5);
+  await eventually(() => receiver.received.length === 1);
+  receiver.answer = (_, response) => void response.writeHead(204).end();
+  service.app.get(Receivers, { strict: false }).onApplicationShutdown();
+  await whileStopped(() => Promise.resolve());
+  await eventually(async () => (await statusOf(id))[2] === 0);
+  expect(await deliveriesOf(id)).toMatchObject([{ status: 'delivered', attempts: 1 }]);
+  expect((await statusOf(id))[0]).toBe('active');
+  await remove(id);
 });

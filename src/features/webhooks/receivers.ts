@@ -87,10 +87,13 @@ export class Receivers implements OnApplicationShutdown {
 
   /** Ends the requests without an answer so far. */
   private readonly open = new Set<AbortController>();
+  /** The process ends: what has no answer so far was not refused by its receiver. */
+  isStopping = false;
 
   constructor(private readonly config: Config) {}
 
   onApplicationShutdown(): void {
+    this.isStopping = true;
     // Those without a connection would get one each time another ends.
     for (const request of this.open) request.abort();
     for (const agents of this.agents.values()) for (const agent of Object.values(agents)) agent.destroy();

@@ -109,6 +109,8 @@ export class Sender {
     const { message_id, body, traceparent } = delivery;
     const outcome = await this.send(pump.webhook, pump.url!, message_id, body, traceparent);
     pump.sending--;
+    // The next job sends it again.
+    if (this.receivers.isStopping && outcome.status === null) return pump.stop();
     // Deliveries to other identities need not wait until this outcome is stored.
     this.sendDue(pump);
     const stored = await this.keepOutcome(pump, delivery, outcome);
