@@ -1,6 +1,7 @@
 import { QueryBus } from '@nestjs/cqrs';
 import { GetStatus } from '../../src/features/operations/status.handlers.js';
-import type { EventStore } from '../../src/stores/ports/event-store.js';
+import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import type { ReadModels } from '../../src/stores/ports/read-models.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, relay, seen, startService } from '../policies/service.fixture.js';
@@ -173,6 +174,36 @@ test('a rollback that was interrupted after it took effect is not undone by its 
   await service.stores.jobs.enqueue('rollback', 'rbk_again', { from: before!.previous_views!, to: before!.views });
   expect(await ended('rbk_again')).toMatchObject({ status: 'completed', result: { views: before!.views } });
   expect((await service.stores.readModels.manifest())!.revision).toBe(before!.revision);
+});
+
+/** The next swap takes effect, but its answer is lost, and with it the attempt of the job. */
+function loseNextSwap(): void {
+  const readModels = service.stores.readModels as { swapManifest: ReadModels['swapManifest'] };
+  const { swapManifest } = readModels;
+  readModels.swapManifest = async (next) => {
+    readModels.swapManifest = swapManifest;
+    await swapManifest.call(readModels, next);
+    throw new StoreUnavailable('the answer was lost');
+  };
+}
+
+test('a swap that took effect in an attempt that was interrupted is done once', async () => {
+  const before = await service.stores.readModels.manifest();
+  loseNextSwap();
+  const rebuilt = await ended(await start('rebuild', { swap: true }));
+  expect(rebuilt).toMatchObject({ status: 'completed', result: { swapped: true } });
+  const after = await service.stores.readModels.manifest();
+  expect(new Set(Object.values(after!.views))).toEqual(new Set([rebuilt.result.generation]));
+  expect(after).toMatchObject({ revision: before!.revision + 1, previous_views: before!.views });
+
+  const { generation } = (await ended(await start('rebuild', {}))).result;
+  loseNextSwap();
+  expect(await ended(await start('swap', { generation }))).toMatchObject({ status: 'completed' });
+  expect(await service.stores.readModels.manifest()).toMatchObject({
+    revision: after!.revision + 1,
+    previous_views: after!.views,
+  });
+  expect((await ended(await start('swap', { generation }))).problem.detail).toContain('already serves');
 });
 
 test('without a folder for snapshots none is saved; without a swap nothing is rolled back', async () => {

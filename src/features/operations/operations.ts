@@ -30,6 +30,8 @@ export type OperationName = keyof typeof PREFIXES;
 
 /** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
 const RETRIES = { attempts: 5, backoffMs: 1_000 };
+/** How long a later attempt of a job finds what an earlier one has done. */
+const NOTED_MS = 86_400_000;
 /** The maximum number of damaged events in a result. */
 const MAX_DAMAGED = 20;
 
@@ -97,9 +99,18 @@ export class Operations implements OnModuleInit {
     throw new Problem('snapshots_not_configured', 'Set CREDENCE_SNAPSHOTS to the folder of the snapshots.');
   }
 
-  private rebuild({ input, signal, progress: onProgress }: RunningJob): Promise<RebuiltDto> {
+  /** An attempt that was interrupted may have built the generation already. */
+  private async rebuild({ id, input, signal, progress: onProgress }: RunningJob): Promise<RebuiltDto> {
     const { views, swap } = input as { views: string[] | null; swap: boolean };
-    return this.commands.execute(new RebuildViews(views ?? 'all', { signal, onProgress }, { swap }));
+    const note = `operation-built:${id}`;
+    let built = (await this.keyValue.get(note)) as RebuiltDto | undefined;
+    if (!built) {
+      built = await this.commands.execute(new RebuildViews(views ?? 'all', { signal, onProgress }));
+      await this.keyValue.put(note, { ...built }, NOTED_MS);
+    }
+    if (!swap) return built;
+    await this.serve(id, built.generation);
+    return { ...built, swapped: true };
   }
 
   private async help({ input, signal }: RunningJob): Promise<null> {
@@ -108,12 +119,17 @@ export class Operations implements OnModuleInit {
     return null;
   }
 
-  private async swap({ input, attempt }: RunningJob): Promise<ServingDto> {
+  private async swap({ id, input }: RunningJob): Promise<ServingDto> {
     const { generation } = input as { generation: string };
+    return serving(await this.serve(id, generation));
+  }
+
+  /** Swaps to a generation, unless an attempt of the job that was interrupted has done it. */
+  private async serve(jobId: string, generation: string): Promise<Manifest> {
+    const isFirst = await this.keyValue.putIfAbsent(`operation-swap:${jobId}`, generation, NOTED_MS);
     const served = await this.readModels.manifest();
-    // An attempt that was interrupted may have come this far.
-    if (attempt > 1 && served && Object.values(served.views).includes(generation)) return serving(served);
-    return serving(await this.commands.execute(new SwapGeneration(generation)));
+    if (!isFirst && served && Object.values(served.views).includes(generation)) return served;
+    return this.commands.execute(new SwapGeneration(generation));
   }
 
   /** Repeating it must not undo the rollback. */
