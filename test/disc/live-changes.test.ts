@@ -322,3 +322,11 @@ test('a service that stops ends all streams and opens no more', async () => {
   expect([out.writableEnded, out.texts.at(-1)]).toEqual([true, ': the service is stopping\n\n']);
   await expect(opened()).rejects.toMatchObject({ code: 'shutting_down' });
 });
+
+test('a stream that is to begin once the service stops ends at once', async () => {
+  const begin = await live.stream(null, undefined, null);
+  live.onModuleDestroy();
+  const out = new Out();
+  begin(out as never);
+  expect([out.writableEnded, out.texts]).toEqual([true, [': the service is stopping\n\n']]);
+});

@@ -30,6 +30,8 @@ const PART = 128;
 const MAX_UNSENT = 64 * 1024;
 /** Streams of this process. */
 const MAX_STREAMS = 10_000;
+/** The last line of a stream. */
+const STOPPING = ': the service is stopping\n\n';
 /** Streams that read what they have missed at the same time. */
 const CATCHING_UP = 8;
 
@@ -126,6 +128,8 @@ export class LiveChanges implements OnModuleDestroy {
     this.refuseIfFull();
     return (out) => {
       if (out.destroyed) return;
+      // Its connection may have come free only now.
+      if (this.closed) return void out.end(STOPPING);
       const scope = from ?? group.scope;
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
@@ -145,7 +149,7 @@ export class LiveChanges implements OnModuleDestroy {
   onModuleDestroy(): void {
     this.closed = true;
     this.watch?.stop.abort();
-    for (const { out } of this.streams) out.end(': the service is stopping\n\n');
+    for (const { out } of this.streams) out.end(STOPPING);
   }
 
   private refuseIfFull(): void {
