@@ -117,9 +117,15 @@ export class Cli {
     // commander has already printed its own errors, and the help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
-    const message = error instanceof StoreUnavailable ? error.explanation : error.message;
+    const message = error instanceof StoreUnavailable ? error.explanation : error.message + whoBuilds(error);
     this.io.stderr.write(`credence: ${isBug ? error.stack : message}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
   }
+}
+
+/** A command waits for no worker, and possibly none is running. */
+function whoBuilds(error: Error): string {
+  const isBuilding = error instanceof Problem && error.code === 'projection_rebuilding';
+  return isBuilding ? ' A worker builds them: start the service, if none is running.' : '';
 }

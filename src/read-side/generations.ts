@@ -337,11 +337,10 @@ async function present(readModels: ReadModels): Promise<Generation[]> {
 async function find(id: string, readModels: ReadModels): Promise<Generation> {
   const generations = await present(readModels);
   const found = generations.find((generation) => generation.id === id);
-  if (!found)
-    throw new GenerationError(
-      `There is no generation ${id}; the generations are ${generations.map((g) => g.id).join(', ')}.`,
-      'generation_not_found',
-    );
+  if (!found) {
+    const others = generations.length === 0 ? 'nor any other' : `only ${generations.map((g) => g.id).join(', ')}`;
+    throw new GenerationError(`There is no generation ${id}, ${others}.`, 'generation_not_found');
+  }
   return found;
 }
 

@@ -22,7 +22,8 @@ interface Holder {
  * Lets `write` create a file or folder beside the target, syncs it, and renames it: the target is either complete and
  * on disk, or does not exist. One process at a time may write to a target. The next process removes the remains of one
  * that has ended. A file that exists is replaced; a folder must not exist, or be empty.
- * @throws TargetRefused while another process writes to the target, or if it is a non-empty folder
+ * @throws TargetRefused while another process writes to the target, if it is a non-empty folder, or if its folder
+ * cannot be written to
  */
 export async function writtenAside(target: string, write: (aside: string) => Promise<void>): Promise<void> {
   // A symbolic link stays, and the file that it points to is replaced.
@@ -43,13 +44,22 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
   }
 }
 
+/** What is wrong with the folder of a target. */
+const FLAWS: Record<string, string> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'is not a folder',
+  EACCES: 'is not writable',
+  EROFS: 'is not writable',
+};
+
 async function takeLock(lock: string, own: Holder, target: string): Promise<void> {
   for (;;) {
     try {
       await writeFile(lock, JSON.stringify(own), { flag: 'wx', mode: 0o600 });
       return;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      const { code = '' } = error as NodeJS.ErrnoException;
+      if (code !== 'EEXIST') throw FLAWS[code] ? new TargetRefused(`${dirname(target)} ${FLAWS[code]}.`) : error;
     }
     const holder = await holderOf(lock);
     if (holder === 'gone') continue;

@@ -73,6 +73,10 @@ describe('an operator', () => {
     expect((await store.run('rollback')).code).toBe(0);
     expect((await serving()).map(({ id }) => id)).toEqual([before!.id]);
 
+    expect(await store.run('export', '--out', join(store.folder, 'nowhere/export.ndjson'))).toMatchObject({
+      code: 1,
+      stderr: `credence: ${join(store.folder, 'nowhere')} does not exist.\n`,
+    });
     const other = await Store.create();
     try {
       await other.json('import', other.file('actions.ndjson', ACTIONS.slice(0, 5)));
@@ -92,7 +96,7 @@ describe('an operator', () => {
     const { id } = (await serving())[0]!;
     for (const [args, sentence] of [
       [['rebuild', 'nothing'], /There is no view nothing; the views are identities/],
-      [['swap', 'g99'], /There is no generation g99/],
+      [['swap', 'g99'], /There is no generation g99, only g\d+/],
       [['swap', id], /already serves/],
       [['drop', id], /serves .*swap or roll back first/],
     ] as const) {
@@ -114,6 +118,10 @@ describe('an operator', () => {
       const { code, stderr } = await unserved.run('rebuild', 'all', '--swap');
       expect([code, stderr]).toEqual([1, 'credence: No generation serves yet: start the service once.\n']);
       expect((await unserved.json<Status>('status')).generations).toEqual([]);
+      expect((await unserved.run('swap', 'g1')).stderr).toBe('credence: There is no generation g1, nor any other.\n');
+      expect((await unserved.run('replay', 'tris:member-0')).stderr).toMatch(
+        /^credence: The read models are being built: .*\. A worker builds them: start the service, if none is running\.\n$/,
+      );
     } finally {
       await unserved.remove();
     }
