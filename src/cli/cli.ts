@@ -120,7 +120,7 @@ export class Cli {
     const message = error instanceof StoreUnavailable ? error.explanation : error.message + whoBuilds(error);
     this.io.stderr.write(`credence: ${isBug ? error.stack : message}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
-    return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
+    return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
   }
 }
 

@@ -72,7 +72,7 @@ async function create({ config, print }: Context, options: Options) {
 }
 
 async function list({ config, print }: Context, { json, ...options }: Options & { json?: boolean }) {
-  const listed = fileOf(config, options)
+  const listed = existing(config, options)
     .list(Date.now())
     .map(({ kid, status, signs_from, prunable_from }) => ({
       kid,
@@ -88,24 +88,31 @@ async function list({ config, print }: Context, { json, ...options }: Options & 
 }
 
 async function rotate({ config, print }: Context, { in: minutes, atOnce, ...options }: RotateOptions) {
-  const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
+  const { kid, signs_from } = existing(config, options).rotate(Date.now(), delay(minutes, atOnce));
   print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
   return EXIT.ok;
 }
 
 async function revoke({ config, print }: Context, kid: string, options: Options) {
-  const next = fileOf(config, options).revoke(kid, Date.now());
+  const next = existing(config, options).revoke(kid, Date.now());
   print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
   return EXIT.ok;
 }
 
 async function prune({ config, print }: Context, options: Options) {
-  const pruned = fileOf(config, options).prune(Date.now());
+  const pruned = existing(config, options).prune(Date.now());
   print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
   return EXIT.ok;
 }
 
 const fileOf = (config: Config, { vouchers }: Options) => (vouchers ? issuerKeyFile(config) : signingKeyFile(config));
+
+function existing(config: Config, options: Options) {
+  const file = fileOf(config, options);
+  if (file.exists) return file;
+  const create = `signing-keys create${options.vouchers ? ' --vouchers' : ''}`;
+  throw new CommandFailed(`${file.path} does not exist; "${create}" creates it.`);
+}
 
 function delay(minutes: string | undefined, atOnce: boolean | undefined): number {
   if (atOnce) {

@@ -8,9 +8,16 @@ import { sha256Hex } from '../kernel/hash.js';
 import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
-import { isObject, parseJsonText } from '../kernel/json.js';
+import { isObject } from '../kernel/json.js';
 import { Problem } from '../kernel/problems.js';
-import { FileWatch, createFile, exclusively, exclusivelyWithoutBlocking, replaceFile } from './secret-file.js';
+import {
+  FileWatch,
+  createFile,
+  exclusively,
+  exclusivelyWithoutBlocking,
+  readJsonFile,
+  replaceFile,
+} from './secret-file.js';
 
 /**
  * API keys. Only the SHA-256 of a key is stored. Keys are 256 random bits, so a plain digest cannot be searched, and
@@ -203,12 +210,7 @@ export const keysFile = (config: Config): string => config.apiKeys ?? config.inD
 /** @throws ConfigError naming the file and the entry that is wrong */
 export function listKeys(config: Config): ApiKeyRecord[] {
   const file = keysFile(config);
-  let entries: unknown;
-  try {
-    entries = parseJsonText(readFileSync(file, 'utf8'), true);
-  } catch (error) {
-    throw new ConfigError(`${file} cannot be read as JSON: ${(error as Error).message}.`);
-  }
+  const entries = readJsonFile(file);
   if (!Array.isArray(entries)) throw new ConfigError(`${file} must contain a JSON array of keys.`);
   const ids = new Set<string>();
   const digests = new Set<string>();

@@ -1,10 +1,10 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
-import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
-import { type JsonObject, isObject, parseJsonText } from '../kernel/json.js';
+import { FileWatch, createFile, exclusively, readJsonFile, replaceFile } from './secret-file.js';
+import { type JsonObject, isObject } from '../kernel/json.js';
 import type { Logger } from '../kernel/logger.js';
 
 /** Files of private signing keys that rotate: JWK sets (RFC 7517) of any key type. */
@@ -150,12 +150,7 @@ export class KeyFile<K extends Key> {
   }
 
   private set(): JsonObject & { keys: unknown[] } {
-    let set: unknown;
-    try {
-      set = parseJsonText(readFileSync(this.path, 'utf8'), true);
-    } catch (error) {
-      throw new ConfigError(`${this.path} cannot be read as JSON: ${(error as Error).message}.`);
-    }
+    const set = readJsonFile(this.path);
     if (!isObject(set) || !Array.isArray(set.keys) || set.keys.length === 0) {
       throw new ConfigError(`${this.path} must be a JWK set: {"keys": [...]} with at least one key.`);
     }

@@ -14,6 +14,8 @@ import {
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
+import { ConfigError } from '../kernel/config.js';
+import { parseJsonText } from '../kernel/json.js';
 import { isAlive } from '../kernel/processes.js';
 
 /**
@@ -45,6 +47,22 @@ export function createFile(file: string, content: string): boolean {
     throw error;
   } finally {
     rmSync(draft, { force: true });
+  }
+}
+
+/** Reads a secret file of JSON. @throws ConfigError, which quotes nothing of it */
+export function readJsonFile(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new ConfigError(`${file} ${code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`}.`);
+  }
+  try {
+    return parseJsonText(text, true);
+  } catch (error) {
+    throw new ConfigError(`${file} cannot be read as JSON: ${(error as Error).message}.`);
   }
 }
 

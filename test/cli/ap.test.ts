@@ -38,6 +38,12 @@ describe('credence ap', () => {
         stderr: 'credence: /nowhere.json does not exist.\n',
       });
 
+      const broken = store.file('broken.json', ['{']);
+      expect(await store.run('ap', 'create', broken)).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/^credence: \S+broken\.json is not JSON: /),
+      });
+
       expect(await store.json('ap', 'list')).toMatchObject([
         { policy_id: 'AP_LOAN_V1', status: 'active', tris_org: null },
       ]);

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { plantEvent } from '../contracts/sample-events.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
@@ -204,6 +205,18 @@ test(
   },
   SLOW,
 );
+
+test('keys that are to be listed or changed before there are any are told to be created', async () => {
+  const fresh = await Store.create();
+  const file = join(fresh.data, 'voucher-keys.json');
+  for (const command of ['list', 'rotate', 'prune']) {
+    expect(await fresh.run('signing-keys', command, '--vouchers')).toMatchObject({
+      code: 1,
+      stderr: `credence: ${file} does not exist; "signing-keys create --vouchers" creates it.\n`,
+    });
+  }
+  await fresh.remove();
+});
 
 const calls: [number, string[]][] = [
   [2, ['status', '--colour']],
