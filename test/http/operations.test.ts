@@ -113,7 +113,14 @@ describe('a running service', () => {
     expect((await get('/docs/problems')).text).toContain('id="validation_failed"');
     expect((await get('/docs/nothing')).json.code).toBe('not_found');
     // Not 403, which would say that the credential does not allow it.
-    expect((await get('/docs/..%2f..%2fpackage.json')).json.code).toBe('not_found');
+    for (const path of [
+      '/docs/..%2f..%2fpackage.json',
+      '/docs/../package.json',
+      '/docs/..%5cpackage.json',
+      '/docs/%00',
+    ]) {
+      expect([path, (await get(path)).json.code]).toEqual([path, 'not_found']);
+    }
   });
 
   test('finishes requests in progress when it closes, and drops idle connections', async () => {
