@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Logger } from '../../src/kernel/logger.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { becomes, eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
@@ -50,6 +52,25 @@ describeRedis('BullMQ', () => {
       await reaches(id, 'completed');
       expect(await jobs.get('work', id)).toMatchObject({ id, result: id });
       expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
+    });
+
+    test('of a job that was lost while it ran, as in a failover of Redis, nothing is left: it can be enqueued again', async () => {
+      let fail = () => {};
+      jobs.handle('work', ({ attempt, input }) =>
+        input['again'] === true
+          ? Promise.resolve(attempt)
+          : new Promise((_, reject) => (fail = () => reject(new StoreUnavailable('Redis was lost')))),
+      );
+      await jobs.start();
+      await jobs.enqueue('work', 'lost', {});
+      await reaches('lost', 'running');
+      await at.clear();
+      fail();
+      await sleep(500);
+      expect(await jobs.get('work', 'lost')).toBeUndefined();
+      expect(await jobs.list()).toEqual([]);
+      await jobs.enqueue('work', 'lost', { again: true });
+      expect((await reaches('lost', 'completed'))?.result).toBe(1);
     });
 
     test('a cancelled job that is put back while a worker takes it is run', async () => {
