@@ -308,6 +308,9 @@ async function point(
   const next = { ...manifest, ...(await platformLens(store)), ...moved };
   if (!(await readModels.swapManifest(next)))
     throw new GenerationError('Another swap was first; check credence status.');
+  const begun = new Set(Object.values(views).filter((id) => !Object.values(manifest.views).includes(id)));
+  // What was applied to those before meanwhile: reads wait for it, and a worker may take a second to begin.
+  for (const id of begun) await catchUp(id, store, readModels).catch(() => undefined);
   return next;
 }
 

@@ -31,6 +31,8 @@ const RETRY_SOON = { headers: { 'retry-after': '1' } };
 const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds them again from the log.';
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
 
+const BEHIND = 'The read models that have begun to serve have not reached the position of those before them yet.';
+
 const POLL_MS = 3;
 const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
@@ -60,6 +62,8 @@ export class Views implements PositionGate {
   private lastRestart: { restarts: number; head: Promise<Position>; lens_revision: Promise<number> } | undefined;
   /** The number of restarts after which the manifest was found to have the last promotion. */
   private manifestFits = 0;
+  /** The last manifest that named other generations; `reached` once these have applied as much as those before them. */
+  private swapped: { next: Manifest; reached: Promise<void> } | undefined;
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
   /** The last check for commands; `found` is undefined until it has ended. */
@@ -102,6 +106,7 @@ export class Views implements PositionGate {
       if (!manifest) break;
       this.refuseForeign(manifest);
       await this.refuseOlder(manifest);
+      if (last && manifest !== last) await this.afterSwap(last, manifest);
       this.lastManifest = manifest;
       const isSame = guess !== undefined && manifest === last;
       const serving = isSame ? guess : queries.map((query) => generationOf(manifest, query));
@@ -111,6 +116,33 @@ export class Views implements PositionGate {
       return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
     }
     return undefined;
+  }
+
+  /** Concurrent reads share the wait. */
+  private async afterSwap(last: Manifest, next: Manifest): Promise<void> {
+    if (this.swapped?.next !== next) {
+      const swapped = { next, reached: this.waitForSwapped(last, next) };
+      this.swapped = swapped;
+      swapped.reached.catch(() => this.swapped === swapped && (this.swapped = undefined));
+    }
+    await this.swapped!.reached;
+  }
+
+  /**
+   * A generation that begins to serve may be behind the one before it, which was applied to until then: waits until it
+   * has applied as much, so that no read goes back in time.
+   */
+  private async waitForSwapped(last: Manifest, next: Manifest): Promise<void> {
+    const replaced = Object.entries(last.views).flatMap(([view, id]) => (next.views[view] === id ? [] : [id]));
+    if (replaced.length === 0) return;
+    const reads = await Promise.all([...new Set(replaced)].map((id) => this.readModels.read(id, [])));
+    const read = Math.max(
+      0,
+      ...reads.map((each) => (each?.status === 'ready' && this.isOwn(each) ? each.checkpoint.position : 0)),
+    );
+    // A generation that is ahead of the log, because an older copy was restored, does not count.
+    const head = await this.store.head().catch(() => 0);
+    await this.requirePosition(Math.min(read, head), BEHIND);
   }
 
   /**

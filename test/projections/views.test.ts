@@ -81,6 +81,26 @@ describe('reading the views', () => {
     await expect(views.readSince(3, [{ get: row }])).rejects.toMatchObject({ code: 'projection_behind' });
   });
 
+  test('after a swap, no read goes back behind an earlier one: it waits for what the generation before has applied', async () => {
+    await put('g1', 'first', 0, 1);
+    await models.createGeneration('g2', VERSIONS, store.logId);
+    await put('g2', 'first', 0, 1);
+    expect((await views.read([{ get: row }])).position).toBe(1);
+    jest.spyOn(store, 'head').mockResolvedValue(2);
+    await put('g1', 'second', 1, 2);
+    expect(await seen()).toEqual(['g1', ['second']]);
+    const manifest = (await models.manifest())!;
+    const named = Object.fromEntries(Object.keys(VERSIONS).map((view) => [view, 'g2']));
+    await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: named });
+    const reads = Promise.all([seen(), seen()]);
+    await sleep(50);
+    await put('g2', 'second', 1, 2);
+    expect(await reads).toEqual([
+      ['g2', ['second']],
+      ['g2', ['second']],
+    ]);
+  });
+
   test('does not read another log’s generation with the same id', async () => {
     const { generations, createGeneration } = models;
     await models.setStatus('g1', 'dropped');
