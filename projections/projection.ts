@@ -50,10 +50,13 @@ export interface Projection {
   };
 }
 
-/** A position as a sort key: byte order is numeric order. */
+/** A position as a sort key: byte order is numeric order. The last one is kept, since an event writes several rows. */
 export function sortByPosition(position: number): string {
-  return String(position).padStart(16, '0');
+  if (position !== lastPosition) [lastPosition, lastSort] = [position, String(position).padStart(16, '0')];
+  return lastSort;
 }
+let lastPosition = -1;
+let lastSort = '';
 
 /** The row of a range at a position. */
 export function rowAt({ view, key }: RowKey, position: number): RowKey {

@@ -14,7 +14,10 @@ import { partOf } from './row-digests.js';
 
 /** The rows of a fold from the start of the log. Rows that later events may change are kept as objects. */
 export class FreshRows implements Rows {
-  private readonly held = new Map<string, Map<string, { row: RowKey; value: unknown }>>();
+  /** By view and key. */
+  private readonly single = new Map<string, Map<string, unknown>>();
+  /** By view, key and sort. */
+  private readonly ranges = new Map<string, Map<string, Map<string, unknown>>>();
   /** The number of changes so far. */
   changes = 0;
 
@@ -23,22 +26,19 @@ export class FreshRows implements Rows {
     private readonly isWritten: (view: string) => boolean = () => true,
   ) {}
 
-  get<T>(row: RowKey): T | undefined {
-    return this.held.get(row.view)?.get(placeOf(row))?.value as T | undefined;
+  get<T>({ view, key, sort }: RowKey): T | undefined {
+    const value = sort === undefined ? this.single.get(view)?.get(key) : this.ranges.get(view)?.get(key)?.get(sort);
+    return value as T | undefined;
   }
 
   find<T>(row: RowKey): T | undefined {
     return this.get(row);
   }
 
-  put(row: RowKey, value: unknown): void {
+  put({ view, key, sort }: RowKey, value: unknown): void {
     this.changes++;
-    let rows = this.held.get(row.view);
-    if (!rows) this.held.set(row.view, (rows = new Map()));
-    const place = placeOf(row);
-    const known = rows.get(place);
-    if (known) known.value = value;
-    else rows.set(place, { row, value });
+    if (sort === undefined) memberOf(this.single, view).set(key, value);
+    else memberOf(memberOf(this.ranges, view), key).set(sort, value);
   }
 
   insert(row: RowKey, value: unknown): void {
@@ -46,22 +46,38 @@ export class FreshRows implements Rows {
     if (this.isWritten(row.view)) this.sink.put(row, value);
   }
 
-  delete(row: RowKey): void {
+  delete({ view, key, sort }: RowKey): void {
     this.changes++;
-    this.held.get(row.view)?.delete(placeOf(row));
+    if (sort === undefined) this.single.get(view)?.delete(key);
+    else this.ranges.get(view)?.get(key)?.delete(sort);
   }
 
-  /** Writes the rows that were kept. Other work can run between two of them. */
+  /** Writes the rows that were kept. Other work can run after some of them. */
   *finish(): Generator<void> {
-    for (const [view, rows] of this.held) {
-      if (!this.isWritten(view)) continue;
-      for (const { row, value } of rows.values()) {
-        this.sink.put(row, value);
-        yield;
-      }
+    let written = 0;
+    for (const row of this.all()) {
+      this.sink.put(row, row.value);
+      if (++written % KEPT_BETWEEN === 0) yield;
     }
-    this.held.clear();
+    this.single.clear();
+    this.ranges.clear();
   }
+
+  private *all(): Generator<RowKey & { value: unknown }> {
+    for (const [view, rows] of this.single) {
+      if (this.isWritten(view)) for (const [key, value] of rows) yield { view, key, value };
+    }
+    for (const [view, ranges] of this.ranges) {
+      if (!this.isWritten(view)) continue;
+      for (const [key, rows] of ranges) for (const [sort, value] of rows) yield { view, key, sort, value };
+    }
+  }
+}
+
+function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<string, V> {
+  let member = maps.get(name);
+  if (!member) maps.set(name, (member = new Map()));
+  return member;
 }
 
 /** Divides the log into partitions, and folds what has no share. */
@@ -195,6 +211,8 @@ export class PartitionFold {
 export class SortedRows implements RowSink {
   private rows = new EncodedRows();
   private readonly views = new Map<string, Map<string, Range>>();
+  /** For each row: the row of the same key that was put next; 0: none. */
+  private next: number[] = [];
 
   get size(): number {
     return this.rows.size;
@@ -207,27 +225,34 @@ export class SortedRows implements RowSink {
   put(row: RowKey, value: unknown): void {
     const place = this.rows.size;
     this.rows.put(row, value);
-    let ranges = this.views.get(row.view);
-    if (!ranges) this.views.set(row.view, (ranges = new Map()));
-    const range = ranges.get(row.key);
-    const sort = row.sort ?? '';
+    this.next.push(0);
+    const { view, key, sort = '' } = row;
+    const ranges = memberOf(this.views, view);
+    const range = ranges.get(key);
     if (!range) {
-      ranges.set(row.key, { sorts: [sort], places: [place], isSorted: true });
+      ranges.set(key, { first: place, last: place, sort, isSorted: isPlain(sort) });
       return;
     }
-    if (range.sorts.at(-1)! >= sort) range.isSorted = false;
-    range.sorts.push(sort);
-    range.places.push(place);
+    if (range.sort >= sort || !isPlain(sort)) range.isSorted = false;
+    this.next[range.last] = place;
+    range.last = place;
+    range.sort = sort;
   }
 
   /** Calls `visit` for each row, as `EncodedRows.forEach` does. Other work can run after some rows. */
   *inOrder(visit: VisitRow): Generator<void> {
+    const { rows } = this;
+    let visited = 0;
     for (const view of yield* byBytes([...this.views.keys()])) {
       const ranges = this.views.get(view)!;
       for (const key of yield* byBytes([...ranges.keys()])) {
-        for (const [n, place] of (yield* placesInOrder(ranges.get(key)!)).entries()) {
-          this.rows.visit(place, visit);
-          if (n % ROWS_BETWEEN === 0) yield;
+        const range = ranges.get(key)!;
+        const places = range.isSorted
+          ? this.placesOf(range)
+          : yield* inParts([...this.placesOf(range)], (a, b) => rows.isBefore(a, b));
+        for (const place of places) {
+          rows.visit(place, visit);
+          if (++visited % ROWS_BETWEEN === 0) yield;
         }
       }
     }
@@ -235,19 +260,30 @@ export class SortedRows implements RowSink {
 
   clear(): void {
     this.rows = new EncodedRows();
+    this.next = [];
     this.views.clear();
+  }
+
+  private *placesOf({ first, last }: Range): Generator<number> {
+    for (let place = first; place !== last; place = this.next[place]!) yield place;
+    yield last;
   }
 }
 
 /** Rows between which other work cannot run: as many take less than a millisecond. */
 const ROWS_BETWEEN = 256;
-/** Texts that are sorted at once. */
-const SORTED_AT_ONCE = 2_000;
+/** The same for rows that are encoded meanwhile. */
+const KEPT_BETWEEN = 16;
+/** Items that are sorted at once. */
+const SORTED_AT_ONCE = 1_000;
 
-/** The rows of one key of a view. */
+/** The rows of one key of a view: the places of the first and of the last that was put. */
 interface Range {
-  sorts: string[];
-  places: number[];
+  first: number;
+  last: number;
+  /** Of the last. */
+  sort: string;
+  /** Whether they were put in their order. */
   isSorted: boolean;
 }
 
@@ -256,45 +292,36 @@ function isPlain(text: string): boolean {
   return !/[\ud800-\udfff]/.test(text);
 }
 
-function* placesInOrder({ sorts, places, isSorted }: Range): Generator<void, number[]> {
-  if (isSorted && sorts.every(isPlain)) return places;
-  const bySort = new Map(sorts.map((sort, i) => [sort, places[i]!]));
-  return (yield* byBytes(sorts)).map((sort) => bySort.get(sort)!);
-}
-
-/** The texts in the order of the bytes of their UTF-8: sorted in parts, which are then merged. */
-function* byBytes(texts: readonly string[]): Generator<void, string[]> {
+/** The texts in the order of the bytes of their UTF-8. */
+function byBytes(texts: string[]): Generator<void, string[]> {
   const isBefore = texts.every(isPlain)
     ? (a: string, b: string) => a < b
     : (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b)) < 0;
-  let parts: string[][] = [];
-  for (let from = 0; from < texts.length; from += SORTED_AT_ONCE) {
-    const part = texts.slice(from, from + SORTED_AT_ONCE);
+  return inParts(texts, isBefore);
+}
+
+/** Sorts different items in parts, which are then merged. Other work can run in between. */
+function* inParts<T>(items: T[], isBefore: (a: T, b: T) => boolean): Generator<void, T[]> {
+  let parts: T[][] = [];
+  for (let from = 0; from < items.length; from += SORTED_AT_ONCE) {
+    const part = items.slice(from, from + SORTED_AT_ONCE);
     parts.push(part.sort((a, b) => (isBefore(a, b) ? -1 : 1)));
     yield;
   }
   while (parts.length > 1) {
-    const merged: string[][] = [];
+    const merged: T[][] = [];
     for (let n = 0; n < parts.length; n += 2) merged.push(yield* merge(parts[n]!, parts[n + 1] ?? [], isBefore));
     parts = merged;
   }
   return parts[0] ?? [];
 }
 
-function* merge(
-  left: readonly string[],
-  right: readonly string[],
-  isBefore: (a: string, b: string) => boolean,
-): Generator<void, string[]> {
-  const merged: string[] = [];
+function* merge<T>(left: readonly T[], right: readonly T[], isBefore: (a: T, b: T) => boolean): Generator<void, T[]> {
+  const merged: T[] = [];
   for (let l = 0, r = 0; l < left.length || r < right.length;) {
     const isRight = l === left.length || (r < right.length && isBefore(right[r]!, left[l]!));
     merged.push(isRight ? right[r++]! : left[l++]!);
     if (merged.length % SORTED_AT_ONCE === 0) yield;
   }
   return merged;
-}
-
-function placeOf({ key, sort }: RowKey): string {
-  return sort === undefined ? key : `${key}\0${sort}`;
 }

@@ -73,6 +73,15 @@ export class EncodedRows implements RowSink {
     const i = 4 * n;
     visit(this.#chunks.at(places[i]!), places[i + 1]!, places[i + 2]!, places[i + 3]!);
   }
+
+  /** Whether the address of the a-th row is before that of the b-th. */
+  isBefore(a: number, b: number): boolean {
+    const places = this.#places;
+    const [i, j] = [4 * a, 4 * b];
+    const other = this.#chunks.at(places[j]!);
+    const chunk = this.#chunks.at(places[i]!);
+    return chunk.compare(other, places[j + 1]!, places[j + 2]!, places[i + 1]!, places[i + 2]!) < 0;
+  }
 }
 
 /** Encoded rows that are in buffers of others, which must not change until the rows are written. */
