@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchPerTurn, SharedLookUps, yieldIfDue } from '../src/kernel/turn.js';
+import { BatchPerTurn, SharedLookUps, endOfTurn, yieldIfDue } from '../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(): Promise<void> {
@@ -42,7 +42,7 @@ test('a look-up is shared by those who ask in one turn, and not by one who asks 
     return found;
   };
   const together = [lookUps.of('a', look), lookUps.of('a', look), lookUps.of('b', look)];
-  await sleep(1);
+  await endOfTurn();
   expect(await Promise.all([...together, lookUps.of('a', look)])).toEqual([1, 1, 2, 3]);
 });
 
