@@ -21,7 +21,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { webhookOf, webhookStream } from './domain/webhook.js';
-import { LogReader, isUnreadable } from './log-reader.js';
+import { DeliveryCreator, isUnreadable } from './delivery-creator.js';
 import { Pump } from './pump.js';
 import { Sender } from './sender.js';
 
@@ -46,7 +46,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   constructor(
     private readonly views: Views,
-    private readonly reader: LogReader,
+    private readonly creator: DeliveryCreator,
     private readonly sender: Sender,
     private readonly deliveries: Deliveries,
     private readonly config: Config,
@@ -88,14 +88,14 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       for (;;) {
         try {
           const applied = await this.refresh();
-          const isBehind = await this.reader.read([...this.pumps.values()], applied);
+          const isBehind = await this.creator.read([...this.pumps.values()], applied);
           await this.save();
           said = undefined;
           if (!isBehind) await sleep(POLL_MS, null, { signal });
         } catch (error) {
           signal.throwIfAborted();
           // What it keeps may contain some of the events that failed.
-          this.reader.clear();
+          this.creator.clear();
           // Stores that are unavailable and read models that are behind will work again; anything else is said once.
           const message = String(error);
           if (message !== said) this.logger.warn('webhooks wait', { error: (said = message) });
@@ -106,7 +106,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     } finally {
       for (const pump of this.pumps.values()) pump.stop();
       this.pumps.clear();
-      this.reader.clear();
+      this.creator.clear();
     }
   }
 

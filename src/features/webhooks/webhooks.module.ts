@@ -3,8 +3,8 @@ import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { Deliveries } from './deliveries.js';
+import { DeliveryCreator } from './delivery-creator.js';
 import { Dispatcher } from './dispatcher.js';
-import { LogReader } from './log-reader.js';
 import { Notices } from './notices.js';
 import { Receivers } from './receivers.js';
 import { Sender } from './sender.js';
@@ -33,7 +33,7 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
-    LogReader,
+    DeliveryCreator,
     Sender,
     Dispatcher,
     WebhookLimit,

@@ -27,9 +27,9 @@ interface Part {
   newer?: { at: number; error: NewerSchema };
 }
 
-/** Reads the log on for webhooks, and makes deliveries of it. */
+/** Reads the log on for webhooks, and creates deliveries of what it tells. */
 @Injectable()
-export class LogReader {
+export class DeliveryCreator {
   /** Two parts of the log may be read in turn: the newest, and an older one for webhooks that are behind. */
   private standings: Standings[] = [];
 
