@@ -317,6 +317,8 @@ export class RedisConnection {
 
   /** A replica that has become a master may lack what the one before it had: its first answer must count as changed. */
   private noteNewMasters(): void {
+    // Any other client has one address for ever; its next connection is checked before an answer counts.
+    if (!(this.client instanceof Cluster)) return;
     for (const node of this.masters()) {
       const address = addressOf(node);
       if (this.seen.has(address)) continue;
