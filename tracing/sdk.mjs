@@ -37,22 +37,24 @@ function randomDigits(count) {
 class RecordedSpan {
   #exports;
   #span;
+  #attributes;
   #startTime;
   #started;
 
   constructor(exports, name, kind, { traceId, spanId, isRemote, tracestate }, links, attributes, startTime) {
     const id = randomDigits(16);
     this.#exports = exports;
+    this.#attributes = attributes;
     this.#startTime = startTime ?? Date.now();
     // The clock that is not set while the span lasts measures how long it lasts.
     this.#started = startTime === undefined ? performance.now() : undefined;
-    // In the order in which export-thread.mjs takes them. Names of fields would be copied with each span.
+    // In the order in which export-thread.mjs takes them. An array, since names of fields would be copied with each span.
     this.#span = [name, kind, traceId, id, spanId, isRemote, tracestate, links, attributes, this.#startTime];
     this.traceparent = `00-${traceId}-${id}-01`;
   }
 
   set(attributes) {
-    Object.assign(this.#span[8], attributes);
+    Object.assign(this.#attributes, attributes);
   }
 
   end(failure) {

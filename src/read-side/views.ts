@@ -30,7 +30,6 @@ export interface ViewRead {
 const RETRY_SOON = { headers: { 'retry-after': '1' } };
 const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds them again from the log.';
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
-
 const BEHIND = 'The read models that have begun to serve have not reached the position of those before them yet.';
 
 const POLL_MS = 3;
