@@ -7,11 +7,14 @@ import type { Coordinates } from '../../src/features/disc/coordinates.js';
 import {
   GetExplanation,
   GetExplanationHandler,
+  GetMetrics,
+  GetMetricsHandler,
   GetReports,
   GetReportsHandler,
 } from '../../src/features/disc/disc.handlers.js';
 import { explain, partsOf } from '../../src/features/disc/explain.js';
 import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
+import { metrics } from '../../src/features/disc/metrics.js';
 import { type Depth, ReportBuilder, type Window } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
@@ -161,6 +164,14 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const reports = new GetReportsHandler(reader, views as unknown as Views, keys, () => START);
   const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
   expect(report).toEqual({ ...(await full.report(window, depth)), proof: 'proof', generated_at: iso(START) });
+
+  const { evidence } = full.snapshot().state;
+  // A metric is asked for by its alias too.
+  const some = Object.keys(evidence).slice(0, 20);
+  const names = some.flatMap((metric) => [metric, metric.replace('financial_', 'finance_')]);
+  const health = new GetMetricsHandler(reader, views as unknown as Views, keys, () => START);
+  const [answer] = await health.execute(new GetMetrics([ALICE], at, names, '?metrics'));
+  expect(answer).toMatchObject({ payload: metrics(full.snapshot(), names, new Set(), '?metrics', evidence, []) });
 }
 
 const times = fc.integer({ min: START, max: START + 5 * DAY });

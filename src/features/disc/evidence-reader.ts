@@ -99,9 +99,9 @@ export class EvidenceReader {
     return this.ofMetrics(identity, [...lens.tct_by_metric.keys()]);
   }
 
-  /** The evidence of these metrics; metrics without evidence are absent. */
+  /** The evidence of these metrics, of which some may be named twice; metrics without evidence are absent. */
   ofMetrics(identity: SpreadIdentity, metrics: readonly string[]): Promise<Evidence> {
-    const lists = metrics.map((metric) => ({ ...cellsOf(identity.tris_id, metric), metric }));
+    const lists = [...new Set(metrics)].map((metric) => ({ ...cellsOf(identity.tris_id, metric), metric }));
     return this.read(identity, lists);
   }
 
