@@ -15,6 +15,7 @@ import {
   ArrayNotEmpty,
   validateSync,
 } from 'class-validator';
+import { similarName } from './misspelling.js';
 
 /** The configuration is invalid. The message is one sentence for the operator; the boot stops with it. */
 export class ConfigError extends Error {
@@ -430,10 +431,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
     variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) {
-    const similar = variables
-      .map(({ declared: { name } }) => ({ name, edits: editsBetween(unknown, name) }))
-      .sort((a, b) => a.edits - b.edits)[0]!;
-    const hint = similar.edits <= MOST_EDITS ? `did you mean ${similar.name}?` : 'the README lists all variables.';
+    const names = variables.map(({ declared: { name } }) => name);
+    const similar = similarName(unknown, names, MOST_EDITS);
+    const hint = similar === undefined ? 'the README lists all variables.' : `did you mean ${similar}?`;
     throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
   }
 
@@ -465,19 +465,6 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
 
 /** A name with more changed characters is probably no misspelling. */
 const MOST_EDITS = 3;
-
-/** The Levenshtein distance. */
-function editsBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
-}
 
 function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
   return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));

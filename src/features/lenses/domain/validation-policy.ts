@@ -1,6 +1,7 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import { similarName } from '../../../kernel/misspelling.js';
 import { type FieldError, Problem, type ProblemCode } from '../../../kernel/problems.js';
 import type { Lens } from '../../../scoring/lens.js';
 import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../../scoring/names.js';
@@ -227,21 +228,6 @@ const SLIP = 2;
 /** The documented name that an undocumented metric is probably a misspelling of. */
 function similarDocumented(metric: string): string | undefined {
   if (DOCUMENTED.has(metric)) return undefined;
-  const distances = [...DOCUMENTED].map(([canonical, name]) => ({ name, distance: editDistance(metric, canonical) }));
-  return distances.filter(({ distance }) => distance <= SLIP).sort((a, b) => a.distance - b.distance)[0]?.name;
-}
-
-/** Levenshtein distance; SLIP + 1 if the lengths differ by more than SLIP. */
-function editDistance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > SLIP) return SLIP + 1;
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
+  const similar = similarName(metric, DOCUMENTED.keys(), SLIP);
+  return similar && DOCUMENTED.get(similar);
 }
