@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RATINGS } from '../features/validation-policies/comparison.js';
+import { RATINGS } from '../scoring/model.js';
 import type { PopulationChange } from '../features/validation-policies/replays.js';
 import { GetReplay } from '../features/validation-policies/replays.handlers.js';
 import type { ReplayDto } from '../features/validation-policies/vp.dto.js';

@@ -59,6 +59,8 @@ export const MODEL = {
 export type Category = (typeof MODEL.categories)[number];
 export type Criticality = keyof typeof MODEL.criticality_hundredths;
 export type Rating = 'BAD' | (typeof MODEL.ratings)[number][0];
+/** All ratings, the lowest first. */
+export const RATINGS: readonly Rating[] = ['BAD', ...MODEL.ratings.map(([name]) => name)];
 export type Rank = (typeof MODEL.ranks)[number][0];
 
 /** In ascending weight; evidence counts actions by index into this list. */

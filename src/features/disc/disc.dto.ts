@@ -3,7 +3,7 @@ import { ArrayMaxSize, IsArray, IsIn, IsInt, IsOptional, IsString, Length, Match
 import { PROBLEM_CODE } from '../../http/common.dto.js';
 import { AreTrisIds, CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import { type Category, MODEL, type Rank, type Rating } from '../../scoring/model.js';
+import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
 import type { CoordinateParameters } from './coordinates.js';
@@ -20,7 +20,6 @@ export const INTERVAL = {
   required: false,
 } as const;
 
-const RATINGS = ['BAD', ...MODEL.ratings.map(([name]) => name)];
 const RANKS = MODEL.ranks.map(([name]) => name);
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
 const METRIC_MESSAGE = '$property must contain metric names: lower-case letters, digits and underscores';

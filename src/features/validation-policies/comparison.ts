@@ -3,14 +3,13 @@ import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { contributions } from '../../scoring/contributions.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
-import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
+import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 
 /** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */
 
-export const RATINGS: readonly Rating[] = ['BAD', ...MODEL.ratings.map(([name]) => name)];
 /** Score bins of ten points each; the last includes 100. */
 export const BINS = 10;
 /** Number of movers and access changes listed in each direction, and of reasons listed for each mover. */

@@ -23,7 +23,7 @@ import {
   IsWrittenTrisId,
 } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import { type Category, type Criticality, MODEL, type Rating } from '../../scoring/model.js';
+import { type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { EvidenceDto, INTERVAL, ModelDto } from '../disc/disc.dto.js';
@@ -31,7 +31,6 @@ import {
   type AccessChange,
   type Histogram,
   type Mover,
-  RATINGS,
   type MetricChange,
   type Side,
   type Summary,

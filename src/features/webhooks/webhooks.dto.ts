@@ -16,7 +16,8 @@ import {
 import { AtMost, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { RATINGS, WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
+import { RATINGS } from '../../scoring/model.js';
+import { WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
 
 const MAX_WATCHED = 1_000;
 export const WEBHOOK_STATUSES = ['active', 'disabled'] as const;
@@ -37,7 +38,7 @@ export class WebhookFilterDto {
   @ArrayMinSize(1)
   @IsIn(RATINGS, { each: true })
   @IsUnique()
-  @ApiProperty({ type: 'array', items: { type: 'string', enum: RATINGS } })
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...RATINGS] } })
   ratings?: string[];
 
   /** `score.crossed` when a score of at least this falls below it. */

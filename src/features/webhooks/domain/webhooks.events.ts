@@ -1,6 +1,5 @@
 import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
 import type { JsonObject } from '../../../kernel/json.js';
-import { MODEL } from '../../../scoring/model.js';
 
 /** What a webhook can be told. */
 export const WEBHOOK_EVENTS = [
@@ -12,7 +11,6 @@ export const WEBHOOK_EVENTS = [
   'access.denied_now',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
-export const RATINGS = ['BAD', ...MODEL.ratings.map(([rating]) => rating)];
 
 /** Limits what a webhook reports. null: not limited, or no threshold. */
 export type WebhookFilter = {
