@@ -369,7 +369,9 @@ function literalOf(condition: Condition, negated: boolean, subject: Subject, axe
 
 /**
  * A verification by named issuers or schemes has an axis of its own beside that of the status: who is named need not be
- * accredited, so one verification need not fulfil both.
+ * accredited, so one verification need not fulfil both. Conditions with different lists have different axes too, even if
+ * one verification could fulfil several: to find that would be another version of the advice, and so another schema of
+ * every decision that is recorded.
  */
 function gateOfNamed(
   condition: Condition & { rule: 'verification' },
