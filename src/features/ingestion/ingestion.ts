@@ -167,6 +167,8 @@ export class Ingestion implements OnModuleInit {
         }
         await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
         cursor = read.cursor;
+        // A run whose lock was lost may go on beside another. The cursor then falls back to the slower one: blocks are read
+        // again, and each occurrence still counts once.
         await this.keyValue.put(cursorKey, { ...cursor, job: id }, CURSOR_TTL_MS);
         result.to_block = cursor.next_block - 1;
         result.logs += read.logs;
