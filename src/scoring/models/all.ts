@@ -7,16 +7,17 @@ import type { ModelId, ScoringModel } from './scoring-model.js';
 export const MODELS: readonly ScoringModel[] = [disc1, disc2];
 export const MODEL_IDS = MODELS.map(({ id }) => id);
 
+/** The version with an id. */
 export function modelOf(id: ModelId): ScoringModel {
   return MODELS.find((model) => model.id === id)!;
 }
 
-/** The version with an id; undefined if this build does not know it. */
+/** The version with a hash; undefined if this build does not know it. */
 export function modelByHash(hash: string): ScoringModel | undefined {
   return MODELS.find((model) => model.hash === hash);
 }
 
-/** The version with a hash; the first one for a hash that this build does not know. */
+/** As `modelByHash`; the first version for a hash that this build does not know. */
 export function modelOrFirst(hash: string): ScoringModel {
   return modelByHash(hash) ?? disc1;
 }
