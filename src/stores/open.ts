@@ -33,17 +33,19 @@ export interface Stores {
   clockSkew?: () => number;
 }
 
-/** Observers of commits of the log, and of events of the connections. */
-interface Watching {
+interface OpenOptions {
   logger?: Logger;
   onCommit?: LmdbEventStoreOptions['onCommit'];
-  /** Called with what a log on a server has to say; default: it is logged. */
+  /** Called with the warnings of a log on a server; default: they are logged. */
   onWarning?: (message: string) => void;
   /** Calls of a log on a server wait until there is a definite answer. */
   waits?: boolean;
   /** A server without a log is refused. */
   mustExist?: boolean;
-  /** A great many events are about to be appended: the embedded log checks its index of streams, uses more memory, and writes less. */
+  /**
+   * A great many events are about to be appended: the embedded log checks its index of streams, uses more memory, and
+   * writes less.
+   */
   inBulk?: boolean;
   /**
    * Checks the embedded log's index of streams and repairs it. Deletes embedded read models whose list of generations is
@@ -54,7 +56,7 @@ interface Watching {
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
 
 /** Opens the adapters of the profile. @throws StartError if a store cannot be used */
-export function openProfile(where: Where, clock: Clock, options: Watching = {}): Promise<Stores> {
+export function openProfile(where: Where, clock: Clock, options: OpenOptions = {}): Promise<Stores> {
   return where.profile === 'embedded' ? openStores(where.data, clock, options) : openCluster(where, clock, options);
 }
 
@@ -66,50 +68,41 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 export async function openStores(
   data: string,
   clock: Clock,
-  { logger, onCommit, inBulk, repairs }: Watching = {},
+  { logger, onCommit, inBulk, repairs }: OpenOptions = {},
 ): Promise<Stores> {
   await checkDatabases(data);
   const state = join(data, 'state');
   const onGivenUp = (what: string) =>
     logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
-  const eventStore = await LmdbEventStore.open(join(data, 'log'), {
-    onCommit,
-    onWarning: (message) => logger?.error(message),
-    ...(inBulk && { indexBulk: LARGE_BULK }),
-    ...((repairs || inBulk) && { checksIndex: true }),
-  });
-  try {
-    return {
-      eventStore,
-      readModels: await LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) }),
-      keyValue: await LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) }),
-      jobs: await LmdbJobs.open(state, { clock }),
-      readerAges: () =>
-        Object.fromEntries(
-          LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
-        ),
-    };
-  } catch (error) {
-    await eventStore.close();
-    throw error;
-  }
+  return orCloseAll(async (open) => ({
+    eventStore: await open(
+      LmdbEventStore.open(join(data, 'log'), {
+        onCommit,
+        onWarning: (message) => logger?.error(message),
+        ...(inBulk && { indexBulk: LARGE_BULK }),
+        ...((repairs || inBulk) && { checksIndex: true }),
+      }),
+    ),
+    readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
+    keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) })),
+    jobs: await open(LmdbJobs.open(state, { clock })),
+    readerAges: () =>
+      Object.fromEntries(
+        LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+      ),
+  }));
 }
 
 /** Opens the adapters of the cluster profile. The stores are shared by several processes. */
 async function openCluster(
   { data, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
-  { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: Watching,
+  { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: OpenOptions,
 ): Promise<Stores> {
   const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
-  const opened: { close(): Promise<void> }[] = [];
-  const open = async <T extends { close(): Promise<void> }>(store: Promise<T>): Promise<T> => {
-    opened.push(await store);
-    return store;
-  };
-  try {
+  return orCloseAll(async (open) => {
     const eventStore = await open(
       EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning, waits, mustExist }),
     );
@@ -129,8 +122,24 @@ async function openCluster(
       counts: keyValue,
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
+  });
+}
+
+interface Closable {
+  close(): Promise<void>;
+}
+
+/** Opens stores. If one of them fails, closes those before it, whose connections would keep the process alive. */
+async function orCloseAll(
+  openAll: (open: <T extends Closable>(store: Promise<T>) => Promise<T>) => Promise<Stores>,
+): Promise<Stores> {
+  const opened: Closable[] = [];
+  try {
+    return await openAll(async (store) => {
+      opened.push(await store);
+      return store;
+    });
   } catch (error) {
-    // Open connections would keep the process alive.
     await Promise.all(opened.map((store) => store.close()));
     throw error;
   }
@@ -154,7 +163,7 @@ export async function openLog(profile: Profile, where: Where): Promise<EventStor
     return EventStoreDbEventStore.open({ url: where.eventStoreUrl!, waits: true });
   }
   await checkDatabases(where.data);
-  return LmdbEventStore.open(join(where.data, 'log'), {});
+  return LmdbEventStore.open(join(where.data, 'log'));
 }
 
 /** Whether the folder contains a log: a command that only reads must not create one. */
