@@ -12,7 +12,7 @@ import {
 import { type AppendResponse, appendRequest, appendResponse } from './append-messages.js';
 import { AppendWindow } from './append-window.js';
 import { breaksConnection, closedError, type Connection, isDefinite, type Link } from './connection.js';
-import { NoAnswer } from './pulse.js';
+import { connectionReplaced, NoAnswer } from './pulse.js';
 
 /** The maximum number of appends that wait. More are refused at once, to bound memory. */
 const MAX_WAITING = 4_096;
@@ -125,7 +125,7 @@ export class AppendPipe {
     const { client } = link;
     let end = (): void => undefined;
     const failed = new Promise<never>((_, reject) => {
-      const gone = () => reject(new NoAnswer('the connection was made again'));
+      const gone = () => reject(connectionReplaced());
       link.gone.addEventListener('abort', gone);
       if (link.gone.aborted) gone();
       let [sent, blocked] = [0, false];
@@ -168,7 +168,7 @@ export class AppendPipe {
         call.on('data', (response: AppendResponse) => {
           if (ended) return;
           if (this.connection.guarded && link.session !== session) {
-            return reject(new NoAnswer('the connection was made again'));
+            return reject(connectionReplaced());
           }
           watchdog.alive();
           onAnswer();

@@ -7,7 +7,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { inTime } from '../../kernel/turn.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { CallUnanswered, NoAnswer, OTHERS_ANSWERED, Pulse, type PulseTimes } from './pulse.js';
+import { CallUnanswered, connectionReplaced, NoAnswer, OTHERS_ANSWERED, Pulse, type PulseTimes } from './pulse.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
 export interface Patience extends PulseTimes {
@@ -285,7 +285,7 @@ export class Connection {
   async #once<T>(link: Link, work: (link: Link) => Promise<T>): Promise<T> {
     const session = await this.confirm(link);
     const answer = await work(link);
-    if (this.guarded && link.session !== session) throw new NoAnswer('the connection was made again');
+    if (this.guarded && link.session !== session) throw connectionReplaced();
     return answer;
   }
 
@@ -456,14 +456,14 @@ function answers(target: string, url: string, ms: number): Promise<boolean> {
 
 function clientOf(url: string, warn: (message: string) => void): EventStoreDBClient {
   // The parser warns on the console and prints the whole string with its credentials. Only the first line has none.
-  const { warn: console_warn } = console;
+  const onConsole = console.warn;
   console.warn = (message: unknown) => warn(`EVENTSTORE_URL: ${withoutCredentials(String(message).split('\n')[0]!)}`);
   try {
     return EventStoreDBClient.connectionString(url);
   } catch (error) {
     throw new StartError(`EVENTSTORE_URL cannot be used: ${withoutCredentials((error as Error).message)}`);
   } finally {
-    console.warn = console_warn;
+    console.warn = onConsole;
   }
 }
 

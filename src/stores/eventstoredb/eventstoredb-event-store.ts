@@ -24,7 +24,7 @@ import {
   LogReplaced,
   type Patience,
 } from './connection.js';
-import { NoAnswer } from './pulse.js';
+import { connectionReplaced } from './pulse.js';
 import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
@@ -378,7 +378,7 @@ export class EventStoreDbEventStore implements EventStore {
       try {
         const session = await this.#connection.confirm(link);
         for await (const { events, from } of this.#slices(link, cursor, pace, signal)) {
-          if (link.session !== session) throw new NoAnswer('the connection was made again');
+          if (link.session !== session) throw connectionReplaced();
           cursor.from = from;
           if (events.length > 0) {
             const last = events.at(-1)!;

@@ -1,6 +1,6 @@
 import { type AllStreamSubscription, EVENT_TYPE, START } from '@eventstore/db-client';
 import type { Position } from '../../kernel/event.js';
-import { NoAnswer } from './pulse.js';
+import { connectionReplaced } from './pulse.js';
 import type { Link } from './connection.js';
 
 /** Records that the server searches at once, and reports after. */
@@ -27,7 +27,7 @@ export async function marksOf({ client, gone }: Link, after: Position, every: nu
         clearTimeout(silence);
         silence = setTimeout(resolve, SILENCE_MS);
       };
-      lose = () => reject(new NoAnswer('the connection was made again'));
+      lose = () => reject(connectionReplaced());
       gone.addEventListener('abort', lose);
       if (gone.aborted) lose();
       subscription = client.subscribeToAll({

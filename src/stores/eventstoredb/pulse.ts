@@ -3,6 +3,10 @@ export class NoAnswer extends Error {
   override readonly name: string = 'NoAnswer';
 }
 
+export function connectionReplaced(): NoAnswer {
+  return new NoAnswer('the connection was made again');
+}
+
 /** One call got no answer for too long, while the server answered on the same connection: the call alone is given up. */
 export class CallUnanswered extends NoAnswer {
   override readonly name = 'CallUnanswered';

@@ -1,6 +1,6 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import type { Link } from './connection.js';
-import { NoAnswer, type Pulse } from './pulse.js';
+import { connectionReplaced, type Pulse } from './pulse.js';
 import type { ReadResponse, ServerRecord } from './read-response.js';
 
 /** A read under way: the part of its gRPC call that is used here. */
@@ -149,8 +149,4 @@ class Arrivals<R> {
   #cancel(): void {
     setImmediate(() => this.#stream?.cancel());
   }
-}
-
-function connectionReplaced(): NoAnswer {
-  return new NoAnswer('the connection was made again');
 }
