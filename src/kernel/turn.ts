@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
 /** Turns of the event loop: requests that arrive together are handled in one turn, and can share work. */
 
 let end: Promise<void> | undefined;
@@ -147,4 +149,9 @@ export async function mapInParts<T, R>(items: readonly T[], map: (item: T) => Pr
     await yieldIfDue();
   }
   return mapped;
+}
+
+/** Waits; ends early, without an error, when the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
 import { memoryLimit } from '../kernel/memory.js';
-import { isDue, yieldIfDue } from '../kernel/turn.js';
+import { isDue, pause, yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Jobs } from '../stores/ports/jobs.js';
@@ -460,8 +459,4 @@ function workOf({ ranges, partitions }: BuildPlan, { parts }: BuildState): numbe
   const isRead = of('range').filter(({ isDone }) => isDone).length === ranges.length;
   const folded = isRead ? (read * sum(of('partition'))) / partitions : 0;
   return Math.floor(DIVIDE * read + FOLD * folded + 1e-6);
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
+import { pause } from '../../kernel/turn.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
 import { sessionsEnded, walletUnlinked } from './domain/wallets.events.js';
@@ -44,7 +44,7 @@ export class SessionEnds {
         // What ended meanwhile is noticed afterwards, since the log is read on from the same position.
         if (isNews) this.logger.warn('ends of sessions are noticed later: the log cannot be read', { error });
       }
-      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+      await pause(RETRY_MS, signal);
     }
   }
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
-import { inTime } from '../../kernel/turn.js';
+import { inTime, pause } from '../../kernel/turn.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { CallUnanswered, connectionReplaced, NoAnswer, OTHERS_ANSWERED, Pulse, type PulseTimes } from './pulse.js';
@@ -292,7 +292,7 @@ export class Connection {
   /** Waits a little longer with every attempt; a signal ends the wait early. */
   async pause(attempt: number, signal?: AbortSignal): Promise<void> {
     const ms = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
-    await sleep(ms, undefined, { signal }).catch(() => undefined);
+    await pause(ms, signal);
   }
 
   unavailable(cause: unknown): StoreUnavailable {

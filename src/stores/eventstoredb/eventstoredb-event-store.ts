@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
+import { pause } from '../../kernel/turn.js';
 import { checkAppend } from '../ports/event-encoding.js';
 import {
   type Appended,
@@ -203,7 +203,8 @@ export class EventStoreDbEventStore implements EventStore {
         }
         if (this.#connection.closed) throw closedError();
         await this.#headWatch.waitForChange(version, signal);
-        await pauseUntil(began + TOGETHER_MS, signal);
+        const left = began + TOGETHER_MS - performance.now();
+        if (left > 0) await pause(left, signal);
       }
     } finally {
       this.#headWatch.removeReader();
@@ -459,11 +460,6 @@ class Pace {
   shrink(): void {
     this.size = Math.max(Math.min(LEAST_SLICE, this.#most), Math.floor(this.size / 2));
   }
-}
-
-async function pauseUntil(time: number, signal: AbortSignal): Promise<void> {
-  const ms = time - performance.now();
-  if (ms > 0) await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
 /** The server's answer to a read from the middle of a record. */
