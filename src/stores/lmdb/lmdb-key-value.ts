@@ -1,15 +1,13 @@
 import type { Clock } from '../../kernel/clock.js';
-import { canonicalJson, hashOf } from '../../kernel/hash.js';
+import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import { sealedJson, unsealedJson } from './checksums.js';
 import { LmdbEnvironment } from './environment.js';
-import type { KeyValue } from '../ports/key-value.js';
+import { type KeyValue, storedKey } from '../ports/key-value.js';
 
 const SWEEP_MS = 60_000;
 /** Entries checked in one transaction of a sweep. */
 const SWEEP_SLICE = 1_000;
-/** Longer keys are stored under their hash: the library refuses more than 1,978 bytes. */
-const MAX_KEY_LENGTH = 400;
 
 const DATABASES = { databases: { entries: { encoding: 'string' } } } as const;
 
@@ -53,17 +51,17 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   async get(key: string): Promise<Json | undefined> {
-    return this.#env.read(() => this.#entry(stored(key))?.value);
+    return this.#env.read(() => this.#entry(storedKey(key))?.value);
   }
 
   async put(key: string, value: Json, ttlMs: number): Promise<void> {
-    await this.#env.grow(() => this.#put(stored(key), value, ttlMs));
+    await this.#env.grow(() => this.#put(storedKey(key), value, ttlMs));
   }
 
   async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
     return this.#env.grow(() => {
-      if (this.#entry(stored(key))) return false;
-      this.#put(stored(key), value, ttlMs);
+      if (this.#entry(storedKey(key))) return false;
+      this.#put(storedKey(key), value, ttlMs);
       return true;
     });
   }
@@ -71,27 +69,27 @@ export class LmdbKeyValue implements KeyValue {
   async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
     const wanted = canonicalJson(expected);
     return this.#env.grow(() => {
-      const entry = this.#entry(stored(key));
+      const entry = this.#entry(storedKey(key));
       if (!entry || canonicalJson(entry.value) !== wanted) return false;
-      this.#put(stored(key), next, ttlMs);
+      this.#put(storedKey(key), next, ttlMs);
       return true;
     });
   }
 
   async take(key: string): Promise<Json | undefined> {
     return this.#env.write(() => {
-      const entry = this.#entry(stored(key));
-      if (entry) this.#entries.removeSync(stored(key));
+      const entry = this.#entry(storedKey(key));
+      if (entry) this.#entries.removeSync(storedKey(key));
       return entry?.value;
     });
   }
 
   async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
     return this.#env.grow(() => {
-      const entry = this.#entry(stored(key));
+      const entry = this.#entry(storedKey(key));
       const count = typeof entry?.value === 'number' ? entry.value + by : by;
       const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
-      this.#entries.putSync(stored(key), sealedJson(stored(key), { value: count, expires_at: resets_at }));
+      this.#entries.putSync(storedKey(key), sealedJson(storedKey(key), { value: count, expires_at: resets_at }));
       return { count, resets_at };
     });
   }
@@ -178,8 +176,8 @@ export async function copyMissing(folder: string, target: string, prefix: string
       const entries = from.database<string>('entries');
       const copied = to.database<string>('entries');
       const expiry = (key: string, text = '') => entryIn(key, text)?.expires_at ?? 0;
-      const range = { end: `${stored(prefix)}\uffff`, limit: SWEEP_SLICE + 1 };
-      let start: string | undefined = stored(prefix);
+      const range = { end: `${storedKey(prefix)}\uffff`, limit: SWEEP_SLICE + 1 };
+      let start: string | undefined = storedKey(prefix);
       while (start !== undefined) {
         const page: { key: string; value: string }[] = from.read(() => [...entries.getRange({ ...range, start })]);
         start = page.length > SWEEP_SLICE ? page.pop()!.key : undefined;
@@ -193,8 +191,4 @@ export async function copyMissing(folder: string, target: string, prefix: string
   } finally {
     await from.close();
   }
-}
-
-function stored(key: string): string {
-  return key.length > MAX_KEY_LENGTH ? `#${hashOf(key)}` : `=${key}`;
 }

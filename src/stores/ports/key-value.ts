@@ -1,3 +1,4 @@
+import { hashOf } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 
 /**
@@ -25,3 +26,11 @@ export const TEXT_KEY = 'text:';
 /** The part of it that rate limits need. */
 export type Counts = Pick<KeyValue, 'increment'>;
 export const COUNTS = Symbol('Counts');
+
+/** Longer keys are stored under their hash: LMDB refuses more than 1,978 bytes. */
+const MAX_KEY_LENGTH = 400;
+
+/** The name under which a store keeps a key. That of a short key begins with `=` and the key. */
+export function storedKey(key: string): string {
+  return key.length > MAX_KEY_LENGTH ? `#${hashOf(key)}` : `=${key}`;
+}

@@ -1,13 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
-import { canonicalJson, hashOf } from '../../kernel/hash.js';
+import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { RedisConnection, Script } from './connection.js';
-import type { KeyValue } from '../ports/key-value.js';
-
-/** Longer keys are stored under their hash. */
-const MAX_KEY_LENGTH = 400;
+import { type KeyValue, storedKey } from '../ports/key-value.js';
 
 /**
  * An entry is a hash: `value`, canonical JSON so that equal values are equal texts, and `by`, the id of the call that
@@ -108,7 +105,7 @@ export class RedisKeyValue implements KeyValue {
   }
 
   private stored(key: string): string {
-    return this.prefix + (key.length > MAX_KEY_LENGTH ? `#${hashOf(key)}` : `=${key}`);
+    return this.prefix + storedKey(key);
   }
 }
 
