@@ -125,7 +125,7 @@ export class BullmqJobs implements Jobs {
   async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
     return this.#attempt(async () => {
       await this.#note(kind, id);
-      await this.#queue(kind).add(kind, { id, input }, OPTIONS(id));
+      await this.#queue(kind).add(kind, { id, input }, optionsOf(id));
       return (await this.#find(kind, id))!;
     });
   }
@@ -464,12 +464,9 @@ function clientOfWorkers(url: string): Redis | Cluster {
   return client;
 }
 
-const OPTIONS = (id: string) => ({
-  jobId: keyOf(id),
-  attempts: UNCOUNTED,
-  backoff: { type: 'ours' },
-  stackTraceLimit: 1,
-});
+function optionsOf(id: string) {
+  return { jobId: keyOf(id), attempts: UNCOUNTED, backoff: { type: 'ours' }, stackTraceLimit: 1 };
+}
 
 /** BullMQ refuses ids that contain ":" or are integers. */
 function keyOf(id: string): string {
