@@ -1,6 +1,6 @@
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
+import { type BulkLoad, type Checkpoint, startOf } from '../stores/ports/read-models.js';
 import { type BulkOptions, SIZES } from './bulk-build.js';
 import { FreshRows, SortedRows } from './bulk-fold.js';
 import { decodeSlice } from './fold.js';
@@ -52,7 +52,7 @@ async function fold(
   const { slice: sliceSize, memoryBytes } = { ...SIZES, ...sizes };
   const rows = new FreshRows(sorted);
   const goal = await store.head();
-  const checkpoint: Checkpoint = { log: store.logId, position: 0, event_id: null };
+  const checkpoint = startOf(store.logId);
   let folded = 0;
   for await (const slice of store.readAll(0, { sliceSize, signal })) {
     const { events, stop } = await decodeSlice(slice.filter(({ position }) => position <= goal));

@@ -7,7 +7,14 @@ import { MODELS } from '../scoring/models/all.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import { Problem } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import { CopyFailed, type Batch, type Checkpoint, type ReadModels, type RowKey } from '../stores/ports/read-models.js';
+import {
+  CopyFailed,
+  startOf,
+  type Batch,
+  type Checkpoint,
+  type ReadModels,
+  type RowKey,
+} from '../stores/ports/read-models.js';
 import { keyOf } from '../stores/ports/row-key.js';
 import {
   type Snapshot,
@@ -237,7 +244,7 @@ class Loading {
     private readonly readModels: ReadModels,
   ) {
     this.rowsPerBatch = readModels.rowsPerBatch ?? ROWS_PER_BATCH;
-    this.checkpoint = { log, position: 0, event_id: null };
+    this.checkpoint = startOf(log);
     // In no log: a store that loses its last step in a crash then has no generation that looks complete.
     this.unfinished = { log, position: 0, event_id: 'loading' };
   }

@@ -5,7 +5,16 @@ import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
-import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow } from '../ports/read-models.js';
+import {
+  startOf,
+  type Batch,
+  type BulkLoad,
+  type Checkpoint,
+  type RowQuery,
+  type RangeRow,
+  type RowKey,
+  type StoredRow,
+} from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 import { firstBytes, sealedJson, unsealedJson } from './checksums.js';
 import { isDamage } from './damage.js';
@@ -99,7 +108,7 @@ export class LmdbGeneration {
   async create(log: string): Promise<void> {
     await this.#env.write(() => {
       if (this.checkpoint()) return;
-      const start: Applied = { checkpoint: { log, position: 0, event_id: null }, batch: null };
+      const start: Applied = { checkpoint: startOf(log), batch: null };
       this.#state.putSync(HEADER, sealedJson(HEADER, start));
     });
   }

@@ -16,6 +16,7 @@ import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generatio
 import { sealedJson, unsealedJson } from './checksums.js';
 import {
   CopyFailed,
+  startOf,
   type Batch,
   type BulkLoad,
   type Checkpoint,
@@ -160,7 +161,7 @@ export class LmdbReadModels implements ReadModels {
         id,
         views,
         status: this.#statusOf(record),
-        checkpoint: checkpoint ?? { log, position: 0, event_id: null },
+        checkpoint: checkpoint ?? startOf(log),
         lease: lease ?? null,
         ...(damage !== undefined && { damage }),
       };
@@ -235,8 +236,11 @@ export class LmdbReadModels implements ReadModels {
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
     if (!record || !this.#isDamaged(id)) return undefined;
-    const checkpoint = { log: record.log, position: 0, event_id: null };
-    return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
+    return {
+      status: 'damaged',
+      checkpoint: startOf(record.log),
+      results: queries.map((query) => ('get' in query ? undefined : [])),
+    };
   }
 
   async scan(

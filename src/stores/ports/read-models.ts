@@ -23,6 +23,11 @@ export interface Checkpoint {
   event_id: string | null;
 }
 
+/** The checkpoint of a generation to which nothing of a log was applied yet. */
+export function startOf(log: string): Checkpoint {
+  return { log, position: 0, event_id: null };
+}
+
 /** Rows and checkpoint that are stored in one step: all of it or nothing. */
 export interface Batch {
   /** Unique per batch; repeating the batch that was applied last counts as success. */

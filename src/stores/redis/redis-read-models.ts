@@ -7,6 +7,7 @@ import { RedisConnection } from './connection.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
 import {
   CopyFailed,
+  startOf,
   type Batch,
   type Checkpoint,
   type Generation,
@@ -165,7 +166,7 @@ export class RedisReadModels implements ReadModels {
     const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
     const keys = this.#keys(id, record.incarnation);
     // The state first, so that a record never exists without it.
-    const start = checkpointText({ log, position: 0, event_id: null });
+    const start = checkpointText(startOf(log));
     await this.#writes.run(CREATE, keys, [start, JSON.stringify(views), log, status]);
     const text = JSON.stringify(record);
     await this.#writes.send((redis) => redis.hsetnx(this.#generationsKey, id, text));
@@ -182,7 +183,7 @@ export class RedisReadModels implements ReadModels {
         id,
         views: {},
         status: 'dropped',
-        checkpoint: { log: '', position: 0, event_id: null },
+        checkpoint: startOf(''),
         lease: null,
       };
       return described ?? (gone as Generation);
@@ -235,7 +236,7 @@ export class RedisReadModels implements ReadModels {
   }
 
   #built(keys: readonly string[]): BuiltGeneration {
-    return { keys, checkpointText, now: () => this.#now() };
+    return { keys, now: () => this.#now() };
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {

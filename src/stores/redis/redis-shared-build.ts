@@ -1,5 +1,5 @@
 import type { EncodedRows } from '../ports/encoded-rows.js';
-import type { Checkpoint } from '../ports/read-models.js';
+import { type Checkpoint, startOf } from '../ports/read-models.js';
 import type { BuildPlan, BuildState, PartName, PartState, SharedBuild, Spill } from '../ports/shared-build.js';
 import {
   BEGIN_BUILD,
@@ -15,13 +15,12 @@ import {
 } from './build-scripts.js';
 import type { RedisConnection, Script } from './connection.js';
 import { packRows } from './packed-rows.js';
+import { checkpointText } from './read-batch.js';
 
 /** What a build needs of its generation. */
 export interface BuiltGeneration {
   /** Its keys; the first is that of its state. */
   keys: readonly string[];
-  /** The stored form of its checkpoints. */
-  checkpointText(checkpoint: Checkpoint): string;
   /** The time for scripts, empty if that of the server counts. */
   now(): string;
 }
@@ -39,7 +38,7 @@ export class RedisSharedBuild implements SharedBuild {
     log: string,
     plan: BuildPlan,
   ): Promise<RedisSharedBuild | undefined> {
-    const start = generation.checkpointText(startOf(log));
+    const start = checkpointText(startOf(log));
     const args = [holder, generation.now(), start, log, plan.id, JSON.stringify(plan)];
     const text = await connection.run<string | null>(BEGIN_BUILD, headOf(generation.keys), args);
     return text === null ? undefined : new RedisSharedBuild(connection, generation, JSON.parse(text) as BuildPlan);
@@ -113,7 +112,7 @@ export class RedisSharedBuild implements SharedBuild {
   }
 
   finish(holder: string, next: Checkpoint): Promise<boolean> {
-    const { keys, checkpointText, now } = this.generation;
+    const { keys, now } = this.generation;
     const [, ...own] = keys;
     const args = [holder, now(), checkpointText(startOf(next.log)), checkpointText(next)];
     const all = [...this.head, ...rowKeys(keys), ...own.slice(0, 3), ...spillKeys(keys, this.plan)];
@@ -131,10 +130,6 @@ export class RedisSharedBuild implements SharedBuild {
     if (answer === -1) await this.fail('rows were lost');
     return answer === 1;
   }
-}
-
-function startOf(log: string): Checkpoint {
-  return { log, position: 0, event_id: null };
 }
 
 /** Keys of the build in the slot of its generation. */
