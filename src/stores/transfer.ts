@@ -9,6 +9,9 @@ export class TransferError extends Error {
   override readonly name = 'TransferError';
 }
 
+/** Events read at once. */
+const SLICE = 5_000;
+/** Appends that are sent before their outcomes are awaited. */
 const IN_FLIGHT = 1_000;
 /** Bytes of a line of an export: more than the largest append and the name of its stream take. */
 const MAX_LINE_BYTES = 2 ** 20;
@@ -37,7 +40,7 @@ export async function* exportLines(
 ): AsyncIterable<string> {
   const hash = createHash('sha256');
   let [events, damaged] = [0, 0];
-  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+  for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
     const lines = slice.filter(wanted).flatMap((event) => {
       if (!event.damage) return `${JSON.stringify(event)}\n`;
       onDamage(event);
@@ -56,7 +59,7 @@ export async function* exportLines(
 
 /** All events, in log order. */
 export async function* exportEvents(store: EventStore): AsyncIterable<RecordedEvent> {
-  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+  for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
     for (const event of slice) yield event;
   }
 }
@@ -141,7 +144,7 @@ export async function hashLog(
 ): Promise<{ events: number; hash: string }> {
   const hash = createHash('sha256');
   let events = 0;
-  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+  for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
     for (const event of slice) hash.update(`${contentOf(readable(event))}\n`);
     onProgress((events += slice.length));
   }
