@@ -85,8 +85,8 @@ export class LmdbEventStore implements EventStore {
   #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
   #repairing: Promise<void> | undefined;
-  /** Whether builds that cannot read what this one writes refuse the log. */
-  #refusesOlderBuilds = false;
+  /** Whether `#shutOutOlderBuilds` has run. */
+  #areOlderBuildsOut = false;
   readonly #closing = new AbortController();
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
@@ -218,7 +218,7 @@ export class LmdbEventStore implements EventStore {
    */
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
     this.#refuseIfClosed();
-    await this.#refuseOlderBuilds();
+    await this.#shutOutOlderBuilds();
     const written = await upgradeEvents(this.#env, await this.head(), this.#reader.checkedFrom, onProgress);
     this.#reader.checkedFrom = 1;
     return written;
@@ -302,7 +302,7 @@ export class LmdbEventStore implements EventStore {
       if (this.#refusal) throw this.#refusal;
       await this.#env.ready();
       this.#env.refresh();
-      await this.#refuseOlderBuilds();
+      await this.#shutOutOlderBuilds();
       await this.#catchUp();
       const staged = this.#stage(batch);
       if (staged.events.length === 0) return staged;
@@ -335,15 +335,15 @@ export class LmdbEventStore implements EventStore {
    * Called before an event is written that older builds cannot read. They look for the id of the log under its old name,
    * and refuse a log without one.
    */
-  async #refuseOlderBuilds(): Promise<void> {
-    if (this.#refusesOlderBuilds) return;
+  async #shutOutOlderBuilds(): Promise<void> {
+    if (this.#areOlderBuildsOut) return;
     await this.#env.write(() => {
       const meta = this.#env.database<string>('meta');
       if (!meta.doesExist(OLD_LOG_ID)) return;
       meta.putSync(LOG_ID, this.logId);
       meta.removeSync(OLD_LOG_ID);
     });
-    this.#refusesOlderBuilds = true;
+    this.#areOlderBuildsOut = true;
   }
 
   /** Indexes the events of other processes, in slices between which other work can run. */

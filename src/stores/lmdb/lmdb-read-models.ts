@@ -119,7 +119,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
-    return this.#change(() => {
+    return this.#control.write(() => {
       if ((this.#stored<Manifest>('manifest')?.revision ?? 0) !== next.revision - 1) return false;
       this.#put('manifest', next);
       return true;
@@ -136,7 +136,7 @@ export class LmdbReadModels implements ReadModels {
     // The environment of the rows first, so that a record never exists without it.
     await this.#open(id);
     await this.#generations.get(id)?.create(log);
-    await this.#change(() => {
+    await this.#control.write(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status, log });
     });
   }
@@ -155,7 +155,7 @@ export class LmdbReadModels implements ReadModels {
         generation.checkpoint(),
         generation.lease(this.#clock()),
       ]) ?? [undefined, undefined];
-      if (!checkpoint && record.status !== 'dropped') this.#isDamaged(id);
+      if (!checkpoint && record.status !== 'dropped') this.#giveUpUnlessDropped(id);
       const damage = this.#damaged.get(id) ?? record.damage;
       return {
         id,
@@ -171,7 +171,7 @@ export class LmdbReadModels implements ReadModels {
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
     const checkpoint = log !== undefined && (await this.#ask(id, (generation) => generation.checkpoint()));
     if (log !== undefined && (!checkpoint || checkpoint.log !== log)) return;
-    await this.#change(() => {
+    await this.#control.write(() => {
       const record = this.#record(id);
       if (!record || record.status === 'dropped') return;
       if (this.#statusOf(record) !== 'damaged' || status === 'dropped') this.#putRecord({ ...record, status });
@@ -235,7 +235,7 @@ export class LmdbReadModels implements ReadModels {
     const found = record && this.#of(id, record, (generation) => generation.read(queries));
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
-    if (!record || !this.#isDamaged(id)) return undefined;
+    if (!record || !this.#giveUpUnlessDropped(id)) return undefined;
     return {
       status: 'damaged',
       checkpoint: startOf(record.log),
@@ -345,10 +345,6 @@ export class LmdbReadModels implements ReadModels {
     this.#records.putSync(key, sealedJson(key, value));
   }
 
-  async #change<T>(action: () => T): Promise<T> {
-    return this.#control.write(action);
-  }
-
   #record(id: string): GenerationRecord | undefined {
     return this.#stored<GenerationRecord>(recordKey(id));
   }
@@ -398,8 +394,8 @@ export class LmdbReadModels implements ReadModels {
     this.#giveUp(id, (found as Error).message);
   }
 
-  /** Whether a generation that gave no answer is damaged: it is, unless it was dropped. */
-  #isDamaged(id: string): boolean {
+  /** Marks a generation that gave no answer as damaged. @returns false if it was dropped */
+  #giveUpUnlessDropped(id: string): boolean {
     // Whoever drops one records that first.
     this.#control.refresh();
     const record = this.#record(id);
@@ -411,10 +407,12 @@ export class LmdbReadModels implements ReadModels {
   #giveUp(id: string, damage: string): void {
     if (this.#damaged.has(id)) return;
     this.#damaged.set(id, damage);
-    void this.#change(() => {
-      const record = this.#record(id);
-      if (record && record.status !== 'dropped') this.#putRecord({ ...record, status: 'damaged', damage });
-    }).catch(() => undefined); // This process knows it anyway.
+    void this.#control
+      .write(() => {
+        const record = this.#record(id);
+        if (record && record.status !== 'dropped') this.#putRecord({ ...record, status: 'damaged', damage });
+      })
+      .catch(() => undefined); // This process knows it anyway.
   }
 
   /** The generation, once `#ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
