@@ -6,6 +6,7 @@ import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { RowKey } from '../stores/ports/read-models.js';
+import { addressOf } from '../stores/ports/row-key.js';
 
 /** Few enough to keep the pauses of the event loop short, since it may be that of a serving process. */
 const SLICE = 1_000;
@@ -132,8 +133,4 @@ interface TouchedRow {
   row: RowKey;
   value: unknown;
   changed: boolean;
-}
-
-export function addressOf({ view, key, sort }: RowKey): string {
-  return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
 }

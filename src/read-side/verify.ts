@@ -7,8 +7,9 @@ import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
+import { addressOf } from '../stores/ports/row-key.js';
 import { PROJECTIONS } from './all-projections.js';
-import { FreshFold, ViewNotKept, addressOf } from './fresh-fold.js';
+import { FreshFold, ViewNotKept } from './fresh-fold.js';
 import { RowDigests, partOf } from './row-digests.js';
 
 /**

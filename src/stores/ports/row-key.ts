@@ -6,11 +6,16 @@ const MAX_KEY_BYTES = 1_978;
 
 /**
  * A row's address as one text whose byte order is that of view, key and sort: view, NUL, key and, for a row of a range,
- * NUL, sort.
- * @throws TypeError for a NUL in a part, RangeError for an address over 1,978 bytes
+ * NUL, sort. For a row that a store has accepted.
  */
-export function rowAddress({ view, key, sort }: RowKey): string {
-  const text = sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+export function addressOf({ view, key, sort }: RowKey): string {
+  return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+}
+
+/** As `addressOf`. @throws TypeError for a NUL in a part, RangeError for an address over 1,978 bytes */
+export function rowAddress(row: RowKey): string {
+  const { view, key, sort } = row;
+  const text = addressOf(row);
   if (takesMoreThan(MAX_KEY_BYTES, text)) {
     throw new RangeError(`a row key of ${view} is longer than ${MAX_KEY_BYTES} bytes`);
   }
