@@ -8,9 +8,9 @@ import { yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
-import { PROJECTIONS } from './all-projections.js';
 import { type FoldedBatch, decodeSlice, foldInBatches, loadRows } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
+import { projectionsOf } from './own-views.js';
 
 /** Rows that are read before other work may run, where reading keeps the event loop. */
 const ROWS_PER_TURN = 100;
@@ -52,7 +52,7 @@ export class Applier {
   ) {
     const { views, checkpoint } = generation;
     this.checkpoint = this.last = checkpoint;
-    this.projections = PROJECTIONS.filter(({ name }) => name in views);
+    this.projections = projectionsOf(views);
   }
 
   /**

@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import type { BulkLoad, Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
-import { PROJECTIONS } from './all-projections.js';
 import { Applier, BatchRefused } from './applier.js';
 import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { runsOf } from './fold.js';
 import { takeLease } from './lease.js';
-import { isInLog, reflectPlatformLens } from './manifest.js';
+import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
 import { buildInMemory } from './memory-build.js';
 import { type SharedBuildOptions, buildShared } from './shared-build.js';
+import { projectionsOf } from './own-views.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
@@ -160,7 +160,7 @@ export class Follower {
       onApplied?.(checkpoint, done - this.told);
       this.told = done;
     };
-    const projections = PROJECTIONS.filter(({ name }) => name in views);
+    const projections = projectionsOf(views);
     const options = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
     try {
       if (!isBegun && events < this.bulk.from) {
@@ -195,7 +195,7 @@ export class Follower {
   }
 
   private async generation(id: string): Promise<Generation | undefined> {
-    const generation = (await this.readModels.generations()).find((candidate) => candidate.id === id);
+    const generation = await findGeneration(id, this.readModels);
     return generation?.status === 'dropped' ? undefined : generation;
   }
 }

@@ -18,6 +18,7 @@ import {
   versionsOf,
 } from './manifest.js';
 import { workOnBuild } from './shared-build.js';
+import { viewsOf } from './own-views.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -142,7 +143,7 @@ export async function rebuild(
     const what = unknown === undefined ? 'No view is named' : `There is no view ${unknown}`;
     throw new GenerationError(`${what}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`);
   }
-  const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
+  const views = viewsOf(projections);
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
   if ((await find(id, readModels)).lease) throw beingBuilt(id);
   return complete(id, store, readModels, signal, onProgress, jobs);

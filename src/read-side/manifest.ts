@@ -12,8 +12,7 @@ import { modelByHash } from '../scoring/models/all.js';
 import { disc1 } from '../scoring/models/disc-1.js';
 import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
-
-const OWN_VERSIONS = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
+import { OWN_VERSIONS, viewsOf } from './own-views.js';
 
 /**
  * Ensures that a generation that can be applied serves every projection, and returns the manifest that names these
@@ -62,7 +61,7 @@ export async function ensureManifest(
     }
 
     if (unserved.length > 0) {
-      const own = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
+      const own = viewsOf(unserved);
       const id = await createGeneration(own, store, readModels);
       if (id === undefined) continue;
       created = id;
@@ -147,7 +146,7 @@ export function ofOtherBuild(
   );
   return {
     generations: replaced,
-    views: Object.fromEntries(served.map(({ name, version }) => [name, version])),
+    views: viewsOf(served),
     isOlder: differences.every((difference) => difference >= 0),
   };
 }
@@ -224,9 +223,14 @@ export async function createGeneration(
 ): Promise<string | undefined> {
   const id = nextGenerationId(await readModels.generations());
   await readModels.createGeneration(id, views, store.logId, status);
-  const made = (await readModels.generations()).find((generation) => generation.id === id);
+  const made = await findGeneration(id, readModels);
   const isRight = made && made.status === status && made.checkpoint.log === store.logId && isOf(made, views);
   return isRight ? id : undefined;
+}
+
+/** A generation, also one that was dropped. */
+export async function findGeneration(id: string, readModels: ReadModels): Promise<Generation | undefined> {
+  return (await readModels.generations()).find((generation) => generation.id === id);
 }
 
 /** Whether a generation has exactly these views, in these versions. */

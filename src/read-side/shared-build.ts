@@ -8,11 +8,11 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import type { Jobs } from '../stores/ports/jobs.js';
 import type { Checkpoint, ReadModels } from '../stores/ports/read-models.js';
 import type { BuildPlan, BuildState, PartName, PartState, SharedBuild, Spill } from '../stores/ports/shared-build.js';
-import { PROJECTIONS } from './all-projections.js';
 import { Divider, PartitionFold, SortedRows, divided } from './bulk-fold.js';
 import { decodeSlice } from './fold.js';
-import { isOfThisBuild } from './manifest.js';
+import { findGeneration, isOfThisBuild } from './manifest.js';
 import { PackedEvents, eventsOf, packed } from './packed-events.js';
+import { projectionsOf } from './own-views.js';
 
 /**
  * Builds a generation from the start of the log by several processes. The process that follows the generation decides on
@@ -155,7 +155,7 @@ export async function helpBuild(
 ): Promise<void> {
   const build = await readModels.sharedBuild?.(id);
   if (build?.plan.id !== buildId) return;
-  const generation = (await readModels.generations()).find((candidate) => candidate.id === id);
+  const generation = await findGeneration(id, readModels);
   // Another worker is invited too.
   if (!generation || generation.checkpoint.log !== store.logId || !isOfThisBuild(generation)) return;
   await new BuildWorker(id, build, store, readModels, { ...SIZES, ...options.sizes }, options.signal, true).run();
@@ -187,8 +187,7 @@ class BuildWorker {
     const isFirst = !working.has(id);
     working.add(id);
     try {
-      const generation = (await this.readModels.generations()).find((candidate) => candidate.id === this.id);
-      const projections = PROJECTIONS.filter(({ name }) => generation && name in generation.views);
+      const projections = projectionsOf((await findGeneration(this.id, this.readModels))?.views ?? {});
       let followedAt = performance.now();
       for (;;) {
         if (signal.aborted) return 'aborted';
@@ -217,7 +216,7 @@ class BuildWorker {
   /** Whether nobody will finish the build soon. */
   private async isLeft(followedAt: number): Promise<boolean> {
     if (!this.isHelper || performance.now() - followedAt < LEFT_MS) return false;
-    const generation = (await this.readModels.generations()).find(({ id }) => id === this.id);
+    const generation = await findGeneration(this.id, this.readModels);
     return !generation || generation.lease === null;
   }
 

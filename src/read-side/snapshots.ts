@@ -23,9 +23,9 @@ import {
   snapshotAt,
   writeSnapshot,
 } from '../stores/ports/snapshot-file.js';
-import { PROJECTIONS } from './all-projections.js';
 import { takeLease } from './lease.js';
-import { createGeneration, isInLog, isSound } from './manifest.js';
+import { createGeneration, findGeneration, isInLog, isSound } from './manifest.js';
+import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
 /**
  * Snapshots: the rows of a generation as of one checkpoint, in one file each. A generation that is filled from a
@@ -70,7 +70,7 @@ export async function saveSnapshot(
   readModels: ReadModels,
   { onProgress, signal, gently = false }: SnapshotOptions & { gently?: boolean } = {},
 ): Promise<Snapshot> {
-  const generation = (await readModels.generations()).find((candidate) => candidate.id === id);
+  const generation = await findGeneration(id, readModels);
   if (generation?.status !== 'ready' || !(await isSound(generation, store))) {
     const why =
       generation && generation.status !== 'ready' ? `is ${generation.status}` : 'is not of this log and build';
@@ -169,11 +169,10 @@ export async function misfitOf(
   store: EventStore,
 ): Promise<string | undefined> {
   if (log !== store.logId) return `it is of the log ${log}, not of ${store.logId}`;
-  const own = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
   for (const [view, version] of Object.entries(views)) {
-    if (!own.has(view)) return `it has a view ${view}, which this build does not have`;
-    if (own.get(view) !== version)
-      return `its view ${view} has version ${version}, and that of this build ${own.get(view)}`;
+    if (!OWN_VERSIONS.has(view)) return `it has a view ${view}, which this build does not have`;
+    if (OWN_VERSIONS.get(view) !== version)
+      return `its view ${view} has version ${version}, and that of this build ${OWN_VERSIONS.get(view)}`;
   }
   const other = MODELS.find(({ id, hash }) => (models[id] ?? hash) !== hash);
   if (other) return `it was saved by a build with another model ${other.id}`;
@@ -288,8 +287,8 @@ class Loading {
 /** The number of rows of all views of a generation. */
 async function rowsOf(id: string, views: Record<string, number>, readModels: ReadModels): Promise<number> {
   let rows = 0;
-  for (const { name, views: own } of PROJECTIONS) {
-    if (name in views) for (const view of own) rows += await readModels.count(id, view);
+  for (const projection of projectionsOf(views)) {
+    for (const view of projection.views) rows += await readModels.count(id, view);
   }
   return rows;
 }

@@ -8,9 +8,9 @@ import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { addressOf } from '../stores/ports/row-key.js';
-import { PROJECTIONS } from './all-projections.js';
 import { FreshFold, ViewNotKept } from './fresh-fold.js';
 import { RowDigests, partOf } from './row-digests.js';
+import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
 /**
  * Verification: the log is folded again from its start, and every row of every serving generation is compared with the
@@ -164,9 +164,8 @@ class GenerationVerifier {
     private readonly options: VerifyOptions,
   ) {
     const { id, views, checkpoint, status } = generation;
-    this.projections = PROJECTIONS.filter(({ name }) => name in views);
-    const own = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
-    const other = Object.keys(views).find((name) => own.get(name) !== views[name]);
+    this.projections = projectionsOf(views);
+    const other = Object.keys(views).find((name) => OWN_VERSIONS.get(name) !== views[name]);
     if (other !== undefined) {
       throw new Error(`${id} holds version ${views[other]} of ${other}, which this build does not fold.`);
     }
@@ -186,7 +185,7 @@ class GenerationVerifier {
     if (wrong) return wrong;
     const { position } = this.result;
     // Not the position itself: in EventStoreDB that is an offset in its files.
-    this.events = (await this.store.countAfter(0)) - (await this.store.countAfter(position));
+    this.events = await countBetween(0, position, this.store);
     this.result.passes = Math.ceil(this.events / (this.options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
     for (let part = 0; part < this.result.passes; part++) {
       const difference = await this.pass(part);

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { decorated } from '../../src/kernel/decorated.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import { buildInBulk } from '../../src/read-side/bulk-build.js';
 import { BuildFolder } from '../../src/read-side/bulk-files.js';
 import { type FoldSetup, FoldThreadEnded } from '../../src/read-side/bulk-fold-thread.js';
@@ -20,7 +21,7 @@ import { temporaryFolder } from './temporary-folder.js';
 
 /** A generation that was built in bulk has the rows that the ordinary follower leaves, whatever interrupts the build. */
 
-const VIEWS = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+const VIEWS = viewsOf(PROJECTIONS);
 const { signal } = new AbortController();
 let place: Awaited<ReturnType<typeof temporaryFolder>>;
 let store: LmdbEventStore;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
@@ -287,7 +288,7 @@ describe('generations that do not serve', () => {
     }
   });
 
-  const views = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+  const views = viewsOf(PROJECTIONS);
 
   test('an interrupted build is dropped by a worker if nobody continues it', async () => {
     warnings.length = 0;

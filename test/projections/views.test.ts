@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import { drop, swap } from '../../src/read-side/generations.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
 import { Views } from '../../src/read-side/views.js';
@@ -20,7 +21,7 @@ describe('reading the views', () => {
   let models: LmdbReadModels;
   let views: Views;
   const row: RowKey = { view: 'identities', key: 'somebody' };
-  const VERSIONS = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+  const VERSIONS = viewsOf(PROJECTIONS);
 
   beforeEach(async () => {
     place = await temporaryFolder();

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { generationProgress } from '../../src/read-side/generations.js';
 import { helpBuild } from '../../src/read-side/shared-build.js';
@@ -22,7 +23,7 @@ import { type SharingSizes, openLog, watchClaims } from './sharing.js';
 
 /** A generation that several processes build has the rows of one that a process builds alone, whatever happens to them. */
 
-const VIEWS = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+const VIEWS = viewsOf(PROJECTIONS);
 const { signal } = new AbortController();
 const sizes: SharingSizes = { from: 0, eventsPerPart: 40, claimMs: 1_000 };
 
