@@ -40,6 +40,15 @@ export interface FollowOptions {
   logger?: Logger;
 }
 
+export interface FollowerOptions {
+  /** Sizes of a build by this process alone; `from`: a log of fewer events is built in memory. Tests use others. */
+  bulk?: { from: number } & Partial<BulkSizes>;
+  /** To invite workers to a build that several processes can share. */
+  jobs?: SharedBuildOptions['jobs'];
+  /** Sizes of such a build. Tests use others. */
+  sharedSizes?: NonNullable<SharedBuildOptions['sizes']>;
+}
+
 /**
  * Applies the log to one generation, in order, from its stored checkpoint on. The checkpoint is stored in the same
  * atomic step as the rows, so a crash at any point neither loses nor repeats an event; only the holder of the
@@ -48,6 +57,8 @@ export interface FollowOptions {
 export class Follower {
   /** Identifies it as the holder of a lease. */
   readonly holder = randomUUID();
+  private readonly bulk: NonNullable<FollowerOptions['bulk']>;
+  private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'>;
   /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
   /** Events whose build in bulk was told. A build that continues, or starts again, does not tell them once more. */
@@ -56,10 +67,11 @@ export class Follower {
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    private readonly bulk: { from: number } & Partial<BulkSizes> = { from: BULK_EVENTS },
-    /** Invites workers to builds that several processes can share. */
-    private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'> = {},
-  ) {}
+    { bulk = { from: BULK_EVENTS }, jobs, sharedSizes = {} }: FollowerOptions = {},
+  ) {
+    this.bulk = bulk;
+    this.shared = { jobs, sizes: sharedSizes };
+  }
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
   async follow(id: string, options: FollowOptions): Promise<Ended> {

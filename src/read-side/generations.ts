@@ -163,7 +163,7 @@ export async function complete(
 ): Promise<Generation> {
   let events = 0;
   const total = onProgress ? await about(store, (await find(id, readModels)).checkpoint.position) : 0;
-  const follower = new Follower(store, readModels, undefined, { jobs });
+  const follower = new Follower(store, readModels, { jobs });
   const follow = () =>
     follower.follow(id, {
       signal,

@@ -223,7 +223,7 @@ export class Projector {
   }
 
   private follow({ id, status }: Generation): void {
-    const follower = new Follower(this.store, this.readModels, undefined, { jobs: this.jobs });
+    const follower = new Follower(this.store, this.readModels, { jobs: this.jobs });
     const stopping = new AbortController();
     const signal = AbortSignal.any([this.stopping.signal, stopping.signal]);
     const ended = this.run(id, follower, signal, status === 'building').finally(() => this.loops.delete(id));

@@ -10,7 +10,7 @@ import { buildInBulk } from '../../src/read-side/bulk-build.js';
 import { BuildFolder } from '../../src/read-side/bulk-files.js';
 import { type FoldSetup, FoldThreadEnded } from '../../src/read-side/bulk-fold-thread.js';
 import { type PartitionFiles, foldPartition } from '../../src/read-side/bulk-partition.js';
-import { Follower } from '../../src/read-side/follower.js';
+import { Follower, type FollowerOptions } from '../../src/read-side/follower.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
@@ -52,11 +52,11 @@ async function newGeneration(): Promise<string> {
   return id;
 }
 
-type Sizes = ConstructorParameters<typeof Follower>[2];
+type Sizes = NonNullable<FollowerOptions['bulk']>;
 
 async function built(sizes: Sizes, id?: string, Builder = Follower): Promise<string> {
   id ??= await newGeneration();
-  expect(await new Builder(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
+  expect(await new Builder(store, models, { bulk: sizes }).follow(id, { signal, toHead: true })).toBe('at_head');
   return id;
 }
 /** By the ordinary follower. */
@@ -79,9 +79,11 @@ async function killedAfter(steps: number, sizes: Sizes, id: string, Builder = Fo
   const onApplied = () => {
     if (left-- === 0) throw new Killed();
   };
-  await new Builder(store, models, sizes).follow(id, { signal, toHead: true, onApplied }).catch((error: unknown) => {
-    if (!(error instanceof Killed)) throw error;
-  });
+  await new Builder(store, models, { bulk: sizes })
+    .follow(id, { signal, toHead: true, onApplied })
+    .catch((error: unknown) => {
+      if (!(error instanceof Killed)) throw error;
+    });
 }
 
 const arbitrarySizes = fc.record({
@@ -139,7 +141,9 @@ test('of a short log, has these rows as well, however often it was killed, and n
 });
 
 test('of a short log, is made in files if its rows take too much memory', async () => {
-  const follower = new Follower(store, models, { ...inMemory, memoryBytes: 2_000, reservedBytes: Infinity });
+  const follower = new Follower(store, models, {
+    bulk: { ...inMemory, memoryBytes: 2_000, reservedBytes: Infinity },
+  });
   const building = follower.follow(await newGeneration(), { signal, toHead: true });
   await expect(building).rejects.toMatchObject({ code: 'store_full' });
   expect(await content(await built({ ...inMemory, memoryBytes: 2_000 }))).toEqual(await content(await ordinary()));
@@ -162,7 +166,7 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
 test('tells the progress of each event once, also if it is interrupted and continues', async () => {
   const id = await newGeneration();
   // Even of the shortest log there are more slices than steps until the interruptions.
-  const follower = new Follower(store, models, { ...sizes, slice: 4 });
+  const follower = new Follower(store, models, { bulk: { ...sizes, slice: 4 } });
   const told: number[] = [];
   for (const steps of [12, 5, Infinity]) {
     const stopping = new AbortController();
@@ -215,7 +219,7 @@ test('continues with events that were appended meanwhile, and stops before one o
     [{ from: 0 }, decorated<ReadModels>(models, { load: undefined })],
   ] as const) {
     const generation = await newGeneration();
-    const following = new Follower(store, readModels, how).follow(generation, { signal, toHead: true });
+    const following = new Follower(store, readModels, { bulk: how }).follow(generation, { signal, toHead: true });
     await expect(following).rejects.toThrow('this build knows up to 1');
     contents.push(await content(generation));
   }
@@ -227,7 +231,7 @@ test('without space for its files, says so, leaves none, and leaves the generati
   const id = await newGeneration();
   await killedAfter(5, sizes, id);
   expect(existsSync(buildFolder(id))).toBe(true);
-  const follower = new Follower(store, models, { ...sizes, reservedBytes: Infinity });
+  const follower = new Follower(store, models, { bulk: { ...sizes, reservedBytes: Infinity } });
   const follow = () => follower.follow(id, { signal, toHead: true });
   const what = { code: 'store_full', message: expect.stringContaining('temporary files of the build were removed') };
   await expect(follow()).rejects.toMatchObject(what);
@@ -240,7 +244,7 @@ test('leaves a log to the ordinary follower, and no files, if one identity has t
   const positions = async (partitionBytes: number) => {
     const id = await newGeneration();
     const applied: number[] = [];
-    const follower = new Follower(store, models, { ...sizes, partitionBytes });
+    const follower = new Follower(store, models, { bulk: { ...sizes, partitionBytes } });
     // A bulk build stays at the start of the log until its end.
     const onApplied = ({ position }: { position: number }) => void applied.push(position);
     expect(await follower.follow(id, { signal, toHead: true, onApplied })).toBe('at_head');
@@ -322,7 +326,7 @@ describe('in threads, which only a built program has,', () => {
     };
     // Small partitions, so that several are left of the shortest log.
     const small = { ...sizes, eventsPerPartition: 20 };
-    const follow = new Follower(store, models, small).follow(id, { signal, toHead: true, onApplied });
+    const follow = new Follower(store, models, { bulk: small }).follow(id, { signal, toHead: true, onApplied });
     await expect(follow).rejects.toThrow(Killed);
     expect((await filesOf(id, 'events')).length).toBeGreaterThan(1);
     return id;

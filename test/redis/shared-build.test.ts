@@ -66,7 +66,7 @@ describeRedis('a build that several processes share', () => {
   }
 
   const follower = (own: SharingSizes, through: ReadModels = models, jobs?: BullmqJobs) =>
-    new Follower(store, through, undefined, { sizes: own, ...(jobs && { jobs }) });
+    new Follower(store, through, { sharedSizes: own, jobs });
 
   async function built(own: SharingSizes, id?: string): Promise<string> {
     id ??= await newGeneration();
@@ -280,7 +280,7 @@ describeRedis('a build that several processes share', () => {
       },
     });
     const id = await newGeneration();
-    const own = new Follower(cut, models, undefined, { sizes });
+    const own = new Follower(cut, models, { sharedSizes: sizes });
     expect(await own.follow(id, { signal, toHead: true })).toBe('at_head');
     expect(reads).toBeGreaterThan(1);
     expect(await content(id)).toEqual(await ordinary());
