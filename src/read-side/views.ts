@@ -370,7 +370,7 @@ export class Views implements PositionGate {
   /** Waits for a position that the answer requires. @throws Problem projection_behind with this detail */
   async requirePosition(position: Position, detail: string): Promise<void> {
     if (await this.waitForPosition(position, REQUIRE_MS)) return;
-    throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
+    throw new Problem('projection_behind', detail, RETRY_SOON);
   }
 
   /**
