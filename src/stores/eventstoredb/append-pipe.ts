@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendToStream/unpackError.js';
-import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type { NewEvent } from '../../kernel/event.js';
 import {
   type Appended,
@@ -9,10 +8,12 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
-import { type AppendResponse, appendRequest, appendResponse } from './append-messages.js';
+import { AppendCall } from './append-call.js';
+import { type AppendResponse, appendRequest } from './append-messages.js';
 import { AppendWindow } from './append-window.js';
-import { breaksConnection, closedError, type Connection, isDefinite, type Link } from './connection.js';
-import { connectionReplaced, NoAnswer } from './pulse.js';
+import { breaksConnection, closedError, type Connection, isDefinite } from './connection.js';
+import type { Link } from './link.js';
+import { NoAnswer } from './pulse.js';
 
 /** The maximum number of appends that wait. More are refused at once, to bound memory. */
 const MAX_WAITING = 4_096;
@@ -27,8 +28,7 @@ interface Pending {
   /** The encoded message. */
   request: Buffer;
   until: number;
-  /** When it was first sent; undefined: never. */
-  firstSentAt?: number;
+  wasSent: boolean;
   /** When it was last sent, and how many were in flight then. */
   sentAt: number;
   inFlight: number;
@@ -37,8 +37,8 @@ interface Pending {
 }
 
 /**
- * Appends over one call of the server's BatchAppend, with the client's connection, but not with the
- * client's `appendToStream`. That method keeps the appends of the whole process in one table: an error of one
+ * Appends over one call of the server's BatchAppend, with the client's connection, but not with the client's
+ * `appendToStream`. That method keeps the appends of the whole process in one table: an error of one
  * connection rejects the appends of another, and an answer that then arrives for one of them ends the process. A
  * connection that breaks while writes wait ends the process too (an unhandled rejection). It also sends the server an
  * absolute time of this machine as the deadline. See test/eventstoredb/faults.test.ts.
@@ -71,8 +71,8 @@ export class AppendPipe {
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
-      const times = { until, sentAt: 0, inFlight: 0 };
-      const pending: Pending = { id, stream, expected, request, ...times, resolve, reject };
+      const sending = { until, wasSent: false, sentAt: 0, inFlight: 0 };
+      const pending: Pending = { id, stream, expected, request, ...sending, resolve, reject };
       this.#pending.set(pending.id, pending);
       this.#unsent.push(pending);
       this.#bytes += request.length;
@@ -122,72 +122,32 @@ export class AppendPipe {
   /** One call of BatchAppend until it fails. @throws why it did */
   async #converse(link: Link, onAnswer: () => void): Promise<never> {
     const session = await this.connection.confirm(link);
-    const { client } = link;
-    let end = (): void => undefined;
-    const failed = new Promise<never>((_, reject) => {
-      const gone = () => reject(connectionReplaced());
-      link.gone.addEventListener('abort', gone);
-      if (link.gone.aborted) gone();
-      let [sent, blocked] = [0, false];
-      const watchdog = link.pulse.watch(() => sent > 0, reject);
-      const create = client['GRPCStreamCreator'](streamsGrpc.StreamsClient, 'appendToStream', (grpc) =>
-        grpc.makeBidiStreamRequest<Buffer, AppendResponse>(
-          streamsGrpc.StreamsService.batchAppend.path,
-          (request) => request,
-          appendResponse,
-          ...client['callArguments']({}, { deadline: Infinity }),
-        ),
-      );
-      let ended = false;
-      end = () => {
-        ended = true;
-        watchdog.end();
-        link.gone.removeEventListener('abort', gone);
-      };
-      create().then((call) => {
-        if (ended) return call.cancel();
-        const cancel = end;
-        end = () => {
-          cancel();
-          call.cancel();
-        };
-        const send = () => {
-          while (!blocked && !ended && sent < this.window.limit && this.#unsent.length > 0) {
-            const next = this.#unsent.shift()!;
-            if (!this.#pending.has(next.id)) continue;
-            sent++;
-            [next.sentAt, next.inFlight] = [performance.now(), sent];
-            next.firstSentAt ??= next.sentAt;
-            blocked = !call.write(next.request);
-          }
-        };
-        call.on('drain', () => {
-          blocked = false;
-          send();
-        });
-        call.on('data', (response: AppendResponse) => {
-          if (ended) return;
-          if (this.connection.guarded && link.session !== session) {
-            return reject(connectionReplaced());
-          }
-          watchdog.alive();
-          onAnswer();
-          sent--;
-          const unknown = this.#settle(response);
-          if (unknown) reject(unknown);
-          else send();
-        });
-        call.on('error', reject);
-        call.on('end', () => reject(new NoAnswer('the server ended the call')));
-        this.#send = send;
-        send();
-      }, reject);
+    const call = new AppendCall(link, {
+      next: (inFlight) => this.#next(inFlight),
+      isConfirmed: () => !this.connection.guarded || link.session === session,
+      answered: (response) => {
+        onAnswer();
+        return this.#settle(response);
+      },
     });
+    this.#send = () => call.send();
     try {
-      return await failed;
+      return await call.failed;
     } finally {
-      end();
+      call.end();
     }
+  }
+
+  #next(inFlight: number): Buffer | undefined {
+    if (inFlight >= this.window.limit) return undefined;
+    let next = this.#unsent.shift();
+    // It may have waited too long and been refused.
+    while (next && !this.#pending.has(next.id)) next = this.#unsent.shift();
+    if (!next) return undefined;
+    next.sentAt = performance.now();
+    next.inFlight = inFlight + 1;
+    next.wasSent = true;
+    return next.request;
   }
 
   /** Settles an append. @returns the error if it has no definite outcome and must be sent again */
@@ -227,9 +187,8 @@ export class AppendPipe {
     for (const pending of this.#pending.values()) {
       if (pending.until > now && !this.connection.closed) return;
       this.#settled(pending);
-      const wasSent = pending.firstSentAt !== undefined;
       pending.reject(
-        wasSent ? this.connection.unavailable(this.#lastFailure) : this.refusal('appends wait to be sent'),
+        pending.wasSent ? this.connection.unavailable(this.#lastFailure) : this.refusal('appends wait to be sent'),
       );
     }
   }

@@ -1,13 +1,9 @@
-import { setMaxListeners } from 'node:events';
-import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
-import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
-import shared from '@eventstore/db-client/generated/shared_pb.js';
+import { ErrorType, isCommandError } from '@eventstore/db-client';
 import { inTime, pause } from '../../kernel/turn.js';
-import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { CallUnanswered, connectionReplaced, NoAnswer, OTHERS_ANSWERED, Pulse, type PulseTimes } from './pulse.js';
+import { answers, ClientLink, type Link, withoutCredentials } from './link.js';
+import { CallUnanswered, connectionReplaced, NoAnswer, OTHERS_ANSWERED, type PulseTimes } from './pulse.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
 export interface Patience extends PulseTimes {
@@ -20,33 +16,8 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** A connection attempt is given up after this time, whatever its state. */
 const LONGEST_CONNECT_MS = 60_000;
-/** As in grpc-js, which is not imported just for these numbers. */
-const CONNECTING = 1;
-const READY = 2;
-const SHUTDOWN = 4;
-const CANCELLED = 1;
-const UNIMPLEMENTED = 12;
-const UNAVAILABLE = 14;
 /** How often to check whether the right log is back, ms. */
 const REFUSED_PAUSE_MS = 1_000;
-
-/** One client of the library, until it is replaced. */
-export interface Link {
-  readonly client: EventStoreDBClient;
-  /** Aborted when the client is replaced: pending calls on it will get no answer. */
-  readonly gone: AbortSignal;
-  /** Identifies the client's present connection: a new number after every reconnect. */
-  readonly session: number;
-  readonly pulse: Pulse;
-}
-interface OwnLink extends Link {
-  /** The connection is open, and the server has just sent something on it. */
-  isWell(): boolean;
-  /** The connection was requested, and the server has sent nothing on it yet. */
-  isConnecting(): boolean;
-  target(): string;
-  end(): void;
-}
 
 /**
  * The client of EventStoreDB, one at a time, replaced when its connection has gone silent or is broken. The connection
@@ -55,8 +26,8 @@ interface OwnLink extends Link {
 export class Connection {
   /** Host and port of every node named, without credentials or options: for messages. */
   readonly place: string;
-  #current: OwnLink;
-  #probed: OwnLink | undefined;
+  #current: ClientLink;
+  #probed: ClientLink | undefined;
   #closed = false;
   /** Checks that the server has the expected log, once that is known. */
   #check: ((link: Link) => Promise<void>) | undefined;
@@ -80,7 +51,7 @@ export class Connection {
     private readonly warn: (message: string) => void,
   ) {
     this.place = placeOf(url);
-    this.#current = linkTo(url, patience, warn, () => this.#dropped());
+    this.#current = new ClientLink(url, patience, warn, () => this.#dropped());
   }
 
   /** Whether the expected log is known. */
@@ -213,19 +184,19 @@ export class Connection {
   renew(link: Link): void {
     if (link !== this.#current || this.#closed) return;
     // The server refused one call, for example because it is too busy. The others on the connection may be answered.
-    if (this.#current.isWell()) return;
-    if (this.#current.isConnecting()) void this.#renewOnceItAnswers(this.#current);
+    if (this.#current.isWell) return;
+    if (this.#current.isConnecting) void this.#renewOnceItAnswers(this.#current);
     else this.#replace();
     this.#dropped();
   }
 
-  async #renewOnceItAnswers(link: OwnLink): Promise<void> {
+  async #renewOnceItAnswers(link: ClientLink): Promise<void> {
     if (this.#probed === link) return;
     this.#probed = link;
     const until = performance.now() + LONGEST_CONNECT_MS;
-    while (link === this.#current && link.isConnecting() && !this.#closed) {
-      const answered = await answers(link.target(), this.url, this.patience.answerMs);
-      if (link !== this.#current || !link.isConnecting() || this.#closed) break;
+    while (link === this.#current && link.isConnecting && !this.#closed) {
+      const answered = await answers(link.target, this.url, this.patience.answerMs);
+      if (link !== this.#current || !link.isConnecting || this.#closed) break;
       if (answered || performance.now() > until) this.#replace();
       else await this.pause(Infinity);
     }
@@ -235,7 +206,7 @@ export class Connection {
   #replace(): void {
     const old = this.#current;
     try {
-      this.#current = linkTo(
+      this.#current = new ClientLink(
         this.url,
         this.patience,
         () => undefined,
@@ -271,7 +242,7 @@ export class Connection {
         if (isDefinite(error)) throw error;
         // A timer may be a millisecond early.
         const isOver = (error as Error).message === late;
-        if (isOver && reason === undefined && link === this.#current && this.#current.isWell()) {
+        if (isOver && reason === undefined && link === this.#current && this.#current.isWell) {
           throw this.unavailable(`${late}, ${OTHERS_ANSWERED}`);
         }
         if (isOver || performance.now() >= until) throw this.unavailable(reason ?? error);
@@ -349,133 +320,11 @@ export function breaksConnection(error: unknown): boolean {
   return error.type === ErrorType.UNAVAILABLE || error.type === ErrorType.CANCELLED;
 }
 
-let sessions = 0;
-
-/**
- * @param dropped called when the connection to the server has ended
- * @throws StartError for a connection string that cannot be read
- */
-function linkTo(url: string, times: PulseTimes, warn: (message: string) => void, dropped: () => void): OwnLink {
-  const client = clientOf(url, warn);
-  const pulse = new Pulse(times, () => probe(client, times.answerMs));
-  const isWell = () => channel?.getConnectivityState(false) === READY && pulse.isFresh;
-  // After such an error the library closes the connection, which ends every other call on it, although the server may
-  // only be too busy for that one. It calls this function without awaiting it, and a rejection, when the discovery of a
-  // cluster fails, would end the process.
-  const handleError = client['handleError'];
-  client['handleError'] = async (grpc, error) => {
-    const { code } = error as { code?: number };
-    if ((code === CANCELLED || code === UNAVAILABLE) && isWell()) return;
-    await handleError(grpc, error).catch(() => undefined);
-  };
-  let opening: ReturnType<typeof getChannel> | undefined;
-  let channel: Awaited<ReturnType<typeof getChannel>> | undefined;
-  const getChannel = client['getChannel'];
-  const end = new AbortController();
-  let session = ++sessions;
-  client['getChannel'] = async () => {
-    const open = await (opening = getChannel());
-    if (open !== channel) {
-      channel = open;
-      session = ++sessions;
-      let wasReady = false;
-      // Below the client, a channel reconnects by itself, to whatever server is there then.
-      const look = (): void => {
-        if (open !== channel || end.signal.aborted) return;
-        const state = open.getConnectivityState(false) as number;
-        if (state === SHUTDOWN) return;
-        if (state === READY) wasReady = true;
-        else if (wasReady) {
-          wasReady = false;
-          session = ++sessions;
-          dropped();
-        }
-        open.watchConnectivityState(state as never, Infinity, look);
-      };
-      look();
-    }
-    return open;
-  };
-  // Every pending call listens.
-  setMaxListeners(0, end.signal);
-  return {
-    client,
-    pulse,
-    isWell,
-    gone: end.signal,
-    get session() {
-      return session;
-    },
-    isConnecting: () => channel?.getConnectivityState(false) === CONNECTING,
-    target: () => channel!.getTarget(),
-    end() {
-      end.abort();
-      // The client's own `dispose` cancels the calls and leaves the connection open.
-      void client.dispose().catch(() => undefined);
-      opening?.then(
-        (open) => open.close(),
-        () => undefined,
-      );
-    },
-  };
-}
-
-/** Resolves if the server answers a question that needs none of its data. */
-async function probe(client: EventStoreDBClient, ms: number): Promise<void> {
-  await client['execute'](
-    features.ServerFeaturesClient,
-    'getSupportedMethods',
-    (grpc) =>
-      new Promise<void>((resolve, reject) => {
-        grpc.getSupportedMethods(
-          new shared.Empty(),
-          ...client['callArguments']({}, { deadline: Date.now() + ms }),
-          (error) => (error && error.code !== UNIMPLEMENTED ? reject(error) : resolve()),
-        );
-      }),
-  );
-}
-
-/** Whether the server at `dns:host:port` accepts HTTP/2 connections now. */
-function answers(target: string, url: string, ms: number): Promise<boolean> {
-  const scheme = /[?&]tls=false/i.test(url) ? 'http' : 'https';
-  const authority = target.replace(/^\w+:\/*(?=.*:)/, '');
-  return new Promise((resolve) => {
-    // Nothing is sent: the client's own connection verifies the server's certificate.
-    const session = connect(`${scheme}://${authority}`, { rejectUnauthorized: false });
-    const done = (answered: boolean) => {
-      clearTimeout(timer);
-      session.destroy();
-      resolve(answered);
-    };
-    const timer = setTimeout(() => done(false), ms);
-    session.on('remoteSettings', () => done(true));
-    session.on('error', () => done(false));
-  });
-}
-
-function clientOf(url: string, warn: (message: string) => void): EventStoreDBClient {
-  // The parser warns on the console and prints the whole string with its credentials. Only the first line has none.
-  const onConsole = console.warn;
-  console.warn = (message: unknown) => warn(`EVENTSTORE_URL: ${withoutCredentials(String(message).split('\n')[0]!)}`);
-  try {
-    return EventStoreDBClient.connectionString(url);
-  } catch (error) {
-    throw new StartError(`EVENTSTORE_URL cannot be used: ${withoutCredentials((error as Error).message)}`);
-  } finally {
-    console.warn = onConsole;
-  }
-}
-
 /** gRPC wraps what the operating system said of a connection that cannot be made into three sentences. */
 function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const [, last] = /Last error: (?:Error: )?(.+?)\.? Resolution note:/.exec(message) ?? [];
   return withoutCredentials(last ?? message);
-}
-
-function withoutCredentials(text: string): string {
-  return text.replace(/\/\/[^@/?"]*@/g, '//').replace(/[^\s"]+:[^\s"]+@(?=[^\s@]*$)/, '');
 }
 
 function placeOf(url: string): string {

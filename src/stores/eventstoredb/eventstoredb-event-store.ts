@@ -15,19 +15,12 @@ import {
 import { checkMarker, LogMarker } from '../ports/log-marker.js';
 import { AppendPipe } from './append-pipe.js';
 import { readServerStream, type ServerStream } from './server-stream.js';
-import {
-  breaksConnection,
-  closedError,
-  Connection,
-  isDefinite,
-  type Link,
-  LogReplaced,
-  type Patience,
-} from './connection.js';
+import { breaksConnection, closedError, Connection, isDefinite, LogReplaced, type Patience } from './connection.js';
 import { connectionReplaced } from './pulse.js';
 import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
+import type { Link } from './link.js';
 import { marksOf } from './log-marks.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './read-response.js';

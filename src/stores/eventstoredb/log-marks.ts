@@ -1,7 +1,7 @@
 import { type AllStreamSubscription, EVENT_TYPE, START } from '@eventstore/db-client';
 import type { Position } from '../../kernel/event.js';
 import { connectionReplaced } from './pulse.js';
-import type { Link } from './connection.js';
+import type { Link } from './link.js';
 
 /** Records that the server searches at once, and reports after. */
 const WINDOW = 1_000;

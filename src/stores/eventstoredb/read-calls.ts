@@ -2,7 +2,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import grpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { Position } from '../../kernel/event.js';
-import type { Link } from './connection.js';
+import type { Link } from './link.js';
 import { type ReadResponse, readResponse } from './read-response.js';
 import type { ServerStream } from './server-stream.js';
 

@@ -1,5 +1,5 @@
 import { convertToCommandError } from '@eventstore/db-client';
-import type { Link } from './connection.js';
+import type { Link } from './link.js';
 import { connectionReplaced, type Pulse } from './pulse.js';
 import type { ReadResponse, ServerRecord } from './read-response.js';
 
