@@ -38,20 +38,13 @@ export async function ensureManifest(
     const whole = new Map<string, Generation>();
     for (const generation of generations) if (await isWhole(generation, store)) whole.set(generation.id, generation);
     // Read after the manifest: the stream in its log is then at least as long as it was for the manifest.
-    const platform = (await platformLens(store)) ?? manifest;
-    const views = Object.fromEntries(
+    const { lens, lens_revision, model_hash } = (await platformLens(store)) ?? manifest ?? BEFORE_PROMOTIONS;
+    const kept = Object.fromEntries(
       Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (whole.get(id)?.views ?? {})),
     );
-    const served = Object.keys(views).length;
-    for (const { name } of projections) {
-      const id = loaded.find((generation) => name in (whole.get(generation)?.views ?? {}));
-      if (id !== undefined) views[name] ??= id;
-    }
-    const adopts = Object.keys(views).length > served;
+    const views = { ...servedBy(loaded, projections, whole), ...kept };
+    const adopts = Object.keys(views).length > Object.keys(kept).length;
     const unserved = projections.filter(({ name }) => !(name in views));
-    const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
-    const lens_revision = platform?.lens_revision ?? -1;
-    const model_hash = platform?.model_hash ?? disc1.hash;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     const versions = versionsOf(views, generations);
     const isCurrent = seesRight && manifest.model_hash === model_hash && isDeepStrictEqual(manifest.versions, versions);
@@ -83,6 +76,20 @@ export async function ensureManifest(
     });
     // Swapped, or beaten to it by another process: either way, look again.
   }
+}
+
+/** By view: the generation among these that serves it. */
+function servedBy(
+  ids: readonly string[],
+  projections: readonly Projection[],
+  generations: ReadonlyMap<string, Generation>,
+): Record<string, string> {
+  const served: Record<string, string> = {};
+  for (const { name } of projections) {
+    const id = ids.find((each) => name in (generations.get(each)?.views ?? {}));
+    if (id !== undefined) served[name] = id;
+  }
+  return served;
 }
 
 /**
@@ -253,18 +260,24 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
   }
 }
 
+type PlatformLens = Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'>;
+
+const BEFORE_PROMOTIONS: PlatformLens = {
+  lens: { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash },
+  lens_revision: -1,
+  model_hash: disc1.hash,
+};
+
 /** The latest lens and model of the `lens-platform` stream; undefined if this build cannot read it. */
-export async function platformLens(
-  store: EventStore,
-): Promise<Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'> | undefined> {
-  const own = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
-  const platform = { lens: own as Manifest['lens'], lens_revision: -1, model_hash: disc1.hash };
+export async function platformLens(store: EventStore): Promise<PlatformLens | undefined> {
+  const platform = { ...BEFORE_PROMOTIONS };
   try {
     for (const recorded of await store.readStream(PLATFORM_LENS_STREAM)) {
       const event = decodeEvent(recorded);
       if (event.type === 'LensActivated') {
         const { policy_id, content_hash } = event.data;
-        platform.lens = policy_id === null || content_hash === null ? own : { policy_id, content_hash };
+        platform.lens =
+          policy_id === null || content_hash === null ? BEFORE_PROMOTIONS.lens : { policy_id, content_hash };
       } else if (event.type === 'ModelActivated') platform.model_hash = event.data.model.hash;
       else return undefined;
       platform.lens_revision = recorded.revision;
