@@ -27,7 +27,7 @@ const NOT_NOW =
 const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
 /** How often to check whether the server is unchanged, ms. */
-const LOOK_MS = 1_000;
+const CHECK_MS = 1_000;
 
 /** A Lua script: atomic, and all its keys in one hash slot. */
 export class Script {
@@ -175,7 +175,7 @@ export class RedisConnection {
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
   /** Set from the loss of a connection until the server behind the next one has been checked. */
-  private unsure: { known: Promise<void>; settle: () => void } | undefined;
+  private unchecked: { checked: Promise<void>; settle: () => void } | undefined;
   /** By node: its process, and the number of keys that it has evicted. */
   private seen = new Map<string, { run: string; evicted: number }>();
   private timer: NodeJS.Timeout | undefined;
@@ -193,8 +193,8 @@ export class RedisConnection {
     const connection = new RedisConnection(client, describe(target), options.logger);
     try {
       await connection.start();
-      await connection.check();
-      connection.timer = setInterval(() => void connection.look(), LOOK_MS).unref();
+      await connection.checkAtStart();
+      connection.timer = setInterval(() => void connection.checkAgain(), CHECK_MS).unref();
     } catch (error) {
       client.disconnect();
       throw error;
@@ -214,10 +214,10 @@ export class RedisConnection {
       if (this.unavailableSince === undefined && !this.closed)
         logger?.warn(`Redis at ${where} is unavailable: ${lastError}`);
       this.unavailableSince ??= performance.now();
-      if (this.unsure || this.closed) return;
+      if (this.unchecked || this.closed) return;
       let settle = () => undefined as void;
-      const known = new Promise<void>((resolve) => (settle = resolve));
-      this.unsure = { known, settle };
+      const checked = new Promise<void>((resolve) => (settle = resolve));
+      this.unchecked = { checked, settle };
     });
     client.on('ready', () => {
       if (this.unavailableSince === undefined) return;
@@ -225,7 +225,7 @@ export class RedisConnection {
       lastError = closed;
       this.unavailableSince = undefined;
       this.reconnections++;
-      void this.look();
+      void this.checkAgain();
     });
   }
 
@@ -256,7 +256,7 @@ export class RedisConnection {
     if (this.closed) return;
     this.closed = true;
     clearInterval(this.timer);
-    this.unsure?.settle();
+    this.unchecked?.settle();
     if (this.client.status === 'ready') await this.client.quit().catch(() => undefined);
     this.client.disconnect();
   }
@@ -273,7 +273,7 @@ export class RedisConnection {
         ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
         : action());
       // The answer may come from the next connection, and from another server.
-      if (this.unsure) await inTime(this.unsure.known, COMMAND_TIMEOUT_MS);
+      if (this.unchecked) await inTime(this.unchecked.checked, COMMAND_TIMEOUT_MS);
       this.noteNewMasters();
       if (this.refusal === undefined) return answer;
     } catch (error) {
@@ -328,7 +328,7 @@ export class RedisConnection {
   }
 
   /** Checks whether the server is the same as before, and whether it may evict keys. */
-  private async look(): Promise<void> {
+  private async checkAgain(): Promise<void> {
     if (this.isUnavailable || this.closed) return;
     let reports: Map<string, string>;
     try {
@@ -338,14 +338,14 @@ export class RedisConnection {
     }
     if (this.isUnavailable || reports.size === 0) return;
     const evicting = [...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION);
-    if (this.note(reports)) this.restarts++;
-    this.judge(evicting);
-    this.unsure?.settle();
-    this.unsure = undefined;
+    if (this.noteReports(reports)) this.restarts++;
+    this.refuseEviction(evicting);
+    this.unchecked?.settle();
+    this.unchecked = undefined;
   }
 
   /** Refuses all answers of a server that may evict keys. */
-  private judge(policy: string | undefined): void {
+  private refuseEviction(policy: string | undefined): void {
     if (policy === undefined) {
       if (this.refusal) this.logger?.warn(`Redis at ${this.where} no longer evicts keys`);
       this.refusal = undefined;
@@ -357,7 +357,7 @@ export class RedisConnection {
   }
 
   /** @returns whether a node has been restarted since the last check, or has evicted keys */
-  private note(reports: ReadonlyMap<string, string>): boolean {
+  private noteReports(reports: ReadonlyMap<string, string>): boolean {
     const before = this.seen;
     this.seen = new Map();
     let changed = false;
@@ -372,11 +372,11 @@ export class RedisConnection {
   }
 
   /** Any policy other than noeviction silently drops rows and jobs once memory is short. */
-  private async check(): Promise<void> {
+  private async checkAtStart(): Promise<void> {
     const reports = await this.reports().catch((error: unknown) => {
       throw this.failure(error as Error);
     });
-    this.note(reports);
+    this.noteReports(reports);
     for (const report of reports.values()) {
       const version = /^redis_version:(\S+)/m.exec(report)?.[1] ?? '0';
       const [major = 0, minor = 0] = version.split('.').map(Number);
