@@ -282,12 +282,17 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       const ids = async (status: JobStatus) => (await jobs.list({ kind, status })).map(({ id }) => id);
       expect([await ids('running'), await ids('queued')]).toEqual([['held'], ['two', 'one']]);
       expect(await jobs.list({ kind: `${kind}-2`, status: 'queued' })).toEqual([]);
-      const took = async (status: JobStatus) => {
-        const started = performance.now();
-        for (let round = 0; round < 5; round++) await ids(status);
-        return performance.now() - started;
+      // The least of several times is not that of a machine with other work.
+      const least = async (status: JobStatus) => {
+        const times: number[] = [];
+        for (let round = 0; round < 10; round++) {
+          const started = performance.now();
+          await ids(status);
+          times.push(performance.now() - started);
+        }
+        return Math.min(...times);
       };
-      expect(await took('queued')).toBeLessThan((await took('completed')) / 4);
+      expect(await least('queued')).toBeLessThan((await least('completed')) / 4);
       finish();
     });
 

@@ -160,7 +160,7 @@ test('whoever opens the environment waits for the commit in flight, and the next
 test('a process that was killed delays nobody, and what it left in the folder is removed', async () => {
   const folder = await temporaryFolder();
   const child = new Child(new URL('./processes/opener.ts', import.meta.url), [folder.path, '1000000']);
-  while (sockets(folder.path).length === 0) await sleep(5);
+  await eventually(() => sockets(folder.path).length > 0, 'the environment of the child');
   await child.kill();
   const environment = await LmdbEnvironment.open(folder.path, { databases: {} });
   expect(sockets(folder.path)).toEqual([expect.stringMatching(`^${process.pid}-`)]);

@@ -75,8 +75,9 @@ describe('reading the views', () => {
     const manifest = (await models.manifest())!;
     const elsewhere = Object.fromEntries(Object.keys(VERSIONS).map((view) => [view, 'g2']));
     await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: elsewhere });
+    const asked = jest.spyOn(models, 'read');
     const reading = views.readSince(position, [{ get: row }]);
-    await sleep(50);
+    await eventually(() => asked.mock.calls.some(([id]) => id === 'g2'), 'a read of g2');
     await put('g2', 'late', 1, 2);
     expect(await reading).toMatchObject({ generation: 'g2', position: 2, results: ['late'] });
     await expect(views.readSince(3, [{ get: row }])).rejects.toMatchObject({ code: 'projection_behind' });
@@ -93,8 +94,9 @@ describe('reading the views', () => {
     const manifest = (await models.manifest())!;
     const named = Object.fromEntries(Object.keys(VERSIONS).map((view) => [view, 'g2']));
     await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: named });
+    const asked = jest.spyOn(models, 'read');
     const reads = Promise.all([seen(), seen()]);
-    await sleep(50);
+    await eventually(() => asked.mock.calls.some(([id]) => id === 'g2'), 'a read of g2');
     await put('g2', 'second', 1, 2);
     expect(await reads).toEqual([
       ['g2', ['second']],

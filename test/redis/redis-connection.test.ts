@@ -1,6 +1,8 @@
 import { once } from 'node:events';
-import { type Server, type Socket, connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -8,11 +10,12 @@ import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { RedisConnection, parseRedisUrl } from '../../src/stores/redis/connection.js';
 import { StartError } from '../../src/kernel/start-error.js';
 import { eventually } from '../contracts/harness.js';
+import { describeJobs } from '../contracts/jobs.contract.js';
 import { describeKeyValue } from '../contracts/key-value.contract.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
 import { freePort } from '../servers/ports.js';
+import { Proxy } from '../servers/proxy.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What a command is told that did not wait for the server. */
 const AT_ONCE = /^Redis at \S+ is unavailable$/;
@@ -148,7 +151,7 @@ describeOwnRedis('a connection', () => {
   });
 
   test('sends a command again if its answer was lost, and a completed one takes effect once and is reported as successful', async () => {
-    const proxy = await LossyProxy.start(server.port);
+    const proxy = await Proxy.to(server.port);
     const through = url().replace(String(server.port), String(proxy.port));
     const store = await RedisKeyValue.open({ url: through, clock: Date.now });
     const models = await RedisReadModels.open({ url: through });
@@ -166,11 +169,11 @@ describeOwnRedis('a connection', () => {
     expect(await store.putIfAbsent('nonce', 1, 60_000)).toBe(true);
     proxy.loseNextAnswer();
     expect(await store.replace('nonce', 1, 2, 60_000)).toBe(true);
-    expect(proxy.lost).toBe(3);
+    expect(proxy.lostAnswers).toBe(3);
     expect(await store.replace('nonce', 1, 3, 60_000)).toBe(false);
     expect((await models.read('g1', [{ get: puts[0]!.row }]))!.results).toEqual([1]);
     await Promise.all([store.close(), models.close()]);
-    proxy.stop();
+    await proxy.close();
   });
 
   test('that is lost makes commands fail as unavailable, soon at once, and works again by itself; no secret is logged', async () => {
@@ -238,8 +241,10 @@ describeOwnRedis('a Redis Cluster', () => {
     server = await RedisServer.start({ 'cluster-enabled': 'yes', 'cluster-announce-ip': '127.0.0.1' });
     const node = await RedisConnection.open(server.url);
     await node.send((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383));
-    while (!/cluster_state:ok/.test(String(await node.send((client) => client.call('CLUSTER', 'INFO')))))
-      await sleep(20);
+    await eventually(
+      async () => /cluster_state:ok/.test(String(await node.send((client) => client.call('CLUSTER', 'INFO')))),
+      'the cluster',
+    );
     await node.close();
     url = `${server.url}?cluster=true`;
   });
@@ -273,6 +278,10 @@ describeOwnRedis('a Redis Cluster', () => {
     const at = place();
     return { open: () => RedisKeyValue.open({ ...at, clock }), destroy, wait: (ms) => sleep(ms) };
   });
+  describeJobs('BullMQ in a Redis Cluster', async () => {
+    const { prefix } = place();
+    return { open: () => BullmqJobs.open(url, { prefix: `{${prefix}}` }), destroy };
+  });
 });
 
 /** Waits until the server is known to be unavailable: the first requests wait for it. */
@@ -294,50 +303,4 @@ async function answers(action: () => Promise<unknown>): Promise<void> {
   await eventually(succeeds, 'an answer').catch((cause: unknown) => {
     throw new Error(`no answer; the last attempt failed with ${String(last)}`, { cause });
   });
-}
-
-/** Passes everything on, but for an answer that it is told to lose: then it cuts the connection in its stead. */
-class LossyProxy {
-  lost = 0;
-  private losing = false;
-
-  static async start(to: number): Promise<LossyProxy> {
-    const server = createServer();
-    const proxy = new LossyProxy(server);
-    server.on('connection', (client) => proxy.pass(client, connect(to, '127.0.0.1')));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return proxy;
-  }
-
-  private constructor(private readonly server: Server) {}
-
-  get port(): number {
-    return (this.server.address() as { port: number }).port;
-  }
-
-  loseNextAnswer(): void {
-    this.losing = true;
-  }
-
-  stop(): void {
-    this.server.close();
-  }
-
-  private pass(client: Socket, redis: Socket): void {
-    client.pipe(redis);
-    redis.on('data', (data) => {
-      if (!this.losing) return void client.write(data);
-      this.losing = false;
-      this.lost++;
-      client.destroy();
-    });
-    for (const [from, to] of [
-      [client, redis],
-      [redis, client],
-    ] as const) {
-      from.on('error', () => undefined);
-      from.on('close', () => to.destroy());
-    }
-  }
 }

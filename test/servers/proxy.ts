@@ -18,6 +18,9 @@ export class Proxy {
   delayMs = 0;
   /** What the client sends is passed on at this rate. */
   bytesPerSecond = Infinity;
+  /** Answers that were thrown away with their connection: each by a call of `loseNextAnswer`. */
+  lostAnswers = 0;
+  #losesNextAnswer = false;
   #mode: ProxyMode = 'open';
   readonly #pairs = new Set<{ client: Socket; server: Socket }>();
   readonly #listener;
@@ -36,7 +39,8 @@ export class Proxy {
           const lost = this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
           if (lost) return;
           const isAnswer = from === pair.server;
-          if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
+          if (isAnswer && this.#losesNextAnswer) this.#lose(pair.client);
+          else if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
           else if (!to.write(data)) from.pause();
           if (!isAnswer && this.bytesPerSecond < Infinity) this.#hold(pair, data.length);
         });
@@ -81,6 +85,17 @@ export class Proxy {
       client.resetAndDestroy();
       server.destroy();
     }
+  }
+
+  /** Breaks the connection on which the next answer comes, in place of the answer. */
+  loseNextAnswer(): void {
+    this.#losesNextAnswer = true;
+  }
+
+  #lose(client: Socket): void {
+    this.#losesNextAnswer = false;
+    this.lostAnswers++;
+    client.destroy();
   }
 
   async close(): Promise<void> {
