@@ -327,37 +327,46 @@ function operationRequest(
 
   return fc
     .tuple(pathValues, query, headers, body, verb, key)
-    .map(([inPath, inQuery, inHeaders, text, verb, key]): Template => (memory) => {
-      const plain = (value: unknown): string => {
-        const resolved = value instanceof Seen ? (memory.recall(value.name, value.pick) ?? value.otherwise) : value;
-        if (resolved instanceof Seen) return plain(resolved);
-        return Array.isArray(resolved)
-          ? resolved.map(plain).join(',')
-          : typeof resolved === 'string'
-            ? resolved
-            : written(resolved, memory);
-      };
-      const encoded = (value: unknown) => encodeURIComponent(plain(value).toWellFormed());
-      let n = 0;
-      const address = path.replace(/\{[^}]+\}/g, () => {
-        const part = inPath[n++]!;
-        return 'raw' in part ? part.raw : encoded(part.value);
-      });
-      const parts = inQuery.flatMap((part) =>
-        part === undefined ? [] : 'raw' in part ? [part.raw] : [`${part.name}=${encoded(part.value)}`],
-      );
-      // What a client's HTTP library would not send is not sent: the edge's own tests write to the socket.
-      const sendable = (text: string) => text.replace(/[^\t -~\u0080-\u00ff]/g, '?');
-      return {
-        method: verb,
-        path: `${address}${parts.length > 0 ? `?${parts.join('&')}` : ''}`,
-        headers: Object.fromEntries(
-          inHeaders.flatMap((header) => (header ? [[header.name.toLowerCase(), sendable(plain(header.value))]] : [])),
+    .map(([inPath, inQuery, inHeaders, text, verb, key]): Template => (memory) => ({
+      method: verb,
+      path: addressOf(path, inPath, inQuery, memory),
+      headers: Object.fromEntries(
+        inHeaders.flatMap((header) =>
+          header ? [[header.name.toLowerCase(), sendable(plain(header.value, memory))]] : [],
         ),
-        body: text === undefined ? undefined : typeof text === 'string' ? text : written(text, memory),
-        key,
-      };
-    });
+      ),
+      body: text === undefined || typeof text === 'string' ? text : written(text, memory),
+      key,
+    }));
+}
+
+type PathPart = { value: unknown } | { raw: string };
+type QueryPart = { name: string; value: unknown } | { raw: string } | undefined;
+
+function addressOf(path: string, inPath: readonly PathPart[], inQuery: readonly QueryPart[], memory: Memory): string {
+  const encoded = (value: unknown) => encodeURIComponent(plain(value, memory).toWellFormed());
+  let n = 0;
+  const address = path.replace(/\{[^}]+\}/g, () => {
+    const part = inPath[n++]!;
+    return 'raw' in part ? part.raw : encoded(part.value);
+  });
+  const parts = inQuery.flatMap((part) =>
+    part === undefined ? [] : 'raw' in part ? [part.raw] : [`${part.name}=${encoded(part.value)}`],
+  );
+  return `${address}${parts.length > 0 ? `?${parts.join('&')}` : ''}`;
+}
+
+/** A value as it stands in an address or a header. */
+function plain(value: unknown, memory: Memory): string {
+  const resolved = value instanceof Seen ? (memory.recall(value.name, value.pick) ?? value.otherwise) : value;
+  if (resolved instanceof Seen) return plain(resolved, memory);
+  if (Array.isArray(resolved)) return resolved.map((item) => plain(item, memory)).join(',');
+  return typeof resolved === 'string' ? resolved : written(resolved, memory);
+}
+
+/** What a client's HTTP library would not send is not sent: the edge's own tests write to the socket. */
+function sendable(text: string): string {
+  return text.replace(/[^\t -~\u0080-\u00ff]/g, '?');
 }
 
 /** Mostly an object that fits the schema, often with one thing wrong, sometimes no JSON at all. */
