@@ -14,6 +14,14 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: program!, args: ['--no-sandbox'] });
 }
 
+/** Color schemes and widths, in pixels. */
+export const SCREENS = [
+  ['light', 1280],
+  ['light', 360],
+  ['dark', 1280],
+  ['dark', 360],
+] as const;
+
 /** A score as the console shows it. `toFixed` differs: it makes 12.3 of 12.35, which is 12.3499… in binary. */
 export const tenths = new Intl.NumberFormat('en', { minimumFractionDigits: 1, maximumFractionDigits: 1 }).format;
 

@@ -6,7 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
@@ -316,12 +316,7 @@ describeBrowser('the console', () => {
     await page.waitForURL(/event=event-49998/);
   });
 
-  test.each([
-    ['light', 1280],
-    ['light', 360],
-    ['dark', 1280],
-    ['dark', 360],
-  ] as const)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
+  test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const viewport = { width, height: 800 };
     const page = await open('', { colorScheme, viewport });
     expect(await violations(page)).toEqual([]);

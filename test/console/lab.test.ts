@@ -8,7 +8,7 @@ import { DOCUMENTED_METRICS } from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The policy lab of the built console in a browser, on the ratings of examples/. */
 
@@ -503,12 +503,7 @@ describeBrowser('the policy lab', () => {
     await busy.getByRole('heading', { name: 'Largest rises' }).waitFor();
   });
 
-  test.each([
-    ['light', 1280],
-    ['light', 360],
-    ['dark', 1280],
-    ['dark', 360],
-  ] as const)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
+  test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const { replay_id } = (await server.post('/v1/policies/vp/VP_TRADE_V2/replay', { scope: 'platform' })).json;
     const page = await open('#/lab', OPERATOR, { colorScheme, viewport: { width, height: 800 } });
     for (const [name, path] of [

@@ -13,7 +13,7 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
 
 /** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
 
@@ -309,12 +309,7 @@ describeBrowser('the operations view', () => {
     await page.getByRole('region', { name: 'List of generations' }).waitFor();
   });
 
-  test.each([
-    ['light', 1280],
-    ['light', 360],
-    ['dark', 1280],
-    ['dark', 360],
-  ] as const)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
+  test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const page = await open(OPERATOR, { colorScheme, viewport: { width, height: 800 } });
     await page.getByRole('region', { name: 'List of keys' }).waitFor();
     await page.getByRole('region', { name: 'List of generations' }).waitFor();

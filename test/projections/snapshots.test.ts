@@ -12,6 +12,7 @@ import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
 import { type Snapshot, SnapshotDamaged, readSnapshot, snapshotAt } from '../../src/stores/ports/snapshot-file.js';
+import { copiedRows } from '../contracts/builds.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -44,11 +45,7 @@ const save = (kept = 3, id = 'g1') => saveSnapshot(id, folder, kept, store, mode
 const load = (snapshot: Snapshot, into: ReadModels = models) => loadSnapshot(snapshot, store, into);
 const statuses = async () => (await models.generations()).map(({ id, status }) => `${id} ${status}`);
 
-async function rowsOf(id: string): Promise<Map<string, string | null>> {
-  const rows = new Map<string, string | null>();
-  for await (const page of models.copy(id)) for (const { address, content } of page) rows.set(address, content);
-  return rows;
-}
+const rowsOf = (id: string) => copiedRows(models, id);
 
 test('a loaded generation equals the saved one row by row, and after the tail a refold', async () => {
   const snapshot = await save();

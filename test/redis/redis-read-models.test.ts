@@ -12,6 +12,7 @@ import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { eventually } from '../contracts/harness.js';
+import { copiedRows } from '../contracts/builds.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -74,8 +75,8 @@ describeRedis('Redis', () => {
     const again = await saveSnapshot(there, join(folder.path, 'far'), 1, store, far);
     expect(again).toMatchObject({ rows: saved.rows, checkpoint: saved.checkpoint, views: saved.views });
     const back = await loadSnapshot(again, store, near);
-    expect(await rowsOf(near, back)).toEqual(await rowsOf(near, 'g1'));
-    expect(await rowsOf(far, there)).toEqual(await rowsOf(near, 'g1'));
+    expect(await copiedRows(near, back)).toEqual(await copiedRows(near, 'g1'));
+    expect(await copiedRows(far, there)).toEqual(await copiedRows(near, 'g1'));
     await Promise.all([store.close(), near.close(), far.close()]);
     await folder.remove();
     await clear();
@@ -145,10 +146,4 @@ function manifestOf(id: string): Manifest {
     previous_views: null,
     incarnation: randomUUID(),
   };
-}
-
-async function rowsOf(models: ReadModels, id: string): Promise<Map<string, string | null>> {
-  const rows = new Map<string, string | null>();
-  for await (const page of models.copy(id)) for (const { address, content } of page) rows.set(address, content);
-  return rows;
 }
