@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../kernel/clock.js';
 import type { Position } from '../kernel/event.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
@@ -279,23 +280,48 @@ async function caughtUp({ id, views }: Generation, store: EventStore, readModels
   }
 }
 
+/** A swap: the generations that serve since then, and those that served before, by view. */
+export interface Swapped {
+  from: Record<string, string>;
+  to: Record<string, string>;
+}
+
+/** What a rollback would change now. @throws GenerationError if there was no swap */
+export function rollbackOf(manifest: Manifest | null): Swapped {
+  if (!manifest?.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
+  return { from: manifest.views, to: manifest.previous_views };
+}
+
 /**
  * Undoes the last swap: every view is served as before it. Applies first what the generations lack, unless a worker keeps
  * them up to date.
- * @throws GenerationError if there was no swap
+ * @param requested what it would have changed when it was requested. Nothing is changed if that is done already.
+ * @throws GenerationError if there was no swap; if there was another one since it was requested
  */
-export async function rollback(store: EventStore, readModels: ReadModels): Promise<Manifest> {
+export async function rollback(store: EventStore, readModels: ReadModels, requested?: Swapped): Promise<Manifest> {
   const manifest = await manifestOf(readModels);
-  if (!manifest.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
-  for (const id of new Set(Object.values(manifest.previous_views))) {
+  const { from, to } = requested ?? rollbackOf(manifest);
+  if (requested && isSame(manifest.views, to)) return manifest;
+  if (!isSame(manifest.views, from)) {
+    throw new GenerationError('Other generations serve than when the rollback was requested; check the status.');
+  }
+  for (const id of new Set(Object.values(to))) {
     const flaw = await flawOf(await find(id, readModels), store);
     if (flaw) throw new GenerationError(`${id}, which served before, ${flaw}.`);
     await catchUp(id, store, readModels);
   }
-  return point(manifest, manifest.previous_views, store, readModels);
+  return point(manifest, to, store, readModels);
 }
 
-/** The manifest with the lens of this log, since its own may be that of another log. */
+function isSame(views: Record<string, string> | null, others: Record<string, string> | null): boolean {
+  return isDeepStrictEqual({ ...views }, { ...others });
+}
+
+/**
+ * Serves from other generations than a manifest names. The next manifest has the lens of this log, since its own may be
+ * that of another log.
+ * @throws GenerationError if another swap was first, or one of the generations is being dropped
+ */
 async function point(
   manifest: Manifest,
   views: Record<string, string>,
@@ -307,12 +333,21 @@ async function point(
   const versions = versionsOf(views, await readModels.generations());
   const moved = { revision: manifest.revision + 1, views, versions, previous_views: manifest.views, log: store.logId };
   const next = { ...manifest, ...(await platformLens(store)), ...moved };
-  if (!(await readModels.swapManifest(next)))
-    throw new GenerationError('Another swap was first; check credence status.');
+  if (!(await readModels.swapManifest(next))) {
+    const now = await manifestOf(readModels);
+    if (isSwappedSince(manifest, now)) throw new GenerationError('Another swap was first; check credence status.');
+    return point(now, views, store, readModels);
+  }
   const begun = new Set(Object.values(views).filter((id) => !Object.values(manifest.views).includes(id)));
   // What was applied to those before meanwhile: reads wait for it, and a worker may take a second to begin.
   for (const id of begun) await catchUp(id, store, readModels).catch(() => undefined);
   return next;
+}
+
+/** Whether a manifest has changed in other ways than by a promotion, or by the drop of a generation. */
+function isSwappedSince(manifest: Manifest, now: Manifest): boolean {
+  const isLater = now.incarnation === manifest.incarnation && now.revision > manifest.revision;
+  return !isLater || !isSame(now.views, manifest.views) || !isSame(now.previous_views, manifest.previous_views);
 }
 
 /** Frees a generation's space. @throws GenerationError while it serves */

@@ -6,8 +6,8 @@ import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
 import { Follower } from '../../src/read-side/follower.js';
-import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
-import { ensureManifest } from '../../src/read-side/manifest.js';
+import { drop, generationProgress, rebuild, rollback, rollbackOf, swap } from '../../src/read-side/generations.js';
+import { ensureManifest, reflectPlatformLens } from '../../src/read-side/manifest.js';
 import { Projector, type ProjectorOptions } from '../../src/read-side/projector.js';
 import { verify } from '../../src/read-side/verify.js';
 import { Views } from '../../src/read-side/views.js';
@@ -184,9 +184,8 @@ describe('a swap', () => {
     expect((await positions())['g1']).toBe(await store.head());
   });
 
-  test('can be rolled back after a restart, also if a lens was promoted while no worker ran', async () => {
-    await swap('g2', store, models);
-    await plantEvent(store, 'lens-platform', 'LensActivated', {
+  const promote = () =>
+    plantEvent(store, 'lens-platform', 'LensActivated', {
       scope: 'platform',
       tris_org: null,
       reason: 'promoted',
@@ -195,6 +194,59 @@ describe('a swap', () => {
       replay_id: null,
       previous: { policy_id: null, content_hash: null },
     });
+
+  test('takes effect also if a lens is promoted, or a generation dropped, while it changes the manifest', async () => {
+    const { swapManifest } = models;
+    const meanwhile = (work: () => Promise<unknown>) => {
+      jest.spyOn(models, 'swapManifest').mockImplementationOnce(async (next) => {
+        await work();
+        return swapManifest.call(models, next);
+      });
+    };
+    meanwhile(async () => {
+      await promote();
+      await reflectPlatformLens(store, models);
+    });
+    expect(await swap('g2', store, models)).toMatchObject({
+      lens: { policy_id: 'VP_LATER_V1' },
+      views: { identities: 'g2' },
+      previous_views: { identities: 'g1' },
+    });
+
+    await rebuild('all', store, models, signal);
+    meanwhile(() => drop('g3', models));
+    expect(await rollback(store, models)).toMatchObject({ views: { identities: 'g1' }, dropping: ['g3'] });
+
+    meanwhile(() => swap('g2', store, models));
+    await expect(swap('g2', store, models)).rejects.toThrow('Another swap was first; check credence status.');
+  });
+
+  test('can be rolled back if a lens was promoted and nothing has applied that', async () => {
+    await swap('g2', store, models);
+    await promote();
+    expect(await rollback(store, models)).toMatchObject({
+      lens: { policy_id: 'VP_LATER_V1' },
+      views: { identities: 'g1' },
+    });
+  });
+
+  test('that followed the request of a rollback is not undone by it', async () => {
+    await swap('g2', store, models);
+    const requested = rollbackOf(await models.manifest());
+    await rebuild('all', store, models, signal);
+    await swap('g3', store, models);
+    await expect(rollback(store, models, requested)).rejects.toThrow(
+      'Other generations serve than when the rollback was requested; check the status.',
+    );
+    expect((await models.manifest())!.views).toMatchObject({ identities: 'g3' });
+    // The same generation serves again, but the last swap is another one: the request still says what to return to.
+    await swap('g2', store, models);
+    expect((await rollback(store, models, requested)).views).toMatchObject({ identities: 'g1' });
+  });
+
+  test('can be rolled back after a restart, also if a lens was promoted while no worker ran', async () => {
+    await swap('g2', store, models);
+    await promote();
     const restarted = await ensureManifest(PROJECTIONS, store, models);
     expect(restarted).toMatchObject({ lens: { policy_id: 'VP_LATER_V1' }, views: { identities: 'g2' } });
     expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });

@@ -4,6 +4,7 @@ import {
   GenerationError,
   NOTHING_SERVES,
   type RebuildProgress,
+  type Swapped,
   drop,
   rebuild,
   rollback,
@@ -97,7 +98,12 @@ export class SwapGenerationHandler implements ICommandHandler<SwapGeneration> {
 }
 
 /** Undoes the last swap. */
-export class RollBackGenerations extends Command<Manifest> {}
+export class RollBackGenerations extends Command<Manifest> {
+  /** @param requested as of `rollback` in src/read-side/generations.ts */
+  constructor(readonly requested?: Swapped) {
+    super();
+  }
+}
 
 @CommandHandler(RollBackGenerations)
 export class RollBackGenerationsHandler implements ICommandHandler<RollBackGenerations> {
@@ -107,8 +113,8 @@ export class RollBackGenerationsHandler implements ICommandHandler<RollBackGener
   ) {}
 
   /** @throws GenerationError */
-  execute(): Promise<Manifest> {
-    return rollback(this.store, this.readModels);
+  execute({ requested }: RollBackGenerations): Promise<Manifest> {
+    return rollback(this.store, this.readModels, requested);
   }
 }
 

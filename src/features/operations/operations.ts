@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
@@ -6,7 +5,7 @@ import { Config } from '../../kernel/config.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
-import { GenerationError } from '../../read-side/generations.js';
+import { type Swapped, rollbackOf } from '../../read-side/generations.js';
 import { BUILD_JOB, helpBuild } from '../../read-side/shared-build.js';
 import { isIdentical } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -86,10 +85,8 @@ export class Operations implements OnModuleInit {
   }
 
   /** What the rollback that is asked for now would change. @throws GenerationError if there was no swap */
-  async rollbackNow(): Promise<{ from: Record<string, string>; to: Record<string, string> }> {
-    const manifest = await this.readModels.manifest();
-    if (!manifest?.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
-    return { from: manifest.views, to: manifest.previous_views };
+  async rollbackNow(): Promise<Swapped> {
+    return rollbackOf(await this.readModels.manifest());
   }
 
   /** @throws Problem snapshots_not_configured */
@@ -134,13 +131,7 @@ export class Operations implements OnModuleInit {
 
   /** Repeating it must not undo the rollback. */
   private async rollBack({ input }: RunningJob): Promise<ServingDto> {
-    const { from, to } = input as Awaited<ReturnType<Operations['rollbackNow']>>;
-    const served = await this.readModels.manifest();
-    if (served && isDeepStrictEqual({ ...served.views }, { ...to })) return serving(served);
-    if (!isDeepStrictEqual({ ...served?.views }, { ...from })) {
-      throw new GenerationError('Other generations serve than when the rollback was requested; check the status.');
-    }
-    return serving(await this.commands.execute(new RollBackGenerations()));
+    return serving(await this.commands.execute(new RollBackGenerations(input as unknown as Swapped)));
   }
 
   private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {
