@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
@@ -38,6 +38,13 @@ test('the next append is refused, reads too, and one line says what to do', asyn
   expect(warnings).toEqual([
     expect.stringMatching(/^log_replaced: .* was removed or replaced .*restart every process/),
   ]);
+});
+
+test('nothing is written beside a process that locks another file, since the one that was open was removed', async () => {
+  rmSync(join(log, 'lock.mdb'));
+  await expect(append()).rejects.toMatchObject(REPLACED);
+  writeFileSync(join(log, 'lock.mdb'), '');
+  await expect(append()).rejects.toMatchObject(REPLACED);
 });
 
 test('it is noticed without a request', async () => {

@@ -65,8 +65,8 @@ export class LmdbEnvironment {
   #root: RootDatabase | undefined;
   #opening: Promise<void> | undefined;
   #pause: CommitPause | undefined;
-  /** The file that was opened: another one may take its place. */
-  #file: string | undefined;
+  /** The files that were opened: others may take their place. */
+  #files: string | undefined;
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
   #group: WriteGroup | undefined;
@@ -116,9 +116,12 @@ export class LmdbEnvironment {
     this.#readerCheck.unref();
   }
 
-  /** Is the file that was opened still in its folder? Not after the folder was removed or replaced. */
+  /**
+   * Are the files that were opened still in their folder? If only the file of locks was removed, the next process creates
+   * another one, and both would write at the same time.
+   */
   get isInPlace(): boolean {
-    return this.#file === undefined || fileId(this.folder) === this.#file;
+    return this.#files === undefined || filesIn(this.folder) === this.#files;
   }
 
   get isOpen(): boolean {
@@ -308,7 +311,7 @@ export class LmdbEnvironment {
     this.#databases = {};
     this.#root = root;
     this.#openDatabases(this.#options.databases);
-    this.#file ??= fileId(this.folder);
+    this.#files ??= filesIn(this.folder);
   }
 
   #openDatabases(databases: Record<string, DatabaseOptions>): void {
@@ -368,10 +371,13 @@ export class LmdbEnvironment {
   }
 }
 
-/** Undefined if there is no such file. */
-function fileId(folder: string): string | undefined {
-  const { dev, ino } = statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) ?? {};
-  return ino === undefined ? undefined : `${dev} ${ino}`;
+/** The identity of an environment's files: of its data and of its locks. */
+function filesIn(folder: string): string {
+  const ids = ['data.mdb', 'lock.mdb'].map((name) => {
+    const { dev, ino } = statSync(join(folder, name), { throwIfNoEntry: false }) ?? {};
+    return `${dev} ${ino}`;
+  });
+  return ids.join();
 }
 
 /**

@@ -134,7 +134,7 @@ export class LmdbEventStore implements EventStore {
     this.#placeCheck = setInterval(() => this.#checkPlace(), PLACE_CHECK_MS).unref();
   }
 
-  /** Why nothing is read or appended: the folder of the log was removed or replaced while it was open. */
+  /** Why nothing is read or appended: the folder of the log, or a file in it, was removed or replaced while it was open. */
   get refusal(): StoreUnavailable | undefined {
     return this.#refusal;
   }
@@ -147,7 +147,7 @@ export class LmdbEventStore implements EventStore {
       this.#onWarning?.(`the log is back in ${folder}`);
       return;
     }
-    const what = `the folder of the log, ${folder}, was removed or replaced while it was open`;
+    const what = `the folder of the log, ${folder}, or a file in it, was removed or replaced while it was open`;
     this.#refusal = new StoreUnavailable(what, { code: 'log_replaced' });
     this.#onWarning?.(
       `log_replaced: ${what}. Nothing is read or recorded. Put it back, or restart every process to use what is there now.`,
