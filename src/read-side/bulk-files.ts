@@ -4,8 +4,12 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../kernel/event.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { sealedJson, unsealedJson } from '../stores/ports/sealed-json.js';
 
-/** The temporary files of a bulk build. Each file is a series of blocks: length and CRC-32 (32 bits each), then bytes. */
+/**
+ * The temporary files of a bulk build: its state, as JSON with a checksum, and files that are a series of blocks: length
+ * and CRC-32 (32 bits each), then bytes.
+ */
 
 const HEADER = 8;
 /** How long a reading of the free space is valid, ms. */
@@ -72,18 +76,15 @@ export class BuildFolder {
 
   /** The state of an interrupted build of this log; undefined if there is none that can be continued. */
   async state(log: string): Promise<BuildState | undefined> {
-    try {
-      const state = JSON.parse(await readFile(join(this.path, STATE), 'utf8')) as BuildState;
-      return state.format === 2 && state.log === log ? state : undefined;
-    } catch {
-      return undefined;
-    }
+    const text = await readFile(join(this.path, STATE), 'utf8').catch(() => '');
+    const state = unsealedJson<BuildState>(STATE, text);
+    return state?.format === 2 && state.log === log ? state : undefined;
   }
 
   async record(state: BuildState): Promise<void> {
     await this.orWithoutSpace(async () => {
       const temporary = join(this.path, `${STATE}.${this.writer}`);
-      await writeFile(temporary, JSON.stringify(state));
+      await writeFile(temporary, sealedJson(STATE, state));
       await rename(temporary, join(this.path, STATE));
     });
   }

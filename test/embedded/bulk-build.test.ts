@@ -309,6 +309,18 @@ describe('where threads end', () => {
   });
 });
 
+test('starts again where its state is not what was written, although it can be read', async () => {
+  const id = await newGeneration();
+  const path = join(buildFolder(id), 'build.json');
+  for (let steps = 1; !existsSync(path); steps++) await killedAfter(steps, sizes, id);
+  const state = await readFile(path, 'utf8');
+  // The events after this position would be taken twice.
+  const changed = state.replace(/("position":)\d+/, '$12');
+  expect(changed).not.toBe(state);
+  await writeFile(path, changed);
+  expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));
+});
+
 describe('in threads, which only a built program has,', () => {
   let Builder: typeof Follower;
   const inThreads = { ...sizes, threads: 2, threadHeapMb: 200 };

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
-import { firstBytes } from './checksums.js';
+import { firstBytes } from './first-bytes.js';
 
 /**
  * Events as older builds stored them: JSON text whose last member, `crc`, has sixteen hexadecimal digits. They are the

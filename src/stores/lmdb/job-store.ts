@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
-import { sealedJson, unsealedJson } from './checksums.js';
+import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';

@@ -16,7 +16,8 @@ import {
   type StoredRow,
 } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
-import { firstBytes, sealedJson, unsealedJson } from './checksums.js';
+import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
+import { firstBytes } from './first-bytes.js';
 import { isDamage } from './damage.js';
 import type { Sealed } from './database-file.js';
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
-import { sealedJson, unsealedJson } from './checksums.js';
+import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import { LmdbEnvironment } from './environment.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
 

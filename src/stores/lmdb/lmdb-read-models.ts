@@ -13,7 +13,7 @@ import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
 import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generation.js';
-import { sealedJson, unsealedJson } from './checksums.js';
+import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {
   CopyFailed,
   startOf,

@@ -6,7 +6,7 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { isTooLong } from '../ports/event-encoding.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { MORE_BYTES, readEvent, readPlace, textsIn, writeEvent } from './compact-event.js';
-import { firstBytes } from './checksums.js';
+import { firstBytes } from './first-bytes.js';
 import { type Remains, eventOfText, placeInText } from './event-text.js';
 
 /**

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 
-/** Values that are stored with their checksum (docs/decisions/0024). */
+/** Small records that are stored with their checksum (docs/decisions/0024). */
 
 const START = ',"crc":"';
 const LENGTH = START.length + 8 + 2;
@@ -32,23 +32,4 @@ export function unsealedJson<T extends object>(key: string, text: string): T | n
 
 function checksum(key: string, body: string): string {
   return crc32(body, crc32(key)).toString(16).padStart(8, '0');
-}
-
-/** Of a value longer than this, making a view costs little beside reading it. */
-const LONGEST = 2_048;
-
-let buffer: Buffer | undefined;
-let views: (Buffer | undefined)[] = [];
-
-/**
- * The first bytes of a buffer. The library copies nearly every value into the same buffer, and making a view of it takes
- * longer than the checksum of a short value, so the views are kept by their length.
- */
-export function firstBytes(bytes: Buffer, length: number): Buffer {
-  if (length > LONGEST) return bytes.subarray(0, length);
-  if (bytes !== buffer) {
-    buffer = bytes;
-    views = Array.from({ length: LONGEST + 1 });
-  }
-  return (views[length] ??= bytes.subarray(0, length));
 }
