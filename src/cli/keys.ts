@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
-import type { Config } from '../kernel/config.js';
-import { createKey, keysFile, listKeys, revokeKey } from '../credentials/api-keys.js';
+import { acceptedKeys, createKey, hasDevelopmentKey, keysFile, revokeKey } from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
-import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { type Cli, CommandFailed, type Context, EXIT } from './cli.js';
 import { table } from './table.js';
 
 interface CreateOptions {
@@ -12,6 +11,7 @@ interface CreateOptions {
   json?: true;
 }
 
+/** keys create, list, revoke: API keys. */
 export function keysCommands(cli: Cli): void {
   const keys = cli.program.command('keys').description('create, list and revoke API keys');
 
@@ -22,51 +22,44 @@ export function keysCommands(cli: Cli): void {
     .requiredOption('--scopes <list>', `what the key permits, separated by commas: ${SCOPES.join(', ')}`)
     .option('--organization <tris>', 'the organization that the key acts for')
     .option('--json', 'print the key with its id, scopes and organization as JSON')
-    .action(
-      cli.withConfig(async ({ config, print, note }, { id, scopes, organization, json }: CreateOptions) => {
-        const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
-        const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
-        note(`Key ${id}, shown only this once:`);
-        print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(create));
 
   keys
     .command('list')
     .description('list the keys, without their secrets')
     .option('--json', 'print them as JSON')
-    .action(
-      cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
-        const records = keysOf(config);
-        const rows = records.map(({ id, scopes, organization }) => ({
-          id,
-          scopes: scopes.join(','),
-          organization: organization ?? '-',
-        }));
-        if (json) print(JSON.stringify(records));
-        else print(rows.length > 0 ? table(rows) : 'no keys');
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(list));
 
   keys
     .command('revoke')
     .description('remove a key; running servers refuse it within a second')
     .argument('<id>')
-    .action(
-      cli.withConfig(async ({ config, print }, id: string) => {
-        if (!revokeKey(config, id)) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
-        print(`revoked ${id}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(revoke));
 }
 
-/** The accepted keys: those of the file, and the development key if it exists. */
-function keysOf(config: Config): { id: string; scopes: readonly Scope[]; organization: string | null }[] {
-  const stored = existsSync(keysFile(config)) ? listKeys(config) : [];
-  const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization: organization ?? null }));
-  const hasDevelopmentKey = config.apiKeys === undefined && existsSync(config.inData('dev-api-key'));
-  return hasDevelopmentKey ? [{ id: 'dev', scopes: SCOPES, organization: null }, ...keys] : keys;
+async function create({ config, print, note }: Context, { id, scopes, organization, json }: CreateOptions) {
+  const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
+  const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
+  note(`Key ${id}, shown only this once:`);
+  print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
+  return EXIT.ok;
+}
+
+async function list({ config, print }: Context, { json }: { json?: boolean }) {
+  const isDevelopment = hasDevelopmentKey(config) && existsSync(config.inData('dev-api-key'));
+  const records = acceptedKeys(config, isDevelopment).map(({ id, scopes, organization }) => {
+    return { id, scopes, organization: organization ?? null };
+  });
+  const rows = records.map(({ id, scopes, organization }) => {
+    return { id, scopes: scopes.join(','), organization: organization ?? '-' };
+  });
+  if (json) print(JSON.stringify(records));
+  else print(rows.length > 0 ? table(rows) : 'no keys');
+  return EXIT.ok;
+}
+
+async function revoke({ config, print }: Context, id: string) {
+  if (!revokeKey(config, id)) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
+  print(`revoked ${id}`);
+  return EXIT.ok;
 }

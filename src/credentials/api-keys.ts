@@ -48,7 +48,6 @@ export interface ListedApiKey {
 export const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
 const DEVELOPMENT_ID = 'dev';
 
-const digest = sha256Hex;
 const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
 
 export class ApiKeys {
@@ -73,7 +72,7 @@ export class ApiKeys {
       }
       if (hasDevelopmentKey(config)) {
         const { key, created } = developmentKey(config.inData('dev-api-key'));
-        this.developmentDigest = digest(key);
+        this.developmentDigest = sha256Hex(key);
         this.createdDevelopmentKey = created ? key : undefined;
       }
     } else if (!existsSync(config.apiKeys)) {
@@ -87,7 +86,7 @@ export class ApiKeys {
   /** The caller of a key, or undefined if the key is unknown. */
   find(key: string): Caller | undefined {
     if (this.file.changed()) this.reload();
-    return this.callers.get(digest(key));
+    return this.callers.get(sha256Hex(key));
   }
 
   /** Whether a key that was found is still accepted, for the same: for what does not end with its request. */
@@ -98,10 +97,7 @@ export class ApiKeys {
 
   /** The accepted keys, as the file says now. @throws ConfigError if it is not as described at `listKeys` */
   list(): ListedApiKey[] {
-    const stored = existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
-    const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization, isDevelopment: false }));
-    if (!this.developmentDigest) return keys;
-    return [{ id: DEVELOPMENT_ID, scopes: SCOPES, organization: undefined, isDevelopment: true }, ...keys];
+    return acceptedKeys(this.config, this.developmentDigest !== undefined);
   }
 
   /** Why this process must not change the keys; null if it may. One sentence. */
@@ -175,7 +171,7 @@ export class ApiKeys {
   }
 
   private load(): void {
-    const records = this.config.apiKeys !== undefined || existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
+    const records = this.config.apiKeys === undefined ? storedKeys(this.config) : listKeys(this.config);
     const callers = new Map<string, Caller>();
     const add = (sha256: string, caller: Caller) => {
       const known = this.callers.get(sha256);
@@ -238,6 +234,17 @@ export function listKeys(config: Config): ApiKeyRecord[] {
   });
 }
 
+/** As `listKeys`; none if the file does not exist. */
+const storedKeys = (config: Config): ApiKeyRecord[] => (existsSync(keysFile(config)) ? listKeys(config) : []);
+
+/** The keys that a server with this configuration accepts. @throws ConfigError as `listKeys` */
+export function acceptedKeys(config: Config, withDevelopmentKey: boolean): ListedApiKey[] {
+  const stored = storedKeys(config);
+  const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization, isDevelopment: false }));
+  if (!withDevelopmentKey) return keys;
+  return [{ id: DEVELOPMENT_ID, scopes: SCOPES, organization: undefined, isDevelopment: true }, ...keys];
+}
+
 const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[]).includes(scope);
 
 /**
@@ -249,7 +256,7 @@ export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>):
 }
 
 function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
-  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+  const keys = storedKeys(config);
   if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
   if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
     throw new ConfigError(`A key with the id "${record.id}" already exists.`);
@@ -264,7 +271,7 @@ function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
     throw new ConfigError('The scope ops is for keys that are bound to no organization.');
   }
   const key = generateKey();
-  writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
+  writeKeys(config, [...keys, { ...record, sha256: sha256Hex(key) }]);
   return key;
 }
 
@@ -274,7 +281,7 @@ export function revokeKey(config: Config, id: string): boolean {
 }
 
 function removeKey(config: Config, id: string): boolean {
-  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+  const keys = storedKeys(config);
   const kept = keys.filter((key) => key.id !== id);
   if (kept.length === keys.length) return false;
   writeKeys(config, kept);

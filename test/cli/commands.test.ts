@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { plantEvent } from '../contracts/sample-events.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
@@ -183,6 +183,23 @@ test(
       code: 1,
       stderr: expect.stringMatching(/^credence: There is no key lender in \S+\.\n$/),
     });
+  },
+  SLOW,
+);
+
+test(
+  'keys list leaves out the development key where the service does not accept it',
+  async () => {
+    writeFileSync(join(store.data, 'dev-api-key'), 'credence_dev\n');
+    const ids = async () => (await store.json<{ id: string }[]>('keys', 'list')).map(({ id }) => id);
+    expect(await ids()).toContain('dev');
+    const { NODE_ENV } = process.env;
+    process.env['NODE_ENV'] = 'production';
+    try {
+      expect(await ids()).not.toContain('dev');
+    } finally {
+      process.env['NODE_ENV'] = NODE_ENV;
+    }
   },
   SLOW,
 );
