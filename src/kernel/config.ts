@@ -325,7 +325,7 @@ export class Config {
     default: 'off',
     must: 'be "on" or "off"',
   })
-  @Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value))
+  @AsSwitch()
   @IsIn([true, false])
   readonly webhookLoopback: boolean;
 
@@ -432,7 +432,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) {
     const names = variables.map(({ declared: { name } }) => name);
-    const similar = similarName(unknown, names, MOST_EDITS);
+    const similar = similarName(unknown, names, MAX_EDITS);
     const hint = similar === undefined ? 'the README lists all variables.' : `did you mean ${similar}?`;
     throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
   }
@@ -464,7 +464,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
 }
 
 /** A name with more changed characters is probably no misspelling. */
-const MOST_EDITS = 3;
+const MAX_EDITS = 3;
 
 function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
   return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));
