@@ -1,6 +1,6 @@
 import type { RecordedEvent } from './event.js';
 import { hashOf } from './hash.js';
-import type { JsonObject } from './json.js';
+import { type JsonObject, isObject } from './json.js';
 import { Problem } from './problems.js';
 
 /**
@@ -24,6 +24,9 @@ export interface EventDefinition<T extends string = string, D = unknown> {
 }
 
 export const text: Check<string> = (value): value is string => typeof value === 'string';
+export const number: Check<number> = (value): value is number => typeof value === 'number';
+export const flag: Check<boolean> = (value): value is boolean => typeof value === 'boolean';
+export const object: Check<JsonObject> = (value): value is JsonObject => isObject(value);
 export const time: Check<string> = (value): value is string => typeof value === 'string' && !isNaN(Date.parse(value));
 export function oneOf<const T extends string | number>(values: readonly T[]): Check<T> {
   return (value): value is T => values.includes(value as T);
@@ -35,24 +38,27 @@ export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value): value is T | null => value === null || check(value);
 }
 
+export function listOf<T>(check: Check<T>): Check<T[]> {
+  return (value): value is T[] => Array.isArray(value) && value.every(check);
+}
+
+/** An object with these fields. Other fields are ignored. */
+export function shaped<S extends Shape>(shape: S): Check<DataOf<S>> {
+  const checks = Object.entries(shape);
+  return (value): value is DataOf<S> => {
+    if (typeof value !== 'object' || value === null) return false;
+    for (const [field, check] of checks) if (!check((value as JsonObject)[field])) return false;
+    return true;
+  };
+}
+
 /** Defines an event type. Unknown fields are ignored; a missing or wrong field makes the event undecodable. */
 export function defineEvent<T extends string, S extends Shape>(
   type: T,
   shape: S,
   { schema = 1, upcasters = {} }: { schema?: number; upcasters?: EventDefinition['upcasters'] } = {},
 ): EventDefinition<T, DataOf<S>> {
-  const checks = Object.entries(shape);
-  return {
-    type,
-    schema,
-    upcasters,
-    fields: Object.keys(shape),
-    check(data): data is DataOf<S> {
-      if (typeof data !== 'object' || data === null) return false;
-      for (const [field, check] of checks) if (!check((data as JsonObject)[field])) return false;
-      return true;
-    },
-  };
+  return { type, schema, upcasters, fields: Object.keys(shape), check: shaped(shape) };
 }
 
 /** An event as a decider returns it, without ids and metadata. `fact` makes one; the compiler checks its data. */

@@ -1,6 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
 import { IsWalletAddress } from '../../http/fields.js';
+import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 
 /** A linked wallet's history on a chain (requirement 33). */
 export class IngestWalletDto {
@@ -63,8 +64,8 @@ export class IngestionDto {
   wallet: string;
   @ApiProperty({ type: 'integer' })
   chain_id: number;
-  @ApiProperty({ enum: ['queued', 'running', 'completed', 'failed', 'cancelled'] })
-  status: string;
+  @ApiProperty({ enum: JOB_STATUSES })
+  status: JobStatus;
   progress: IngestionProgressDto;
   result: IngestionResultDto | null;
   error: string | null;

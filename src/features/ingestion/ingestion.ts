@@ -6,7 +6,7 @@ import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/por
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
@@ -26,8 +26,6 @@ const JOB_KIND = 'chain_ingestion';
 const PREFIX = 'ing';
 /** Concurrent appends. */
 const IN_FLIGHT = 256;
-/** Effectively permanent. If a cursor is lost, the history is read again. */
-const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
 /** How long an Idempotency-Key finds its job, if another request started that, and an organization the job it asked for. */
 const ANSWERED_TTL_MS = 30 * 86_400_000;
 
@@ -169,7 +167,7 @@ export class Ingestion implements OnModuleInit {
         cursor = read.cursor;
         // A run whose lock was lost may go on beside another. The cursor then falls back to the slower one: blocks are read
         // again, and each occurrence still counts once.
-        await this.keyValue.put(cursorKey, { ...cursor, job: id }, CURSOR_TTL_MS);
+        await this.keyValue.put(cursorKey, { ...cursor, job: id }, FOREVER_MS);
         result.to_block = cursor.next_block - 1;
         result.logs += read.logs;
         progress(cursor.next_block - first, last + 1 - first);

@@ -1,9 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
 import { ItemProblemDto } from '../../http/common.dto.js';
-import type { JobStatus } from '../../stores/ports/jobs.js';
-
-const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const satisfies JobStatus[];
+import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 
 export class JobParams {
   @Matches(/^[a-z]{2,8}_[A-Za-z0-9_-]{1,128}$/, { message: '$property must be the id of a job' })

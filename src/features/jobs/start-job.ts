@@ -3,14 +3,12 @@ import type { CommandContext } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import type { Job, Jobs, RunningJob } from '../../stores/ports/jobs.js';
-import type { KeyValue } from '../../stores/ports/key-value.js';
+import { FOREVER_MS, type KeyValue } from '../../stores/ports/key-value.js';
 
 /** The maximum number of queued or running jobs of one kind and caller. */
 const MAX_OPEN = 5;
-/** More open jobs than callers have in practice. */
-const MOST = 1_000;
-/** Effectively permanent. */
-const SLOT_TTL_MS = 100 * 365 * 86_400_000;
+/** Open jobs that are counted: more than all callers together have in practice. */
+const MAX_COUNTED = 1_000;
 
 /** The id of a job that a command starts. A retry with the same Idempotency-Key has the same. */
 export function jobId(prefix: string, { idempotency }: CommandContext): string {
@@ -35,7 +33,7 @@ export async function startJob(
 }
 
 async function refuseMany(jobs: Jobs, of: { kind: string; plural: string }, caller: string): Promise<void> {
-  const filters = (['queued', 'running'] as const).map((status) => ({ kind: of.kind, status, limit: MOST }));
+  const filters = (['queued', 'running'] as const).map((status) => ({ kind: of.kind, status, limit: MAX_COUNTED }));
   const open = (await Promise.all(filters.map((filter) => jobs.list(filter)))).flat();
   if (open.filter(({ input }) => input['caller'] === caller).length < MAX_OPEN) return;
   const detail = `${MAX_OPEN} ${of.plural} of this caller are queued or running. Wait for one to finish, or cancel one.`;
@@ -71,15 +69,15 @@ export async function startInSlot(
       if (last.id === id) return unlessReused(job, body_hash);
       if (job.status === 'queued' || job.status === 'running') return meet(job);
     }
-    if (last) await keyValue.replace(slot, last, mine, SLOT_TTL_MS);
-    else await keyValue.putIfAbsent(slot, mine, SLOT_TTL_MS);
+    if (last) await keyValue.replace(slot, last, mine, FOREVER_MS);
+    else await keyValue.putIfAbsent(slot, mine, FOREVER_MS);
   }
 }
 
 /** Should the queue ever lose a finished job of a slot, the next request does not run it again. */
 export async function noteFinished(keyValue: KeyValue, slot: string, { id, input }: RunningJob): Promise<void> {
   const mine: Slot = { id, input };
-  await keyValue.replace(slot, mine, { ...mine, finished: true }, SLOT_TTL_MS);
+  await keyValue.replace(slot, mine, { ...mine, finished: true }, FOREVER_MS);
 }
 
 /** @throws Problem idempotency_key_reused if the job was started by another body */

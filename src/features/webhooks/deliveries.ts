@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Json } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Webhook } from './domain/webhook.js';
 import type { Outcome } from './receivers.js';
 
@@ -11,7 +11,6 @@ import type { Outcome } from './receivers.js';
  * one may have ended earlier.
  */
 const KEPT_MS = 7 * 86_400_000;
-const STATE_KEPT_MS = 100 * 365 * 86_400_000;
 
 /** One message to one webhook. */
 export interface Delivery {
@@ -64,8 +63,8 @@ export class Deliveries {
   async replaceProgress(webhookId: string, before: Progress | undefined, after: Progress): Promise<boolean> {
     const key = progressKey(webhookId);
     return before === undefined
-      ? this.keyValue.putIfAbsent(key, asJson(after), STATE_KEPT_MS)
-      : this.keyValue.replace(key, asJson(before), asJson(after), STATE_KEPT_MS);
+      ? this.keyValue.putIfAbsent(key, asJson(after), FOREVER_MS)
+      : this.keyValue.replace(key, asJson(before), asJson(after), FOREVER_MS);
   }
 
   async get(webhookId: string, n: number): Promise<Delivery | undefined> {
@@ -127,6 +126,6 @@ const progressKey = (webhookId: string): string => `webhook:${webhookId}`;
 const deliveryKey = (webhookId: string, n: number): string => `webhook:${webhookId}:${n}`;
 
 /** One that waits is kept as long as its webhook is disabled. */
-const keptMs = ({ status }: Delivery): number => (status === 'pending' ? STATE_KEPT_MS : KEPT_MS);
+const keptMs = ({ status }: Delivery): number => (status === 'pending' ? FOREVER_MS : KEPT_MS);
 
 const asJson = (value: Delivery | Progress): Json => value as unknown as Json;

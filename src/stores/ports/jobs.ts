@@ -1,11 +1,7 @@
 import type { Json, JsonObject } from '../../kernel/json.js';
 
-/**
- * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
- * run again from the start, so a handler's effect must be idempotent. If a store was unavailable or busy, the job is run
- * again later, as often as necessary: that attempt does not count.
- */
-export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
+export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
+export type JobStatus = (typeof JOB_STATUSES)[number];
 
 export interface Job {
   kind: string;
@@ -38,6 +34,11 @@ export class JobGivenUp extends Error {
 
 export type JobHandler = (job: RunningJob) => Promise<Json>;
 
+/**
+ * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
+ * run again from the start, so a handler's effect must be idempotent. If a store was unavailable or busy, the job is run
+ * again later, as often as necessary: that attempt does not count.
+ */
 export interface Jobs {
   /** Registers the one handler of a kind, before `start`. */
   handle(kind: string, handler: JobHandler, options?: { attempts?: number; backoffMs?: number }): void;

@@ -20,6 +20,9 @@ export interface KeyValue {
 }
 export const KEY_VALUE = Symbol('KeyValue');
 
+/** A time to live for what does not expire. */
+export const FOREVER_MS = 100 * 365 * 86_400_000;
+
 /** Begins the keys of texts that events name by their hash (src/commands/kept-texts.ts). */
 export const TEXT_KEY = 'text:';
 

@@ -1,9 +1,7 @@
-import { type Check, defineEvent, text } from '../../../kernel/event-definition.js';
+import { defineEvent, listOf, oneOf, text } from '../../../kernel/event-definition.js';
 import { GRANTABLE_STATUSES } from './identity.events.js';
 
-type Statuses = (typeof GRANTABLE_STATUSES)[number][];
-const statuses: Check<Statuses> = (value): value is Statuses =>
-  Array.isArray(value) && value.every((status) => GRANTABLE_STATUSES.includes(status));
+const statuses = listOf(oneOf(GRANTABLE_STATUSES));
 
 /**
  * Stream `accreditation-<hash of the issuer>`: from this event on, the issuer's grants of these statuses count in every

@@ -1,4 +1,4 @@
-import { type Check, defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
+import { defineEvent, flag, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
 
 /** The statuses an identity can be granted (requirement 27); "BAD Status validation" is derived, never granted. */
 export const GRANTABLE_STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'] as const;
@@ -10,7 +10,6 @@ export const badStatusSet = defineEvent('BadStatusSet', {
   reason_code: text,
 });
 export const badStatusCleared = defineEvent('BadStatusCleared', { tris_id: text });
-const flag: Check<boolean> = (value): value is boolean => typeof value === 'boolean';
 export const verificationGranted = defineEvent(
   'VerificationGranted',
   {

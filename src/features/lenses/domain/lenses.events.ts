@@ -1,4 +1,13 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import {
+  type Check,
+  defineEvent,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  shaped,
+  text,
+} from '../../../kernel/event-definition.js';
 import { CRITICALITIES, type Criticality } from '../../../scoring/model.js';
 import { MODEL_IDS } from '../../../scoring/models/all.js';
 import type { ModelId } from '../../../scoring/models/scoring-model.js';
@@ -13,21 +22,11 @@ export type PolicyMetadata = { total_weight: number; visibility: 'public'; versi
  */
 export type LensName = { policy_id: string | null; content_hash: string | null };
 
-const field = (value: unknown, name: string): unknown => (value as Record<string, unknown> | null)?.[name];
-const number: Check<number> = (value): value is number => typeof value === 'number';
-const isCriticality = oneOf(CRITICALITIES);
-
-const inputs: Check<PolicyInput[]> = (value): value is PolicyInput[] =>
-  Array.isArray(value) &&
-  value.every(
-    (input) =>
-      text(field(input, 'metric')) && isCriticality(field(input, 'criticality')) && number(field(input, 'weight')),
-  );
-const names: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
-const metadata: Check<PolicyMetadata> = (value): value is PolicyMetadata =>
-  number(field(value, 'total_weight')) && field(value, 'visibility') === 'public' && text(field(value, 'version'));
-const lensName: Check<LensName> = (value): value is LensName =>
-  nullable(text)(field(value, 'policy_id')) && nullable(text)(field(value, 'content_hash'));
+const inputs: Check<PolicyInput[]> = listOf(
+  shaped({ metric: text, criticality: oneOf(CRITICALITIES), weight: number }),
+);
+const metadata: Check<PolicyMetadata> = shaped({ total_weight: number, visibility: oneOf(['public']), version: text });
+const lensName: Check<LensName> = shaped({ policy_id: nullable(text), content_hash: nullable(text) });
 
 /** A complete policy, which never changes. Stream `vp-<policy_id>`, revision 0. */
 export const validationPolicyCreated = defineEvent(
@@ -40,7 +39,7 @@ export const validationPolicyCreated = defineEvent(
     /** SHA-256 of the RFC 8785 JSON of the four fields above. */
     content_hash: text,
     /** The metrics of the inputs as the owner wrote them, such as with an alias of the category. */
-    names,
+    names: listOf(text),
   },
   {
     schema: 2,
@@ -73,8 +72,7 @@ export const lensActivated = defineEvent('LensActivated', {
 
 /** A version of the scoring model, by name. */
 export type ModelName = { id: ModelId; hash: string };
-const modelName: Check<ModelName> = (value): value is ModelName =>
-  oneOf(MODEL_IDS)(field(value, 'id')) && text(field(value, 'hash'));
+const modelName: Check<ModelName> = shaped({ id: oneOf(MODEL_IDS), hash: text });
 
 /**
  * The platform computes by this version of the scoring model from now on. Stream `lens-platform`, so that it conflicts

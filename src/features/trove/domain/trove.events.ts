@@ -1,4 +1,4 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { type Check, defineEvent, nullable, oneOf, shaped, text } from '../../../kernel/event-definition.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { CRITICALITIES } from '../../../scoring/model.js';
 
@@ -16,17 +16,13 @@ export interface RecordProof {
 }
 type Attested = Record<string, string | number | boolean>;
 
-const proof: Check<RecordProof> = (value): value is RecordProof => {
-  const given = value as Partial<RecordProof> | null;
-  return (
-    typeof given === 'object' &&
-    given !== null &&
-    (given.type === 'signature' || given.type === 'eas') &&
-    typeof given.issuer === 'string' &&
-    typeof given.signature === 'string' &&
-    typeof given.attestation === 'object'
-  );
-};
+const attestation = (value: unknown): value is RecordProof['attestation'] => typeof value === 'object';
+const proof: Check<RecordProof> = shaped({
+  type: oneOf(['signature', 'eas']),
+  issuer: text,
+  signature: text,
+  attestation,
+});
 
 /** Older events, without an organization: every record and review in them is the operators'. */
 const before = (field: 'submitter' | 'reviewer') => ({
@@ -81,7 +77,7 @@ export const troveRejectionLifted = defineEvent('TroveRejectionLifted', {
 });
 
 /**
- * The content counts for the identity on a platform, by this record: whoever submits it again gains nothing. Stream
+ * The content counts for the identity on a platform, by this record: submitting it again gains nothing. Stream
  * `trove-counted-<hash>`, before the approval. The last one holds: there is another one only if the record before it was
  * rejected instead.
  */

@@ -1,21 +1,11 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { defineEvent, listOf, nullable, object, oneOf, shaped, text } from '../../../kernel/event-definition.js';
 import { GRANTABLE_STATUSES } from '../../identity/domain/identity.events.js';
-import type { JsonObject } from '../../../kernel/json.js';
 
 /**
  * The meaning of a public input of a proof. The service fixes the value of each except the nullifier, which comes from
  * the holder, and the expiry, which is only compared with the clock.
  */
 export const INPUT_ROLES = ['nullifier', 'root', 'scope', 'subject', 'expires_at', 'constant'] as const;
-
-const object: Check<JsonObject> = (value): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const texts: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
-const role = oneOf(INPUT_ROLES);
-const value = nullable(text);
-type PublicInputData = { role: (typeof INPUT_ROLES)[number]; value: string | null };
-const publicInputs: Check<PublicInputData[]> = (inputs): inputs is PublicInputData[] =>
-  Array.isArray(inputs) && inputs.every((input) => object(input) && role(input['role']) && value(input['value']));
 
 /** A complete scheme, permanently registered. Stream `scheme-<scheme>`, revision 0. */
 export const schemeRegistered = defineEvent(
@@ -28,7 +18,7 @@ export const schemeRegistered = defineEvent(
     /** Schemes with the same scope share its nullifiers. */
     scope: text,
     /** In the order of the public signals. */
-    public_inputs: publicInputs,
+    public_inputs: listOf(shaped({ role: oneOf(INPUT_ROLES), value: nullable(text) })),
     /** As snarkjs exports it. */
     verification_key: object,
     /** SHA-256 of the key's RFC 8785 JSON. */
@@ -36,7 +26,7 @@ export const schemeRegistered = defineEvent(
     /** SHA-256 of the transcript of the key's setup, as the operator declares it; null in schemes of schema 1. */
     transcript_hash: nullable(text),
     /** Accepted from the start. */
-    roots: texts,
+    roots: listOf(text),
   },
   { schema: 2, upcasters: { 1: (data) => ({ ...data, transcript_hash: null }) } },
 );

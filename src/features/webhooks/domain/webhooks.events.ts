@@ -1,4 +1,13 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import {
+  type Check,
+  defineEvent,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  shaped,
+  text,
+} from '../../../kernel/event-definition.js';
 import type { JsonObject } from '../../../kernel/json.js';
 
 /** What a webhook can be told. */
@@ -24,20 +33,18 @@ export type WebhookFilter = {
   score_above: number | null;
 };
 
-const field = (value: unknown, name: string): unknown => (value as Record<string, unknown> | null)?.[name];
-const number: Check<number> = (value): value is number => typeof value === 'number';
-const texts: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
-const events: Check<WebhookEvent[]> = (value): value is WebhookEvent[] =>
-  Array.isArray(value) && value.every(oneOf(WEBHOOK_EVENTS));
-const filter: Check<WebhookFilter> = (value): value is WebhookFilter =>
-  (['tris_ids', 'ratings'] as const).every((name) => nullable(texts)(field(value, name))) &&
-  (['score_below', 'score_above'] as const).every((name) => nullable(number)(field(value, name)));
+const filter: Check<WebhookFilter> = shaped({
+  tris_ids: nullable(listOf(text)),
+  ratings: nullable(listOf(text)),
+  score_below: nullable(number),
+  score_above: nullable(number),
+});
 
 const content = {
   webhook_id: text,
   /** SHA-256 of the URL, which is stored beside the log: a URL may contain a secret. */
   url_hash: text,
-  events,
+  events: listOf(oneOf(WEBHOOK_EVENTS)),
   filter,
   /** The access policy of `access.denied_now`. */
   policy_id: nullable(text),
