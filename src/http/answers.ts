@@ -6,11 +6,11 @@ import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
-import { setApart } from './connections.js';
+import { excludeFromLimit } from './connections.js';
 import { CORS_HEADERS } from './headers.js';
 import { NDJSON } from './json-body.js';
 
-/** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
+/** The answer to a command. `position` goes into the `Credence-Position` header; null or 0 if nothing was written. */
 export class Written<T = unknown> {
   constructor(
     readonly body: T,
@@ -67,7 +67,7 @@ function sendLive(reply: FastifyReply, answer: Live): void {
     // Ends with its connection: no event needs the frame of a chunk.
     raw.useChunkedEncodingByDefault = false;
     raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
-    setApart(raw);
+    excludeFromLimit(raw);
     answer.begin(raw);
   };
   // The answer to a pipelined request has no connection until those before it have been sent.
@@ -98,7 +98,7 @@ export const readOf = <T extends object>(body: T): Read<T> => new Read(body, [JS
 
 function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
   if (answer.status !== undefined) reply.code(answer.status);
-  if (answer.position !== null && logId !== undefined) {
+  if (answer.position && logId !== undefined) {
     reply.header('credence-position', formatPosition(logId, answer.position));
   }
   if (answer.location && reply.statusCode === 201) {
@@ -113,7 +113,7 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
-  // A cache may give the answer to a web page without asking here, whoever asked first.
+  // A shared cache may give this answer to a web page although the first request for it had no Origin.
   if (answer.cacheControl.startsWith('public')) reply.headers(CORS_HEADERS);
   const known = reply.request.raw.headers['if-none-match'];
   if (known !== undefined && matches(known, etag)) {

@@ -16,12 +16,12 @@ const CHECK_MS = 1_000;
 /** A client that takes nothing of its answer for this long is disconnected. */
 const STALL_MS = 30_000;
 const MAX_CONNECTIONS = 4_096;
-/** How many further connections a server takes. */
-const rooms = new WeakMap<Server, { left: number }>();
+/** How many further connections a server accepts. */
+const capacities = new WeakMap<Server, { left: number }>();
 /** Pipelined requests of one connection that are handled at the same time; others wait. */
-const AT_WORK = 16;
+const MAX_RUNNING = 16;
 /** Pipelined requests of one connection that may wait. With more it is disconnected. */
-const WAITING = 500;
+const MAX_WAITING = 500;
 /** When the service stops, the rest of a request's body must arrive within this, and of an answer be taken. */
 const REST_MS = 2_000;
 /** The default of Fastify, which sets it only on servers of its own. */
@@ -38,13 +38,13 @@ export function serverOf(handler: RequestListener): Server {
     },
     inTurn(handler),
   );
-  const room = { left: MAX_CONNECTIONS };
-  rooms.set(server, room);
+  const capacity = { left: MAX_CONNECTIONS };
+  capacities.set(server, capacity);
   // Not by `maxConnections`: of several processes that are all full, each would pass the connection on, again and again.
   server.prependListener('connection', (socket: Socket) => {
-    if (room.left <= 0) return void socket.destroy();
-    room.left--;
-    socket.once('close', () => void room.left++);
+    if (capacity.left <= 0) return void socket.destroy();
+    capacity.left--;
+    socket.once('close', () => void capacity.left++);
   });
   // Without a listener, Node closes the connection without an answer.
   server.on('connect', (_request, socket: Socket) => {
@@ -86,16 +86,16 @@ class ClosingServer extends Server {
     ).unref();
   }
 
-  private closeUnless(isAtWork: (answer: ServerResponse | null) => boolean): void {
-    for (const socket of this.sockets) if (!isAtWork(currentAnswer(socket))) socket.destroy();
+  private closeUnless(isKept: (answer: ServerResponse | null) => boolean): void {
+    for (const socket of this.sockets) if (!isKept(currentAnswer(socket))) socket.destroy();
   }
 }
 
-/** A connection whose response does not end leaves room for another: whoever keeps it open limits how many there are. */
-export function setApart(response: ServerResponse): void {
-  const room = rooms.get((response.socket as unknown as { server: Server }).server)!;
-  room.left++;
-  response.once('close', () => void room.left--);
+/** The connection of a response that does not end no longer counts: such streams have a limit of their own. */
+export function excludeFromLimit(response: ServerResponse): void {
+  const capacity = capacities.get((response.socket as unknown as { server: Server }).server)!;
+  capacity.left++;
+  response.once('close', () => void capacity.left--);
 }
 
 /** Node sets this while a response of the socket is not finished. */
@@ -111,7 +111,7 @@ function afterAnswers(socket: Socket, next: () => void): void {
 }
 
 interface Pipeline {
-  atWork: number;
+  running: number;
   waiting: [IncomingMessage, ServerResponse][];
 }
 
@@ -125,9 +125,9 @@ function inTurn(handler: RequestListener): RequestListener {
     if (response.socket !== null) return handler(request, response);
     const { socket } = request;
     let pipeline = pipelines.get(socket);
-    if (!pipeline) pipelines.set(socket, (pipeline = { atWork: 0, waiting: [] }));
+    if (!pipeline) pipelines.set(socket, (pipeline = { running: 0, waiting: [] }));
     pipeline.waiting.push([request, response]);
-    if (pipeline.waiting.length > WAITING) {
+    if (pipeline.waiting.length > MAX_WAITING) {
       pipeline.waiting = [];
       socket.destroy();
     } else handleNext(pipeline, handler);
@@ -135,11 +135,11 @@ function inTurn(handler: RequestListener): RequestListener {
 }
 
 function handleNext(pipeline: Pipeline, handler: RequestListener): void {
-  while (pipeline.atWork < AT_WORK && pipeline.waiting.length > 0) {
+  while (pipeline.running < MAX_RUNNING && pipeline.waiting.length > 0) {
     const [request, response] = pipeline.waiting.shift()!;
-    pipeline.atWork++;
+    pipeline.running++;
     response.once('finish', () => {
-      pipeline.atWork--;
+      pipeline.running--;
       if (!request.socket.destroyed) handleNext(pipeline, handler);
     });
     handler(request, response);

@@ -32,7 +32,7 @@ export class AccreditationController {
   async accredit(@Body() { issuer, statuses }: AccreditIssuerDto, @Context() request: RequestContext) {
     const context = request.of({ issuer, statuses });
     const result = await this.commands.execute(new SetAccreditation(issuer, { accredit: statuses }, context));
-    return new Written(result.body, result.position === 0 ? null : result.position);
+    return new Written(result.body, result.position);
   }
 
   @Get()
@@ -56,6 +56,6 @@ export class AccreditationController {
   ) {
     const context = request.of({ issuer, withdrawn: statuses ?? null });
     const result = await this.commands.execute(new SetAccreditation(issuer, { withdraw: statuses ?? null }, context));
-    return new Written(result.body, result.position === 0 ? null : result.position);
+    return new Written(result.body, result.position);
   }
 }

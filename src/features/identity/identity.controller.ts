@@ -100,10 +100,10 @@ export class IdentityController {
     return new Written({ tris_id, status, revoked: true }, position);
   }
 
-  /** Returns the position of the written event, or of the identity's last event if the statement changed nothing. */
+  /** Returns the position of the written event, or of the last statement if this one changed nothing; 0: there is none. */
   private async state(trisId: string, statement: StateAboutIdentity['statement'], request: RequestContext) {
     const context = request.of({ tris_id: trisId, ...statement });
     const { position } = await this.commands.execute(new StateAboutIdentity(trisId, statement, context));
-    return position === 0 ? null : position;
+    return position;
   }
 }

@@ -15,7 +15,7 @@ import { readBody } from '../../http/validation.js';
 import type { Action } from './domain/relay.js';
 import { type ActionOutcome, RelayActions } from './relay-batch.handlers.js';
 import {
-  MOST_ACTIONS,
+  MAX_ACTIONS,
   RelayActionDto,
   RelayBatchDto,
   type RelayBatchItemDto,
@@ -69,7 +69,7 @@ export class RelayController {
   @Post('/v1/decision-relay/batch')
   @Write({
     scope: 'relay:write',
-    list: { name: 'actions', most: MOST_ACTIONS },
+    list: { name: 'actions', most: MAX_ACTIONS },
     example: {
       actions: [
         { ...ACTION, external_id: 'loan-18' },
@@ -96,7 +96,7 @@ export class RelayController {
     let last: Position = START;
     for (const outcome of outcomes) if (!(outcome instanceof Error) && outcome.position > last) last = outcome.position;
     const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
-    return new Written(answer, last === START ? null : last);
+    return new Written(answer, last);
   }
 
   private actionOf(item: unknown): Action | Problem {

@@ -79,13 +79,13 @@ export class RelayedDto {
 }
 
 /** Actions of a batch. */
-export const MOST_ACTIONS = 1_000;
+export const MAX_ACTIONS = 1_000;
 
 export class RelayBatchDto {
   /** Each is judged and recorded by itself, as if it were sent alone. */
   @IsArray()
   @ArrayMinSize(1)
-  @AtMost(MOST_ACTIONS, TOO_LARGE)
+  @AtMost(MAX_ACTIONS, TOO_LARGE)
   @ApiProperty({ type: [RelayActionDto], minItems: 1 })
   actions: unknown[];
 }

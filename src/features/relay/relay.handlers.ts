@@ -66,7 +66,7 @@ export class ActionRecorder {
       ready.map(({ action, stream, owner, context }) => ({ stream, facts: decide(action, owner), context })),
     );
     let next = 0;
-    const refused: (() => Promise<void>)[] = [];
+    const removals: (() => Promise<void>)[] = [];
     const outcomes = actions.map((recording, n) => {
       const failure = failures[n] as Error | undefined;
       if (failure) return failure;
@@ -74,17 +74,17 @@ export class ActionRecorder {
       if (outcome instanceof Error) return outcome;
       const { events, position } = outcome;
       const conflict = conflictWith(events, recording.action, recording.context);
-      const takeAway = conflict && texts.get(recording);
-      if (takeAway) refused.push(takeAway);
+      const removeText = conflict && texts.get(recording);
+      if (removeText) removals.push(removeText);
       return conflict ?? { action_id: events[0]!.id, position };
     });
-    if (refused.length > 0) await Promise.all(refused.map((takeAway) => takeAway()));
+    if (removals.length > 0) await Promise.all(removals.map((remove) => remove()));
     return outcomes;
   }
 
   /**
    * What is written before the action.
-   * @param texts gets what takes its text away again
+   * @param texts gets the function that removes its text again
    * @returns undefined: nothing; or why the action cannot be recorded
    */
   private prepare(
