@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
+import { ApplicationConfig, NestFactory } from '@nestjs/core';
 import { CommandBus } from '@nestjs/cqrs';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -16,6 +16,7 @@ import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
 import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
+import { find } from './find.js';
 import { REFERENCE } from './reference.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
@@ -180,13 +181,4 @@ export async function createApp(
   if (member) app.get(Health).add('processes', () => member.health());
   await app.init();
   return app;
-}
-
-/** A provider of any module, or undefined. app.get would log an error before it throws. */
-function find<T>(app: NestFastifyApplication, token: Type<T> | symbol): T | undefined {
-  try {
-    return app.get(ModuleRef).get<T>(token, { strict: false });
-  } catch {
-    return undefined;
-  }
 }

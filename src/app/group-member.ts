@@ -1,7 +1,7 @@
 import type { Worker } from 'node:cluster';
 import type { Registry } from 'prom-client';
 import type { Logger } from '../kernel/logger.js';
-import { endOfTurn } from '../kernel/turn.js';
+import { BatchPerTurn } from '../kernel/turn.js';
 import type { Counts } from '../stores/ports/key-value.js';
 import type { CheckResult } from './health.js';
 
@@ -87,8 +87,10 @@ export class Channel {
 export class GroupMember implements Counts {
   private readonly channel: Channel;
   private registry: Registry | undefined;
-  /** Additions of this turn of the event loop, which are sent together. */
-  private additions: { entries: Increment[]; counted: Promise<Counted[]> } | undefined;
+  private readonly increments = new BatchPerTurn<Increment, Counted>(
+    (increments) => this.channel.ask('increment', increments),
+    Infinity,
+  );
 
   constructor(worker: Worker, logger: Logger) {
     this.channel = new Channel(worker, { metrics: async () => this.registry?.getMetricsAsJSON() ?? [] });
@@ -111,15 +113,7 @@ export class GroupMember implements Counts {
 
   /** Counts of all processes of the group together. */
   increment(key: string, ttlMs: number, by = 1): Promise<Counted> {
-    const additions = (this.additions ??= { entries: [], counted: endOfTurn().then(() => this.sendAdditions()) });
-    const index = additions.entries.push([key, ttlMs, by]) - 1;
-    return additions.counted.then((counted) => counted[index]!);
-  }
-
-  private sendAdditions(): Promise<Counted[]> {
-    const { entries } = this.additions!;
-    this.additions = undefined;
-    return this.channel.ask('increment', entries);
+    return this.increments.add([key, ttlMs, by]);
   }
 
   /** The metrics of all processes of the group together, as Prometheus text. */

@@ -1,8 +1,7 @@
-import { ModuleRef } from '@nestjs/core';
-import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { Reference } from '../http/openapi.js';
 import { JobKinds } from '../features/jobs/job-kinds.js';
 import { RULES_SCHEMAS } from '../features/access/rules-schema.js';
+import { find } from './find.js';
 import { CRITICALITIES, MODEL } from '../scoring/model.js';
 
 const DATE_TIME = { format: 'date-time' };
@@ -20,7 +19,7 @@ const health = (category: string) => ({ description: `Health of the category \`$
 export const REFERENCE: Reference = {
   schemas: RULES_SCHEMAS,
   variants: (app) => {
-    const of = new Map(jobKinds(app).map(({ kind, result }) => [kind, result]));
+    const of = new Map(find(app, JobKinds)?.all.map(({ kind, result }) => [kind, result]));
     return [{ dto: 'JobDto', by: 'kind', field: 'result', of }];
   },
   tags: [
@@ -409,12 +408,3 @@ export const REFERENCE: Reference = {
     state: { description: 'Only events in this state.' },
   },
 };
-
-/** None if no served module has jobs. `app.get` would log an error before it throws. */
-function jobKinds(app: NestFastifyApplication): JobKinds['all'] {
-  try {
-    return app.get(ModuleRef).get(JobKinds, { strict: false }).all;
-  } catch {
-    return [];
-  }
-}

@@ -4,7 +4,7 @@ import negotiate from '@fastify/accept-negotiator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** Characters below which compression saves less than it costs. */
-export const LEAST_COMPRESSED = 1_024;
+export const MIN_COMPRESSED = 1_024;
 
 const brotli = promisify(brotliCompress);
 const gzipped = promisify(gzip);

@@ -6,13 +6,14 @@ import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
+import { KnownPaths, nothingHere } from './known-paths.js';
 import { listOf } from './answers.js';
-import { compress, LEAST_COMPRESSED } from './compression.js';
+import { compress, MIN_COMPRESSED } from './compression.js';
 import { refuseUnknownLength, refuseUnlessOneHost } from './connections.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
-import { CONSOLE_HEADERS, CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
+import { CONSOLE_HEADERS, CORS_HEADERS, DOCS_HEADERS, NO_SNIFF } from './headers.js';
 import { registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
 import type { RequestLimit } from './rate-limit.js';
@@ -55,7 +56,7 @@ export function requestId(request: IncomingMessage): string {
  * registered, from the policy of its decorator. Nest's guards, pipes and interceptors would cost several times as much.
  */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
-  const addresses: Addresses = new Map();
+  const paths = new KnownPaths();
   const admit = admitting(parts);
   registerJsonBody(fastify, admit, (request) => request.policy?.list);
   fastify.decorateRequest('caller', null);
@@ -64,7 +65,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   fastify.decorateRequest('policy', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('isAdmitted', false);
-  const debugging = parts.logger.enabled('debug');
+  const observe = observing(parts);
 
   let closing = false;
   fastify.addHook('preClose', (done) => {
@@ -78,29 +79,16 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     refuseUnlessOneHost(request.raw);
     if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
     // In a hook, so that the body of a request to an unknown address is not read.
-    if (request.is404) answerUnrouted(request, reply, addresses);
+    if (request.is404) paths.answerUnrouted(request, reply);
     else done();
   });
   // On sending: a 'finish' listener would cost each response more than all other work here.
   fastify.addHook('onSend', (request, reply, payload, done) => {
     leave(request, parts.admission);
-    const milliseconds = performance.now() - request.startedAt;
-    const { method, pattern: route, problem } = request;
-    parts.metrics.durations.observe({ method, route, status: reply.statusCode }, milliseconds / 1000);
-    if (problem !== null) parts.metrics.problems.inc({ code: problem });
-    if (debugging) {
-      parts.logger.debug('request', {
-        request_id: request.id,
-        method: request.method,
-        path: request.url.split('?')[0],
-        status: reply.statusCode,
-        ms: Math.round(milliseconds * 100) / 100,
-        key: request.caller?.keyId,
-      });
-    }
+    observe(request, reply.statusCode);
     // A kept-alive connection of a request in flight would delay the close until it times out.
     if (closing) reply.header('connection', 'close');
-    if (typeof payload === 'string' && payload.length >= LEAST_COMPRESSED) compress(request, reply, payload, done);
+    if (typeof payload === 'string' && payload.length >= MIN_COMPRESSED) compress(request, reply, payload, done);
     else done(null, payload);
   });
   // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.
@@ -109,7 +97,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   });
   fastify.addHook('onRoute', (route) => {
     if (parts.serves(route.url)) {
-      addAddress(addresses, route);
+      paths.add(route);
       addRouteHooks(route, admit, parts);
     } else {
       route.onRequest = [
@@ -119,6 +107,26 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
       ];
     }
   });
+}
+
+/** Counts and times an answer, and logs it at the level `debug`. */
+function observing({ metrics, logger }: EdgeParts): (request: FastifyRequest, status: number) => void {
+  const isLogged = logger.enabled('debug');
+  return (request, status) => {
+    const milliseconds = performance.now() - request.startedAt;
+    const { method, pattern: route, problem } = request;
+    metrics.durations.observe({ method, route, status }, milliseconds / 1000);
+    if (problem !== null) metrics.problems.inc({ code: problem });
+    if (!isLogged) return;
+    logger.debug('request', {
+      request_id: request.id,
+      method,
+      path: request.url.split('?')[0],
+      status,
+      ms: Math.round(milliseconds * 100) / 100,
+      key: request.caller?.keyId,
+    });
+  };
 }
 
 /** Gives a route its hooks and its handler, as its policy says. @throws TypeError for a route without a decorator */
@@ -155,9 +163,7 @@ function documentLimit(pattern: string, { rateLimit }: EdgeParts): Hook {
   return (request, reply, done) => {
     request.pattern = pattern;
     reply.headers(headers);
-    const counting = rateLimit?.take(request.ip, reply);
-    if (counting) counting.then(() => done(), done);
-    else done();
+    doneAfter(rateLimit?.take(request.ip, reply), done);
   };
 }
 
@@ -168,6 +174,12 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 }
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
+
+/** Goes on once the work has ended; at once if there is none. */
+function doneAfter(work: Promise<unknown> | void, done: HookHandlerDoneFunction): void {
+  if (work) work.then(() => done(), done);
+  else done();
+}
 
 /** Authentication, authorisation and the rate limit. */
 function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
@@ -183,7 +195,11 @@ function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): H
     // would be free.
     const counts = caller instanceof Problem || (!plain && isLimited(caller, scope));
     const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
-    if (counting) return void counting.then(() => permit(caller, policy)).then(() => done(), done);
+    if (counting)
+      return doneAfter(
+        counting.then(() => permit(caller, policy)),
+        done,
+      );
     permit(caller, policy);
     if (write) parts.admission?.refuseIfFull();
     done();
@@ -198,10 +214,8 @@ const isLimited = (caller: Caller | null, scope: RoutePolicy['scope']): boolean 
 function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgeParts): Hook {
   return (request, reply, done) => {
     const more = (request.body as Record<string, unknown[]>)[list]!.length - 1;
-    const counting =
-      more > 0 && isLimited(request.caller, scope) ? rateLimit?.take(request.ip, reply, more) : undefined;
-    if (counting) counting.then(() => done(), done);
-    else done();
+    const counts = more > 0 && isLimited(request.caller, scope);
+    doneAfter(counts ? rateLimit?.take(request.ip, reply, more) : undefined, done);
   };
 }
 
@@ -236,11 +250,7 @@ function leaving({ admission }: EdgeParts): Hook {
 }
 
 function admissionHook(admit: Admit): Hook {
-  return (request, _reply, done) => {
-    const entering = admit(request);
-    if (entering) entering.then(() => done(), done);
-    else done();
-  };
+  return (request, _reply, done) => doneAfter(admit(request), done);
 }
 
 /** @throws Problem unauthorized, forbidden, or the problem of a refused credential */
@@ -341,19 +351,14 @@ function refuseBody(body: unknown): void {
  * has them also keeps the texts of commands.
  */
 function commandRefusal({ gate }: EdgeParts): Hook {
-  return (_request, _reply, done) => {
-    const checking = gate?.refuseCommands();
-    if (checking) checking.then(() => done(), done);
-    else done();
-  };
+  return (_request, _reply, done) => doneAfter(gate?.refuseCommands(), done);
 }
 
 /** Lets a read wait until the client's `Credence-Min-Position` is applied. */
 function positionWait({ gate }: EdgeParts): Hook {
   return (request, _reply, done) => {
     const wire = request.raw.headers['credence-min-position'];
-    if (wire === undefined) return done();
-    awaitPosition(String(wire), gate).then(() => done(), done);
+    doneAfter(wire === undefined ? undefined : awaitPosition(String(wire), gate), done);
   };
 }
 
@@ -367,50 +372,3 @@ async function awaitPosition(wire: string, gate: PositionGate | undefined): Prom
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
   }
 }
-
-/** All path patterns with their methods. */
-type Addresses = Map<string, Address>;
-interface Address {
-  pattern: RegExp;
-  /** Number of its parameters. */
-  parameters: number;
-  methods: Set<string>;
-}
-
-function addAddress(addresses: Addresses, { url, method }: RouteOptions): void {
-  const parameters = url.split(/[:*]/).length - 1;
-  const address = addresses.get(url) ?? { pattern: patternOf(url), parameters, methods: new Set() };
-  for (const each of [method].flat()) address.methods.add(each);
-  addresses.set(url, address);
-}
-
-const byParameters = (a: Address, b: Address): number => a.parameters - b.parameters;
-
-/** Answers a request without a route: OPTIONS 204, a known path with another method 405 with Allow, else 404. */
-function answerUnrouted(request: FastifyRequest, reply: FastifyReply, addresses: Addresses): void {
-  const path = request.url.split('?')[0]!;
-  // As the router does: of several patterns the one with the fewest parameters.
-  const [at] = [...addresses.values()].filter(({ pattern }) => pattern.test(path)).sort(byParameters);
-  const allowed = at?.methods ?? new Set();
-  if (allowed.size === 0) throw nothingHere();
-  const allow = [...allowed, 'OPTIONS'].join(', ');
-  if (request.method !== 'OPTIONS') {
-    const detail = `This address supports ${allow}, not ${request.method}.`;
-    throw new Problem('method_not_allowed', detail, { headers: { allow } });
-  }
-  reply.code(204).header('allow', allow);
-  if (request.raw.headers.origin !== undefined) {
-    reply.headers(PREFLIGHT_HEADERS).header('access-control-allow-methods', allow);
-  }
-  reply.send();
-}
-
-const nothingHere = (): Problem => new Problem('not_found', 'There is nothing at this address.');
-
-const patternOf = (path: string): RegExp =>
-  new RegExp(
-    `^${path
-      .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
-      .replace(/:[^/]+/g, '[^/]+')
-      .replaceAll('*', '.*')}$`,
-  );

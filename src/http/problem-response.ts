@@ -53,26 +53,26 @@ export function problemBody(problem: Problem, requestId: string): string {
  */
 const REPEAT_MS = 60_000;
 /** The maximum number of reasons remembered. */
-const MOST_REASONS = 100;
-const saidAt = new WeakMap<Logger, Map<string, number>>();
+const MAX_REASONS = 100;
+const lastLogged = new WeakMap<Logger, Map<string, number>>();
 
 function isNews(code: ProblemCode, error: unknown, logger: Logger): boolean {
-  let said = saidAt.get(logger);
-  if (!said || said.size >= MOST_REASONS) saidAt.set(logger, (said = new Map()));
+  let loggedAt = lastLogged.get(logger);
+  if (!loggedAt || loggedAt.size >= MAX_REASONS) lastLogged.set(logger, (loggedAt = new Map()));
   const reason = `${code} ${(error as Error | null)?.message}`;
   const now = performance.now();
-  if (now - (said.get(reason) ?? -Infinity) < REPEAT_MS) return false;
-  said.set(reason, now);
+  if (now - (loggedAt.get(reason) ?? -Infinity) < REPEAT_MS) return false;
+  loggedAt.set(reason, now);
   return true;
 }
 
 /** Wrong fields that are described of one item of a batch. */
-const MOST_ERRORS = 10;
+const MAX_ERRORS = 10;
 
 /** The refusal of one item of a batch. @throws what is no refusal */
 export function itemProblem(error: Error): { status: number; problem: ItemProblemDto } {
   const problem = problemOf(error);
-  const errors = problem.extra.errors?.slice(0, MOST_ERRORS);
+  const errors = problem.extra.errors?.slice(0, MAX_ERRORS);
   return { status: problem.status, problem: { ...problemMembers(problem), ...(errors && { errors }) } };
 }
 
