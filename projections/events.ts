@@ -1,5 +1,4 @@
 import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
-import { eligibilityRevoked } from '../src/features/access/domain/eligibility.events.js';
 import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
 import { accreditationWithdrawn, issuerAccredited } from '../src/features/identity/domain/accreditation.events.js';
@@ -15,7 +14,12 @@ import {
   organizationVettingRevoked,
   platformRegistered,
 } from '../src/features/organizations/domain/organizations.events.js';
-import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/features/access/domain/ap.events.js';
+import {
+  accessChecked,
+  accessPolicyCreated,
+  accessPolicyRetired,
+  eligibilityRevoked,
+} from '../src/features/access/domain/ap.events.js';
 import {
   lensActivated,
   modelActivated,

@@ -3,9 +3,8 @@ import { SigningKeys } from '../credentials/signing-keys.js';
 import { Config } from '../kernel/config.js';
 import { Logger } from '../kernel/logger.js';
 import { PublicAddress } from '../kernel/public-address.js';
-import { refusal } from '../kernel/problems.js';
 import { readBody } from '../http/validation.js';
-import { CreateAccessPolicyDto } from '../features/access/ap.dto.js';
+import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto.js';
 import {
   CreateAccessPolicy,
   GetAccessPolicy,
@@ -14,8 +13,7 @@ import {
 } from '../features/access/ap.handlers.js';
 import { CheckAccess } from '../features/access/check.handlers.js';
 import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
-import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
-import { parseRules } from '../features/access/rules.js';
+import { hashed } from '../features/access/domain/access-policy.js';
 import { readBodyFile } from './body-file.js';
 import { type Cli, EXIT } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
@@ -44,8 +42,6 @@ const CHECKS = (config: Config): (Type | DynamicModule)[] => {
 class CheckPartsModule {}
 
 const PAGE = 1_000;
-/** As a caller of queries, which sees every policy. */
-const READER = { keyId: OPERATOR.name, ...OPERATOR };
 
 interface Options {
   json?: boolean;
@@ -84,7 +80,7 @@ export function apCommands(cli: Cli): void {
 }
 
 async function list({ queries, print }: HandlersContext, { json }: Options) {
-  const pages = await allPages((cursor) => queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)));
+  const pages = await allPages((cursor) => queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)));
   const policies = pages.flatMap((page) => page.policies);
   const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
     policy: policy_id,
@@ -101,12 +97,12 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
 }
 
 async function show({ queries, print }: HandlersContext, id: string) {
-  print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, READER)), null, 2));
+  print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, OPERATOR)), null, 2));
   return EXIT.ok;
 }
 
 async function create({ commands, stores, config, print }: HandlersContext, file: string) {
-  const content = readAccessPolicy(readBodyFile(file));
+  const content = toAccessPolicy(readBody(CreateAccessPolicyDto, readBodyFile(file)));
   const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
   const { body, own } = await commands.execute(command);
   await applyAll(stores, config);
@@ -149,13 +145,4 @@ async function check(
     }
   }
   return body.granted ? EXIT.ok : EXIT.finding;
-}
-
-/** Reads a policy in the form of the API. @throws Problem validation_failed with pointers to what is wrong */
-export function readAccessPolicy(value: unknown): AccessPolicyContent {
-  const body = readBody(CreateAccessPolicyDto, value);
-  const parsed = parseRules(body.rules);
-  if ('errors' in parsed) throw refusal(parsed.errors);
-  const { policy_id, rules, ttl_seconds, vp = null, visibility } = body;
-  return { policy_id, rules, ttl_seconds, vp, visibility };
 }

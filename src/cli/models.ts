@@ -1,4 +1,4 @@
-import { AccessPreviewModule } from '../features/access/access-probes.js';
+import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import {
   ListModels,
@@ -32,28 +32,14 @@ export function modelsCommands(cli: Cli): void {
     .command('list')
     .description('list the versions, and say which one serves the platform')
     .option('--json', 'print them as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
-        const answer = await queries.execute(new ListModels());
-        const rows = answer.models.map(({ id, hash, active }) => ({ model: id, active: active ? 'yes' : 'no', hash }));
-        print(json ? JSON.stringify(answer.models) : table(rows));
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, list));
 
   models
     .command('replay')
     .description('compare a version with the one that serves, for all identities, and keep the result for a promotion')
     .argument('<model>', MODEL_IDS.join(' or '))
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: Options) => {
-        const model_id = modelOf(id);
-        const started = new StartModelReplay(model_id, undefined, commandOf({ model_id, replay: true }));
-        await printReplay(context, await context.commands.execute(started), options);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, replay));
 
   models
     .command('promote')
@@ -61,26 +47,40 @@ export function modelsCommands(cli: Cli): void {
     .argument('<model>', MODEL_IDS.join(' or '))
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: Options & { replay?: string }) => {
-        const model_id = modelOf(id);
-        const command = commandOf({ model_id, promote: true, at: Date.now() });
-        return switchModel(context, options, new PromoteModel(model_id, options.replay ?? null, command, 0));
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, promote));
 
   models
     .command('rollback')
     .description('return to the version that was active before a version was promoted')
     .argument('<model>', 'the active version')
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: Options) => {
-        const model_id = modelOf(id);
-        const command = commandOf({ model_id, rollback: true, at: Date.now() });
-        return switchModel(context, options, new RollBackModel(model_id, command, 0));
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
+}
+
+async function list({ queries, print }: HandlersContext, { json }: Options) {
+  const { models } = await queries.execute(new ListModels());
+  const rows = models.map(({ id, hash, active }) => ({ model: id, active: active ? 'yes' : 'no', hash }));
+  print(json ? JSON.stringify(models) : table(rows));
+  return EXIT.ok;
+}
+
+async function replay(context: HandlersContext, id: string, options: Options) {
+  const model_id = modelOf(id);
+  const started = new StartModelReplay(model_id, undefined, commandOf({ model_id, replay: true }));
+  await printReplay(context, await context.commands.execute(started), options);
+  return EXIT.ok;
+}
+
+function promote(context: HandlersContext, id: string, options: Options & { replay?: string }) {
+  const model_id = modelOf(id);
+  const command = commandOf({ model_id, promote: true, at: Date.now() });
+  return switchModel(context, options, new PromoteModel(model_id, options.replay ?? null, command, 0));
+}
+
+function rollBack(context: HandlersContext, id: string, options: Options) {
+  const model_id = modelOf(id);
+  const command = commandOf({ model_id, rollback: true, at: Date.now() });
+  return switchModel(context, options, new RollBackModel(model_id, command, 0));
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */

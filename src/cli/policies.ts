@@ -1,11 +1,10 @@
 import { AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
-import { AccessPolicyLookUpModule } from '../features/access/access-policies.module.js';
-import { AccessPreviewModule } from '../features/access/access-probes.js';
+import { AccessPolicyLookUpModule, AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { hashed } from '../features/access/domain/access-policy.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { identityOf } from '../features/lenses/domain/validation-policy.js';
-import { PromotePolicy } from '../features/validation-policies/promotion.handlers.js';
+import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';

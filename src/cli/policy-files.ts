@@ -15,9 +15,8 @@ import {
   refuseUnsound,
   warningsOf,
 } from '../features/lenses/domain/validation-policy.js';
-import { CreatePolicyDto } from '../features/validation-policies/vp.dto.js';
-import { toContent } from '../features/validation-policies/vp.input.js';
-import { readAccessPolicy } from './ap.js';
+import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto.js';
+import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { UsageError } from './cli.js';
 
 /** Policies as YAML files: one policy in a file, with its kind and the fields of the API. */
@@ -146,7 +145,7 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
   if (kind === 'ap') {
     const unknown = promote === undefined ? [] : [`${at('/promote')}: only a policy of the kind vp can be promoted`];
     if (unknown.length > 0) throw new WrongFile(unknown);
-    const content = checked(() => readAccessPolicy(body));
+    const content = checked(() => toAccessPolicy(readBody(CreateAccessPolicyDto, body)));
     return { kind, file, at, policy_id: content.policy_id, content, content_hash: accessHash(content), warnings: [] };
   }
   if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be ${KINDS.join(' or ')}`]);

@@ -13,6 +13,9 @@ export interface Actor {
   session: Session | null;
 }
 
+/** The id of an actor's key, without the prefix that the log adds. */
+export const keyIdOf = (actorName: string): string => actorName.replace(/^key:/, '');
+
 /** An actor that needs no permission: the command line, a job. */
 export function internalActor(name: string, scopes: readonly Scope[] = []): Actor {
   return { name, scopes: new Set(scopes), organization: null, session: null };

@@ -39,6 +39,8 @@ const REQUIRE_MS = 2_000;
 const IF_SERVED_MS = 200;
 const LOG_MS = 1_000;
 const TRIES = 5;
+/** Rows of one read by `rows`. */
+const PAGE = 1_000;
 /** For this many ms the result of a check for commands counts. */
 const CHECKED_MS = 250;
 /** What refuses a command. Commands continue while the read models are unavailable or are being built. */
@@ -393,6 +395,19 @@ export class Views implements PositionGate {
       page: page.map(({ value }) => value as T),
       next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
     };
+  }
+
+  /** All rows of a list. */
+  async rows(list: { view: string; key: string }): Promise<RangeRow[]> {
+    const all: RangeRow[] = [];
+    for (let after: string | undefined; ;) {
+      await yieldIfDue();
+      const { results } = await this.read([{ range: { ...list, after, limit: PAGE } }]);
+      const rows = results[0] as RangeRow[];
+      all.push(...rows);
+      if (rows.length < PAGE) return all;
+      after = rows.at(-1)!.sort;
+    }
   }
 
   /**

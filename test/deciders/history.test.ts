@@ -1,4 +1,4 @@
-import { issuedOf } from '../../src/features/access/domain/eligibility.js';
+import { grantOf } from '../../src/features/access/domain/decision.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { accessPolicyOf } from '../../src/features/access/domain/access-policy.js';
 import { lensOwner, lensStackOf } from '../../src/features/lenses/domain/lens-stream.js';
@@ -17,7 +17,7 @@ test.each<[string, string, (history: RecordedEvent[]) => unknown]>([
   ['a record', 'TroveRecordRejected', troveRecordOf],
   ['a verification scheme', 'SchemeRetired', schemeOf],
   ['a wallet', 'WalletUnlinked', linkOf],
-  ['a token', 'EligibilityRevoked', issuedOf],
+  ['a token', 'EligibilityRevoked', grantOf],
 ])('%s is not guessed where its stream cannot be read', (_what, type, fold) => {
   const history = logOf([{ type, data: { neither: 'this nor that' }, stream: 'the-stream' }]);
   expect(() => fold(history)).toThrow(

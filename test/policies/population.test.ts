@@ -104,7 +104,7 @@ test('a retry with the same Idempotency-Key gets the same job', async () => {
   await completed(first.json.job_id, 'operator');
 });
 
-test('is for whoever may read the rules, and its job for the organization that started it', async () => {
+test('is for callers that may read the rules, and its job for the organization that started it', async () => {
   for (const [policy, key, code] of [
     ['AP_LENDER_V1', 'other', 'forbidden'],
     ['AP_LENDER_V1', 'writer', 'forbidden'],

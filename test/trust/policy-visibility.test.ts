@@ -76,7 +76,7 @@ describe('a private policy', () => {
     }
   });
 
-  test('explains a denial to whoever may read the rules', async () => {
+  test('explains a denial to those who may read the rules', async () => {
     for (const by of [LENDCO, as('lendco-2'), OPERATOR]) {
       const { granted, reasons, how_to_pass } = await check(ID, by);
       expect(granted).toBe(false);

@@ -415,7 +415,7 @@ export interface paths {
         put?: never;
         /**
          * Evaluate an access policy for all identities, in the background
-         * @description For whoever may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line `{tris_id, outcome}` for each identity, with the outcome `granted`, `denied` or `unknown`. No decision is recorded. Needs a key with the scope `policies:write`.
+         * @description For callers that may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line `{tris_id, outcome}` for each identity, with the outcome `granted`, `denied` or `unknown`. No decision is recorded. Needs a key with the scope `policies:write`.
          */
         post: operations["AccessPolicies_population"];
         delete?: never;
@@ -1458,7 +1458,7 @@ export interface paths {
         get: operations["Webhooks_list"];
         put?: never;
         /**
-         * Create a webhook: be told of changes instead of asking for them
+         * Create a webhook: receive changes instead of polling for them
          * @description It belongs to the organization of the key, and sees scores as its keys do. Needs a key with the scope `webhooks:write`.
          */
         post: operations["Webhooks_create"];
@@ -8509,7 +8509,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Create a webhook: be told of changes instead of asking for them */
+            /** @description Create a webhook: receive changes instead of polling for them */
             201: {
                 headers: {
                     [name: string]: unknown;

@@ -1,31 +1,21 @@
-import { Global, Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ACCESS_POLICIES } from '../../../projections/access-policies.js';
 import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { IdentityState } from '../../../projections/identities.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
-import {
-  ACCESS_PREVIEW,
-  type AccessPreview,
-  type AccessProbe,
-  type RulesReader,
-} from '../validation-policies/access-preview.js';
-import { LensesModule } from '../lenses/lenses.module.js';
+import type { AccessPreview, AccessProbe, RulesReader } from '../validation-policies/access-preview.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import { type AccessPolicy, type AccessPolicyContent, mayReadRules } from './domain/access-policy.js';
-import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPolicies } from './access-policies.js';
 import { type Evaluator, TRUE, compile } from './evaluate.js';
 import { type Facts, factsOf } from './facts.js';
-import { parseRules } from './rules.js';
-
-const PAGE = 1_000;
+import { validRules } from './rules.js';
 
 /** Evaluates access policies for previews of validation policies. Records nothing. */
 @Injectable()
@@ -68,9 +58,7 @@ export class AccessProbes implements AccessPreview {
   ): Promise<AccessProbe[]> {
     const facts = new SharedFacts(await accreditationsOf(this.views));
     return proposed.map(({ policy_id, rules, lens }) => {
-      const parsed = parseRules(rules);
-      if ('errors' in parsed) throw refusal(parsed.errors);
-      return probeOf(policy_id, compile(parsed.rule), lens, facts);
+      return probeOf(policy_id, compile(validRules(rules)), lens, facts);
     });
   }
 
@@ -89,7 +77,7 @@ export class AccessProbes implements AccessPreview {
   }
 
   private async all(): Promise<string[]> {
-    return (await rowsOf(this.views, ACCESS_POLICIES)).map(({ sort }) => sort);
+    return (await this.views.rows(ACCESS_POLICIES)).map(({ sort }) => sort);
   }
 }
 
@@ -103,19 +91,8 @@ function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts
 
 /** The accreditation of every issuer that has one. */
 export async function accreditationsOf(views: Views): Promise<Map<string, Accreditation>> {
-  const rows = await rowsOf(views, ACCREDITATIONS);
+  const rows = await views.rows(ACCREDITATIONS);
   return new Map(rows.map(({ sort, value }) => [sort, value as Accreditation]));
-}
-
-async function rowsOf(views: Views, list: { view: string; key: string }): Promise<RangeRow[]> {
-  const all: RangeRow[] = [];
-  for (let after: string | undefined; ;) {
-    const { results } = await views.read([{ range: { ...list, after, limit: PAGE } }]);
-    const rows = results[0] as RangeRow[];
-    all.push(...rows);
-    if (rows.length < PAGE) return all;
-    after = rows.at(-1)!.sort;
-  }
 }
 
 /** Building the facts costs the most: those of one identity are built once for each lens and shared by all policies. */
@@ -140,12 +117,3 @@ class SharedFacts {
     return facts;
   }
 }
-
-/** Global, so that the validation policies can use it without importing this feature. */
-@Global()
-@Module({
-  imports: [AccessPolicyLookUpModule, LensesModule],
-  providers: [{ provide: ACCESS_PREVIEW, useClass: AccessProbes }],
-  exports: [ACCESS_PREVIEW],
-})
-export class AccessPreviewModule {}

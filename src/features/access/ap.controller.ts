@@ -29,6 +29,7 @@ import {
   RetiredAccessPolicyDto,
   SubjectDto,
   SubjectsDto,
+  toAccessPolicy,
 } from './ap.dto.js';
 import {
   CreateAccessPolicy,
@@ -41,7 +42,7 @@ import { CheckAccess, CheckAccessOfMany, type CheckOfMany } from './check.handle
 import type { VoucherTarget } from './access-check.js';
 import { EvaluateRules } from './dry-run.handlers.js';
 import { compile } from './evaluate.js';
-import { parseRules } from './rules.js';
+import { validRules } from './rules.js';
 
 @Controller('/v1/policies/ap')
 export class AccessPoliciesController {
@@ -68,13 +69,10 @@ export class AccessPoliciesController {
   })
   @ApiResponse({ status: 200, description: 'Already created with this content', type: AccessPolicyDto })
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
-    const { policy_id, rules, ttl_seconds, vp = null, visibility } = body;
-    const parsed = parseRules(rules);
-    if ('errors' in parsed) throw refusal(parsed.errors);
-    const content = { policy_id, rules, ttl_seconds, vp, visibility };
+    const content = toAccessPolicy(body);
     const context = request.of(hashed(content));
     const result = await this.commands.execute(new CreateAccessPolicy(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'policies', 'ap', policy_id]);
+    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'policies', 'ap', body.policy_id]);
   }
 
   @Post('/check')
@@ -128,7 +126,7 @@ export class AccessPoliciesController {
       if (outcome.position > last) last = outcome.position;
       return { ...checks[i]!, status: 200, data: outcome.body };
     });
-    return new Written({ results } satisfies CheckManyResultDto, last === START ? null : last);
+    return new Written({ results } satisfies CheckManyResultDto, last);
   }
 
   @Post('/evaluate')
@@ -143,9 +141,7 @@ export class AccessPoliciesController {
     problems: ['policy_not_found', 'batch_too_large'],
   })
   async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
-    const parsed = parseRules(rules);
-    if ('errors' in parsed) throw refusal(parsed.errors);
-    const { rule } = parsed;
+    const rule = validRules(rules);
     return this.queries.execute(
       new EvaluateRules({ rule, evaluate: compile(rule) }, vp ?? null, subjects, actor.organization),
     );
@@ -175,7 +171,7 @@ export class AccessPoliciesController {
     status: 202,
     summary: 'Evaluate an access policy for all identities, in the background',
     description:
-      'For whoever may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, ' +
+      'For callers that may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, ' +
       'a line `{tris_id, outcome}` for each identity, with the outcome `granted`, `denied` or `unknown`. No decision is ' +
       'recorded.',
     type: PopulationStartedDto,

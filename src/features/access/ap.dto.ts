@@ -17,11 +17,12 @@ import { AreTrisIds, AtMost, IsHeldAddress, IsTrisId, IsUnique, TOO_LARGE } from
 import { POLICY_REF, TRIS_ID } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
-import { AP_ID } from './domain/access-policy.js';
+import { AP_ID, type AccessPolicyContent } from './domain/access-policy.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
 import type { DenialReason, NodeOutcome } from './evaluate.js';
 import type { Change } from './how-to-pass.js';
+import { validRules } from './rules.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
@@ -56,6 +57,12 @@ export class CreateAccessPolicyDto {
   @IsOptional()
   @IsIn(VISIBILITIES)
   visibility: (typeof VISIBILITIES)[number] = 'private';
+}
+
+/** The policy in a body. @throws Problem validation_failed for rules that are not valid */
+export function toAccessPolicy({ policy_id, rules, ttl_seconds, vp, visibility }: CreateAccessPolicyDto) {
+  validRules(rules);
+  return { policy_id, rules, ttl_seconds, vp: vp ?? null, visibility } satisfies AccessPolicyContent;
 }
 
 /** The path parameter `:policy_id`. */
@@ -192,8 +199,8 @@ export class CheckAccessDto {
   verifying_contract?: string;
 }
 
-const MOST_SUBJECTS = 100;
-const MOST_POLICIES = 20;
+const MAX_SUBJECTS = 100;
+const MAX_POLICIES = 20;
 
 /** Several checks: of one policy with several subjects, or of several policies with one subject. */
 export class CheckManyDto {
@@ -206,7 +213,7 @@ export class CheckManyDto {
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
-  @AtMost(MOST_POLICIES, TOO_LARGE)
+  @AtMost(MAX_POLICIES, TOO_LARGE)
   @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
   @IsUnique()
   policy_ids?: string[];
@@ -214,7 +221,7 @@ export class CheckManyDto {
   /** With `policy_id` a list of subjects, with `policy_ids` one subject. */
   @IsDefined({ message: '$property must be a list of subjects or, with policy_ids, one subject' })
   @ApiProperty({
-    oneOf: [{ type: 'array', minItems: 1, maxItems: MOST_SUBJECTS, uniqueItems: true, items: TRIS }, TRIS],
+    oneOf: [{ type: 'array', minItems: 1, maxItems: MAX_SUBJECTS, uniqueItems: true, items: TRIS }, TRIS],
   })
   subject_tris: unknown;
 
@@ -226,7 +233,7 @@ export class CheckManyDto {
 
 /** `subject_tris` of a batch with one policy. */
 export class SubjectsDto {
-  @AreTrisIds(MOST_SUBJECTS)
+  @AreTrisIds(MAX_SUBJECTS)
   subject_tris: string[];
 }
 
@@ -347,7 +354,7 @@ export class EvaluateRulesDto {
   vp?: string;
 
   /** The subjects to decide about. */
-  @AreTrisIds(MOST_SUBJECTS)
+  @AreTrisIds(MAX_SUBJECTS)
   subjects: string[];
 }
 

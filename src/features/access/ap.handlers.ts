@@ -4,7 +4,6 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, unauthorized } from '../../kernel/problems.js';
-import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -14,6 +13,7 @@ import {
   AP_ID,
   type AccessPolicy,
   type AccessPolicyContent,
+  type Reader,
   accessPolicyOf,
   accessPolicyStream,
   decideCreate,
@@ -89,7 +89,7 @@ export class GetAccessPolicy extends Query<AccessPolicyDto> {
   constructor(
     readonly policyId: string,
     /** null: without a credential. */
-    readonly caller: Caller | null,
+    readonly caller: Reader | null,
   ) {
     super();
   }
@@ -141,7 +141,7 @@ export class ListAccessPolicies extends Query<AccessPoliciesDto> {
     readonly cursor: string | undefined,
     readonly trisOrg: string | undefined,
     /** null: without a credential. */
-    readonly caller: Caller | null,
+    readonly caller: Reader | null,
   ) {
     super();
   }

@@ -9,7 +9,7 @@ import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
-import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisActedFor } from '../accounts/domain/wallet.js';
 import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
@@ -100,7 +100,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       if (found) [last, check] = [middle, found];
       else next = middle;
     }
-    if (check && check.metadata.body_hash !== body_hash) throw reused();
+    if (check && check.metadata.body_hash !== body_hash) throw idempotencyKeyReused();
     const { exp = null } = (check?.data ?? {}) as Partial<AccessDecision>;
     const isDead = exp !== null && exp * 1000 <= this.clock();
     return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
@@ -108,7 +108,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
   /** @throws Problem idempotency_key_reused */
   private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
-    if (metadata.body_hash !== context.body_hash) throw reused();
+    if (metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
     return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context), position };
@@ -201,12 +201,6 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
     });
   }
 }
-
-const reused = () =>
-  new Problem(
-    'idempotency_key_reused',
-    'This Idempotency-Key was used for another check. Use a new key for a new check.',
-  );
 
 const wrong = (code: ProblemCode, pointer: string, message: string) =>
   new Problem(code, message, { errors: [{ pointer, code, message }] });

@@ -4,7 +4,7 @@ import { IsTimestamp, IsTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { AccessReasonDto, FactChangeDto } from './ap.dto.js';
-import { JTI } from './domain/eligibility.js';
+import { JTI } from './domain/decision.js';
 
 /** Selects decisions; all conditions must hold. */
 export class DecisionsQuery {

@@ -10,7 +10,7 @@ import {
   sortByTime,
   timeOfSort,
 } from '../../../projections/decisions.js';
-import type { Actor } from '../../commands/context.js';
+import { type Actor, keyIdOf } from '../../commands/context.js';
 import { unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
@@ -23,7 +23,7 @@ import type { DecisionDto, DecisionsDto } from './decisions.dto.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
 /** The most rows of a list that one page reads, and the number read at a time. */
-const MOST_SEEN = 1_000;
+const MAX_SEEN = 1_000;
 const SEEN_AT_ONCE = 250;
 
 export interface DecisionFilter {
@@ -81,7 +81,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     let seen = 0;
     let isEnd = false;
     // One more than the page has, to know whether there is a next page.
-    while (!isEnd && found.length <= limit && seen < MOST_SEEN) {
+    while (!isEnd && found.length <= limit && seen < MAX_SEEN) {
       await yieldIfDue();
       const { results } = await this.views.read([{ range: { ...list, after, reverse: true, limit: SEEN_AT_ONCE } }]);
       const rows = results[0] as RangeRow[];
@@ -150,7 +150,7 @@ function ownerFor({ name, organization, scopes }: Actor): string | null {
   if (scopes.has('audit:read')) return organization;
   // Whoever writes the organization's policies, or checks by them, may see the decisions.
   if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
-  throw new Problem('forbidden', `The key "${name.replace(/^key:/, '')}" lacks the scope "audit:read".`);
+  throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "audit:read".`);
 }
 
 function dtoOf({ event, actor, revoked }: RecordedDecision, logId: string): DecisionDto {

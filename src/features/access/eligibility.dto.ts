@@ -1,6 +1,6 @@
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
-import { JTI } from './domain/eligibility.js';
+import { JTI } from './domain/decision.js';
 
 export class VerifyEligibilityDto {
   @IsString()

@@ -5,10 +5,9 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream } from './domain/decision.js';
 import { Problem } from '../../kernel/problems.js';
 import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
-import { JTI, decideRevoke, issuedOf } from './domain/eligibility.js';
+import { JTI, accessStream, decideRevoke, grantOf } from './domain/decision.js';
 import { EligibilityTokens } from './tokens.js';
 
 /** Whether a token is valid now. */
@@ -34,12 +33,12 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     if (!verification.active) return verification;
     const { claims } = verification;
     // Read from the stream, so that a revocation takes effect as soon as it is acknowledged.
-    const issued = JTI.test(claims.jti) ? issuedOf(await this.store.readStream(accessStream(claims.jti))) : undefined;
-    if (!issued) {
+    const grant = JTI.test(claims.jti) ? grantOf(await this.store.readStream(accessStream(claims.jti))) : undefined;
+    if (!grant) {
       const detail = 'The log does not contain the decision of this token. Check the subject again.';
       return { active: false, reason: 'eligibility_unknown', detail, claims };
     }
-    if (issued.revoked) {
+    if (grant.revoked) {
       return { active: false, reason: 'eligibility_revoked', detail: 'The token was revoked.', claims };
     }
     return { active: true, claims };
@@ -70,12 +69,11 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
    */
   async execute({ jti, context }: RevokeEligibility) {
     const stream = accessStream(jti);
-    const history = await this.store.readStream(stream);
-    const issued = issuedOf(history);
-    if (!issued) throw new Problem('not_found', `No token has the jti ${jti}.`);
-    const isAsker = history[0]!.metadata.actor === context.actor.name;
+    const grant = grantOf(await this.store.readStream(stream));
+    if (!grant) throw new Problem('not_found', `No token has the jti ${jti}.`);
+    const isAsker = grant.actor === context.actor.name;
     if (context.actor.organization !== null && !isAsker) {
-      const { owner, policy_id } = await this.policies.get(issued.decision.policy_id);
+      const { owner, policy_id } = await this.policies.get(grant.event.data.policy_id);
       if (owner !== context.actor.organization) {
         throw new Problem(
           'forbidden',
@@ -83,7 +81,7 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
         );
       }
     }
-    const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(issuedOf(now)!));
+    const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(grantOf(now)!));
     return { body: { jti, revoked: true }, position };
   }
 }

@@ -36,7 +36,7 @@ const VERIFICATION_TCT = 1_000;
 /** A day of evidence costs what a day can earn. */
 const DAY_TCT = TCT_BY_CRITICALITY.at(-1)!;
 /** The lowest cost of a change: the TCT of one action of the lowest criticality. */
-const LEAST_TCT = TCT_BY_CRITICALITY[0]!;
+const MIN_TCT = TCT_BY_CRITICALITY[0]!;
 
 /**
  * A smallest set of increases of facts after which the rules grant. Empty if the rules already grant, or if no such set
@@ -217,7 +217,7 @@ function takeCheapest(gate: Gate, axes: readonly Axis[], size: number): void {
 }
 
 function costOf({ actual, cost }: Axis, value: number): number {
-  return Math.max(LEAST_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
+  return Math.max(MIN_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
 }
 
 /** 0: the gate holds; 1: it can hold if some open axis is raised; Infinity: it can no longer hold. */

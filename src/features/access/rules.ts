@@ -1,5 +1,5 @@
 import { isObject, pointerTo } from '../../kernel/json.js';
-import type { FieldError } from '../../kernel/problems.js';
+import { type FieldError, refusal } from '../../kernel/problems.js';
 import { CATEGORY_NAMES, categoryOf } from '../../scoring/names.js';
 import { type Category, MODEL } from '../../scoring/model.js';
 
@@ -43,6 +43,13 @@ export function parseRules(value: unknown): { rule: Rule } | { errors: FieldErro
   const parser = new Parser();
   const rule = parser.rule(value, '', 1);
   return rule && parser.errors.length === 0 ? { rule } : { errors: parser.errors };
+}
+
+/** As `parseRules`. @throws Problem validation_failed */
+export function validRules(value: unknown): Rule {
+  const parsed = parseRules(value);
+  if ('errors' in parsed) throw refusal(parsed.errors);
+  return parsed.rule;
 }
 
 /** The statuses that are granted, not derived. */

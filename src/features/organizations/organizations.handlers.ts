@@ -6,9 +6,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Problem } from '../../kernel/problems.js';
-import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
 import { Platforms, platformStream } from './platforms.js';
@@ -155,7 +153,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
       history[0]!.position,
       'The list of platforms is not up to date yet. Try again shortly.',
     );
-    const platform_ids = await readAll(this.views, platformsOf(trisOrg), (row) => row.sort);
+    const platform_ids = (await this.views.rows(platformsOf(trisOrg))).map(({ sort }) => sort);
     return { tris_org: trisOrg, vetted, registered_at: new Date(registered_at).toISOString(), platform_ids };
   }
 }
@@ -187,19 +185,6 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
       })),
       next_cursor,
     };
-  }
-}
-
-async function readAll<T>(views: Views, range: { view: string; key: string }, map: (row: RangeRow) => T): Promise<T[]> {
-  const all: T[] = [];
-  await yieldIfDue();
-  for (let after: string | undefined; ;) {
-    const { results } = await views.read([{ range: { ...range, after, limit: 1_000 } }]);
-    const rows = results[0] as RangeRow[];
-    all.push(...rows.map(map));
-    await yieldIfDue();
-    if (rows.length < 1_000) return all;
-    after = rows.at(-1)!.sort;
   }
 }
 

@@ -52,7 +52,7 @@ export class WebhooksController {
       events: ['rating.changed', 'score.crossed'],
       filter: { score_below: 40 },
     },
-    summary: 'Create a webhook: be told of changes instead of asking for them',
+    summary: 'Create a webhook: receive changes instead of polling for them',
     description: 'It belongs to the organization of the key, and sees scores as its keys do.',
     type: CreatedWebhookDto,
     problems: ['personal_data', 'policy_not_found', 'too_many_webhooks', 'write_conflict'],

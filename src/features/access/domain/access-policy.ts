@@ -61,7 +61,7 @@ export function hashed({ policy_id, rules, ttl_seconds, vp, visibility }: Access
 }
 
 /** Who asks: a key or a session. A key without an organization is an operator's. */
-interface Reader {
+export interface Reader {
   organization: string | null;
   scopes: ReadonlySet<string>;
   session: object | null;

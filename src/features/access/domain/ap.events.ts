@@ -1,20 +1,17 @@
 import {
-  type Check,
   type Decoded,
   defineEvent,
+  flag,
+  listOf,
   nullable,
+  number,
+  object,
   oneOf,
   text,
   time,
   wholeNumber,
 } from '../../../kernel/event-definition.js';
-import type { JsonObject } from '../../../kernel/json.js';
 
-const object: Check<JsonObject> = (value): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const objects: Check<JsonObject[]> = (value): value is JsonObject[] => Array.isArray(value) && value.every(object);
-const flag: Check<boolean> = (value): value is boolean => typeof value === 'boolean';
-const number: Check<number> = (value): value is number => typeof value === 'number';
 const seconds = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
 /** Who may read the rules of an access policy: everybody, or its owner and the operators. */
@@ -79,8 +76,8 @@ export const accessChecked = defineEvent(
     model_id: text,
     model_hash: text,
     score: nullable(number),
-    reasons: objects,
-    how_to_pass: objects,
+    reasons: listOf(object),
+    how_to_pass: listOf(object),
     /** Version of the algorithm of `how_to_pass` (`Advice`), which an audit uses again. */
     advice: oneOf([1, 2, 3]),
     /** Version of the rules of trust (`TRUST`), which an audit uses again. */
@@ -100,4 +97,7 @@ export const accessChecked = defineEvent(
     },
   },
 );
+/** The token of a decision was revoked. Stream `access-<jti>`, after the AccessChecked that issued it. */
+export const eligibilityRevoked = defineEvent('EligibilityRevoked', { jti: text });
+
 export type AccessDecision = Decoded<typeof accessChecked>['data'];

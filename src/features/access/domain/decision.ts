@@ -1,9 +1,11 @@
-import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { accessChecked } from './ap.events.js';
-import { eligibilityRevoked } from './eligibility.events.js';
+import { accessChecked, eligibilityRevoked } from './ap.events.js';
 
-/** Stream of a decision. `jti` is the id of the decision, and of its token if there is one. */
+/** The id of a decision, and of its token if it granted. */
+export const JTI = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Stream of a decision. */
 export function accessStream(jti: string): string {
   return `access-${jti}`;
 }
@@ -29,4 +31,15 @@ export function decisionOf(history: readonly RecordedEvent[]): RecordedDecision 
   if (event?.type !== 'AccessChecked') return undefined;
   const { actor } = history[0]!.metadata;
   return { event, actor, revoked: later.some(({ type }) => type === 'EligibilityRevoked') };
+}
+
+/** As `decisionOf`; undefined also for a denial, which has no token. */
+export function grantOf(history: readonly RecordedEvent[]): RecordedDecision | undefined {
+  const decision = decisionOf(history);
+  return decision?.event.data.granted ? decision : undefined;
+}
+
+/** Does nothing if the token is already revoked. */
+export function decideRevoke({ event, revoked }: RecordedDecision): Fact[] {
+  return revoked ? [] : [fact(eligibilityRevoked, { jti: event.data.jti })];
 }
