@@ -22,8 +22,6 @@ import type { AccessPolicyFile, PolicyFile, ValidationPolicyFile } from './polic
 /** What is to be done so that the log has the policies of the files, and what that changes for all identities. */
 
 const PAGE = 1_000;
-/** As a caller of queries, which sees every policy. */
-const READER = { keyId: OPERATOR.name, ...OPERATOR };
 
 export interface PlannedFile {
   file: PolicyFile;
@@ -93,7 +91,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
   }
 
   const listed = await allPages((cursor) =>
-    context.queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)),
+    context.queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)),
   );
   const hashed = {
     files: planned

@@ -24,7 +24,7 @@ import { type PopulationChange, Replays, lensesOf, nameOf } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
-import { refuseUnlessOwner } from './vp.input.js';
+import { refuseUnlessOwner } from './permissions.js';
 import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/domain/validation-policy.js';
 
 /** Previews the effect of a policy on some identities or on all. Writes nothing. */

@@ -5,10 +5,10 @@ import { MODELS, modelOf, modelOrFirst } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { decidePromoteModel, decideRollbackModel, refuseUnlessModelBasis } from '../lenses/domain/lens-stream.js';
 import type { ModelSwitchDto, ModelsDto } from './models.dto.js';
-import { Promotions, type Switched, WAIT_MS } from './promotion.handlers.js';
+import { Promotions, type Switched, WAIT_MS } from './promotions.js';
 import { Replays } from './replays.js';
 import type { ReplayDto } from './vp.dto.js';
-import { refuseBound } from './vp.input.js';
+import { refuseUnlessPlatform } from './permissions.js';
 
 /** The versions of the scoring model. */
 export class ListModels extends Query<ModelsDto> {}
@@ -40,7 +40,7 @@ export class StartModelReplayHandler implements ICommandHandler<StartModelReplay
 
   /** @throws Problem forbidden, policy_not_found for an access policy, idempotency_key_reused */
   async execute({ modelId, accessPolicies, context }: StartModelReplay): Promise<ReplayDto> {
-    refuseBound(context.actor);
+    refuseUnlessPlatform(context.actor);
     return this.replays.startModel(modelOf(modelId), accessPolicies, context);
   }
 }
@@ -67,7 +67,7 @@ export class PromoteModelHandler implements ICommandHandler<PromoteModel> {
   /** @throws Problem forbidden, replay_not_found, replay_not_usable, promotion_conflict */
   async execute(command: PromoteModel): Promise<Switched<ModelSwitchDto>> {
     const { modelId, replayId, context } = command;
-    refuseBound(context.actor);
+    refuseUnlessPlatform(context.actor);
     const model = modelOf(modelId);
     if (replayId !== null) refuseUnlessModelBasis(await this.replays.find(replayId), model);
     return this.promotions.switchModel(command, (stack) => decidePromoteModel(stack, model, replayId));
@@ -91,7 +91,7 @@ export class RollBackModelHandler implements ICommandHandler<RollBackModel> {
 
   /** @throws Problem forbidden, model_not_active, promotion_conflict */
   async execute(command: RollBackModel): Promise<Switched<ModelSwitchDto>> {
-    refuseBound(command.context.actor);
+    refuseUnlessPlatform(command.context.actor);
     const model = modelOf(command.modelId);
     return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
   }

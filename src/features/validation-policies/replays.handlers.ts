@@ -5,7 +5,7 @@ import { Lenses } from '../lenses/lenses.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
-import { refuseBound, refuseUnlessOwner } from './vp.input.js';
+import { refuseUnlessOwner, refuseUnlessPlatform } from './permissions.js';
 
 /** Starts a replay over the whole population. */
 export class StartReplay extends Command<ReplayDto> {
@@ -82,5 +82,5 @@ export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
 /** A replay of a version of the model is the operators'. @throws Problem forbidden */
 function refuseUnlessReader(actor: Actor, { tris_org }: ReplayDto): void {
   if (tris_org !== null) return refuseUnlessOwner(actor, tris_org);
-  refuseBound(actor);
+  refuseUnlessPlatform(actor);
 }

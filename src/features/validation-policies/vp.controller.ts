@@ -8,7 +8,7 @@ import { ClientGone } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
-import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotion.handlers.js';
+import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotions.handlers.js';
 import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
 import {
   CreatePolicyDto,
@@ -28,11 +28,11 @@ import {
   RollBackPolicyDto,
   StartReplayDto,
   SwitchDto,
+  toContent,
 } from './vp.dto.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import { identityOf } from '../lenses/domain/validation-policy.js';
 import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
-import { toContent } from './vp.input.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet; query `job_id`', type: SwitchDto };
 

@@ -25,6 +25,7 @@ import {
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
+import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { EvidenceDto, INTERVAL, ModelDto } from '../disc/disc.dto.js';
 import {
@@ -35,8 +36,9 @@ import {
   type Side,
   type Summary,
 } from './comparison.js';
+import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
-import { VP_ID } from '../lenses/domain/validation-policy.js';
+import { type PolicyContent, VP_ID } from '../lenses/domain/validation-policy.js';
 
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 export const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
@@ -96,6 +98,22 @@ export class CreatePolicyDto {
   metadata: PolicyMetadataDto;
 }
 
+/** The policy in a body, in canonical terms. */
+export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolicyDto): PolicyContent {
+  const { total_weight, visibility, version } = metadata;
+  return {
+    policy_id,
+    tris_org,
+    inputs: inputs.map(({ metric, criticality, weight }) => ({
+      metric: canonicalMetric(metric)!,
+      criticality: criticalityOf(criticality)!,
+      weight,
+    })),
+    metadata: { total_weight, visibility, version },
+    names: inputs.map(({ metric }) => metric),
+  };
+}
+
 /** The path parameter `:policy_id`. */
 export class PolicyParams {
   @Matches(POLICY_REF, { message: VP_MESSAGE })
@@ -147,8 +165,8 @@ class PolicyStateDto {
   @ApiProperty({ enum: ['created', 'promoted', 'rolled_back', 'retired'] })
   status: 'created' | 'promoted' | 'rolled_back' | 'retired';
   /** Only for promotions and rollbacks. */
-  @ApiProperty({ enum: ['platform', 'organization'], required: false })
-  scope?: 'platform' | 'organization';
+  @ApiProperty({ enum: LENS_SCOPES, required: false })
+  scope?: LensScope;
   /** The replay that a promotion was based on. */
   replay_id?: string | null;
   at: string;
@@ -160,8 +178,8 @@ export class PolicyDto extends CreatedPolicyDto {
   inputs: ShownInputDto[];
   metadata: PolicyMetadataDto;
   /** Where it is the active lens now. */
-  @ApiProperty({ enum: ['platform', 'organization'], isArray: true })
-  active_for: ('platform' | 'organization')[];
+  @ApiProperty({ enum: LENS_SCOPES, isArray: true })
+  active_for: LensScope[];
   history: PolicyStateDto[];
 }
 
@@ -426,8 +444,6 @@ export class ReplayResultDto extends SummaryDto {
   as_of: string;
 }
 
-const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
-
 export class ReplayDto {
   replay_id: string;
   /** null, as the next two, in a replay of a version of the model. */
@@ -440,7 +456,7 @@ export class ReplayDto {
   @ApiProperty({ enum: LENS_SCOPES })
   scope: LensScope;
   @ApiProperty({ enum: JOB_STATUSES })
-  status: (typeof JOB_STATUSES)[number];
+  status: JobStatus;
   progress: ProgressDto;
   result: ReplayResultDto | null;
   error: string | null;

@@ -20,7 +20,7 @@ import {
   validationPolicyRetired,
 } from '../lenses/domain/lenses.events.js';
 import type { CreatedPolicyDto, PoliciesDto, PolicyDto, PolicyStatus, RetiredPolicyDto } from './vp.dto.js';
-import { refuseUnlessOwner } from './vp.input.js';
+import { refuseUnlessOwner } from './permissions.js';
 import {
   type Policy,
   type PolicyContent,

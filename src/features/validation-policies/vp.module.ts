@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
-import { GetPromotionHandler, PromotePolicyHandler, Promotions, RollBackPolicyHandler } from './promotion.handlers.js';
+import { GetPromotionHandler, PromotePolicyHandler, RollBackPolicyHandler } from './promotions.handlers.js';
+import { Promotions } from './promotions.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { Replays } from './replays.js';

@@ -91,17 +91,20 @@ export function refuseUnlessBasis(
   { policy_id, content_hash }: { policy_id: string; content_hash: string },
   scope: LensScope,
 ): void {
-  const { replay_id, status } = replay;
-  const message =
-    replay.content_hash !== content_hash
-      ? `${replay_id} is not a replay of ${policy_id}`
-      : replay.scope !== scope
-        ? `${replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`
-        : status !== 'completed'
-          ? `${replay_id} is ${status}, not completed`
-          : undefined;
-  if (message === undefined) return;
-  throw new Problem('replay_not_usable', `${message}.`, {
+  const { replay_id } = replay;
+  if (replay.content_hash !== content_hash) throw notUsable(`${replay_id} is not a replay of ${policy_id}`);
+  if (replay.scope !== scope) {
+    throw notUsable(`${replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`);
+  }
+  refuseUnlessCompleted(replay);
+}
+
+function refuseUnlessCompleted({ replay_id, status }: { replay_id: string; status: string }): void {
+  if (status !== 'completed') throw notUsable(`${replay_id} is ${status}, not completed`);
+}
+
+function notUsable(message: string): Problem {
+  return new Problem('replay_not_usable', `${message}.`, {
     errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
   });
 }
@@ -164,15 +167,6 @@ export function refuseUnlessModelBasis(
   replay: { replay_id: string; promotes: ModelName | null; status: string },
   { id, hash }: ScoringModel,
 ): void {
-  const { replay_id, promotes, status } = replay;
-  const wrong =
-    promotes?.hash !== hash
-      ? `${replay_id} is not a replay of ${id}`
-      : status !== 'completed'
-        ? `${replay_id} is ${status}, not completed`
-        : undefined;
-  if (wrong === undefined) return;
-  throw new Problem('replay_not_usable', `${wrong}.`, {
-    errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message: wrong }],
-  });
+  if (replay.promotes?.hash !== hash) throw notUsable(`${replay.replay_id} is not a replay of ${id}`);
+  refuseUnlessCompleted(replay);
 }
