@@ -1,12 +1,10 @@
-import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Position } from '../../kernel/event.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { fieldOf } from './domain/proof-format.js';
 import {
@@ -22,25 +20,13 @@ import {
   schemeOf,
   schemeStream,
 } from './domain/scheme.js';
+import { Schemes, retired } from './schemes.js';
 import { ProofVerifier } from './verifier.js';
 
 interface Result {
   body: SchemeView;
   position: Position;
   own: boolean;
-}
-
-/** Schemes by id, each read from its own stream, so always current. */
-@Injectable()
-export class Schemes {
-  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
-
-  /** @throws Problem scheme_not_found */
-  async get(id: string): Promise<Scheme> {
-    const scheme = SCHEME_ID.test(id) ? schemeOf(await this.store.readStream(schemeStream(id))) : undefined;
-    if (!scheme) throw new Problem('scheme_not_found', `There is no verification scheme ${id}.`);
-    return scheme;
-  }
 }
 
 export class RegisterScheme extends Command<Result> {
@@ -159,8 +145,4 @@ type SchemeView = ReturnType<typeof viewOf>;
 /** A scheme with everything that a prover needs. */
 function viewOf(scheme: Scheme) {
   return { ...scheme, scope_value: fieldOf(scheme.scope), registered_at: new Date(scheme.registered_at).toISOString() };
-}
-
-export function retired(scheme: string): Problem {
-  return new Problem('scheme_retired', `The verification scheme ${scheme} is retired.`);
 }

@@ -12,7 +12,7 @@ import { identityStream } from '../identity/domain/identity.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
-import { Schemes, retired } from './schemes.handlers.js';
+import { Schemes, retired } from './schemes.js';
 import { type ProvenGrant, decideProven, grantOf, readSignals } from './domain/verification.js';
 import { nullifierUsed } from './domain/verifications.events.js';
 import { ProofVerifier } from './verifier.js';

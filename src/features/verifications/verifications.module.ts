@@ -4,9 +4,9 @@ import {
   GetSchemeHandler,
   ListSchemesHandler,
   RegisterSchemeHandler,
-  Schemes,
 } from './schemes.handlers.js';
 import { SiweModule } from '../accounts/siwe.module.js';
+import { Schemes } from './schemes.js';
 import { VerificationsController } from './verifications.controller.js';
 import { SubmitProofHandler } from './verifications.handlers.js';
 import { ProofVerifier } from './verifier.js';
