@@ -22,7 +22,7 @@ export class ActionLinesThread implements ActionSource {
 
   constructor(file: ActionFile) {
     this.worker = new Worker(SCRIPT, { workerData: file, resourceLimits: { maxYoungGenerationSizeMb: 16 } });
-    // What ends the thread is thrown to whoever waits for its next answer.
+    // An error that ends the thread is thrown by the read that waits for its next answer.
     this.answers = on(this.worker, 'message', { close: ['exit'] }) as AsyncIterator<[Answer]>;
   }
 

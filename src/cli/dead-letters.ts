@@ -15,6 +15,16 @@ import { table } from './table.js';
 
 const PAGE = 1_000;
 
+interface ListOptions {
+  acknowledged?: boolean;
+  json?: boolean;
+}
+
+interface AcknowledgeOptions {
+  all?: boolean;
+  reason: string;
+}
+
 /** dead-letters list, acknowledge: events that could not be decoded. */
 export function deadLettersCommands(cli: Cli): void {
   const letters = cli.program.command('dead-letters').description('list and acknowledge events that cannot be decoded');
@@ -24,19 +34,7 @@ export function deadLettersCommands(cli: Cli): void {
     .description('list the open dead letters')
     .option('--acknowledged', 'list the acknowledged ones instead, with who acknowledged them and why')
     .option('--json', 'print them as JSON')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        [],
-        async ({ queries, print }, { acknowledged, json }: { acknowledged?: boolean; json?: boolean }) => {
-          const all = await readAll(queries, acknowledged ? 'acknowledged' : 'open');
-          if (json) print(JSON.stringify(all));
-          else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
-          return EXIT.ok;
-        },
-      ),
-    );
+    .action(withHandlers(cli, 'existing', [], list));
 
   letters
     .command('acknowledge')
@@ -44,35 +42,31 @@ export function deadLettersCommands(cli: Cli): void {
     .argument('[event-ids...]', 'ids of the events')
     .option('--all', 'acknowledge all open dead letters')
     .requiredOption('--reason <code>', 'the reason, as a code of lower-case letters, digits and underscores')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        [],
-        async (
-          { commands, queries, stores, config, print },
-          ids: string[],
-          { all, reason }: { all?: boolean; reason: string },
-        ) => {
-          if ((ids.length === 0) === (all === undefined)) throw new UsageError('Give event ids or --all.');
-          const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
-          const named = all
-            ? await readAll(queries, 'open')
-            : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
-          const wanted = named.map(({ event_id }) => event_id);
-          for (const event_id of wanted) {
-            const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
-            const { body } = await commands.execute(command);
-            const { at, by, reason_code: why } = body.acknowledged!;
-            print(`${event_id} of ${body.tris_id ?? 'an unknown identity'}: acknowledged by ${by} at ${at}, ${why}`);
-          }
-          // So that the next look-up shows it, with or without a running server.
-          await applyAll(stores, config);
-          if (wanted.length === 0) print('no dead letters');
-          return EXIT.ok;
-        },
-      ),
-    );
+    .action(withHandlers(cli, 'existing', [], acknowledge));
+}
+
+async function list({ queries, print }: HandlersContext, { acknowledged, json }: ListOptions) {
+  const all = await readAll(queries, acknowledged ? 'acknowledged' : 'open');
+  if (json) print(JSON.stringify(all));
+  else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
+  return EXIT.ok;
+}
+
+async function acknowledge(context: HandlersContext, ids: string[], { all, reason }: AcknowledgeOptions) {
+  const { commands, queries, stores, config, print } = context;
+  if ((ids.length === 0) === (all === undefined)) throw new UsageError('Give event ids or --all.');
+  const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
+  const named = all ? await readAll(queries, 'open') : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
+  for (const { event_id } of named) {
+    const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
+    const { body } = await commands.execute(command);
+    const { at, by, reason_code: why } = body.acknowledged!;
+    print(`${event_id} of ${body.tris_id ?? 'an unknown identity'}: acknowledged by ${by} at ${at}, ${why}`);
+  }
+  // So that the next look-up shows it, with or without a running server.
+  await applyAll(stores, config);
+  if (named.length === 0) print('no dead letters');
+  return EXIT.ok;
 }
 
 async function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {

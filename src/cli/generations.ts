@@ -6,10 +6,11 @@ import {
 } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import type { Manifest } from '../stores/ports/read-models.js';
-import { type Cli, EXIT, type ExitCode } from './cli.js';
+import { type Cli, EXIT } from './cli.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
 
+const FEATURES = [OperationsModule];
 const NEW_LOG = 'even if the serving read models belong to another log, which this log has permanently replaced';
 
 interface RebuildOptions {
@@ -29,72 +30,65 @@ export function generationsCommands(cli: Cli): void {
     .option('--swap', 'serve the generation once it is built')
     .option('--new-log', NEW_LOG)
     .option('--json', 'print the result as JSON')
-    .action(
-      withOperations(cli, async ({ commands, progress, print }, view: string, options: RebuildOptions) => {
-        const { swap, newLog } = options;
-        const bar = progress(`Rebuilding ${view}`, 'events');
-        const stopping = new AbortController();
-        const stop = () => stopping.abort();
-        process.once('SIGINT', stop).once('SIGTERM', stop);
-        const run = { signal: stopping.signal, onProgress: bar.update };
-        const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(() => {
-          bar.stop();
-          process.off('SIGINT', stop).off('SIGTERM', stop);
-        });
-        const { generation, events, seconds } = result;
-        const next = swap
-          ? `${generation} serves now.`
-          : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
-        const rate = count(events / Math.max(seconds, 0.001));
-        print(
-          options.json
-            ? JSON.stringify(result)
-            : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
-        );
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, rebuild));
 
   cli.program
     .command('swap')
     .description('serve the views of a ready generation; the previous one is kept for a rollback')
     .argument('<generation>')
     .option('--new-log', NEW_LOG)
-    .action(
-      withOperations(cli, async ({ commands, print }, id: string, { newLog }: { newLog?: boolean }) => {
-        print(serving(await commands.execute(new SwapGeneration(id, newLog))));
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, swap));
 
   cli.program
     .command('rollback')
     .description('undo the last swap')
-    .action(
-      withOperations(cli, async ({ commands, print }) => {
-        print(serving(await commands.execute(new RollBackGenerations())));
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
 
   cli.program
     .command('drop')
     .description('delete a generation that does not serve, and free its space')
     .argument('<generation>')
-    .action(
-      withOperations(cli, async ({ commands, print }, id: string) => {
-        await commands.execute(new DropGeneration(id));
-        print(`Dropped ${id}.`);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, drop));
 }
 
-function withOperations<A extends unknown[]>(
-  cli: Cli,
-  work: (context: HandlersContext, ...args: A) => Promise<ExitCode>,
-) {
-  return withHandlers(cli, 'existing', [OperationsModule], work);
+async function rebuild({ commands, progress, print }: HandlersContext, view: string, options: RebuildOptions) {
+  const { swap, newLog } = options;
+  const bar = progress(`Rebuilding ${view}`, 'events');
+  const stopping = new AbortController();
+  const stop = () => stopping.abort();
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  const run = { signal: stopping.signal, onProgress: bar.update };
+  const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(() => {
+    bar.stop();
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  });
+  const { generation, events, seconds } = result;
+  const next = swap
+    ? `${generation} serves now.`
+    : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
+  const rate = count(events / Math.max(seconds, 0.001));
+  print(
+    options.json
+      ? JSON.stringify(result)
+      : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
+  );
+  return EXIT.ok;
+}
+
+async function swap({ commands, print }: HandlersContext, id: string, { newLog }: { newLog?: boolean }) {
+  print(serving(await commands.execute(new SwapGeneration(id, newLog))));
+  return EXIT.ok;
+}
+
+async function rollBack({ commands, print }: HandlersContext) {
+  print(serving(await commands.execute(new RollBackGenerations())));
+  return EXIT.ok;
+}
+
+async function drop({ commands, print }: HandlersContext, id: string) {
+  await commands.execute(new DropGeneration(id));
+  print(`Dropped ${id}.`);
+  return EXIT.ok;
 }
 
 function serving({ views }: Manifest): string {

@@ -9,7 +9,7 @@ import {
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { type Cli, EXIT, type StoresContext } from './cli.js';
 import { commandOf } from './command-of.js';
-import { withHandlers } from './handlers.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -29,70 +29,68 @@ export function orgsCommands(cli: Cli): void {
     .command('list')
     .description('list the registered organizations')
     .option('--json', 'print them as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
-        const pages = await allPages((cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
-        const all = pages.flatMap(({ organizations }) => organizations);
-        const rows = all.map(({ tris_org, vetted, registered_at }) => {
-          return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
-        });
-        if (json) print(JSON.stringify(all));
-        else print(rows.length > 0 ? table(rows) : 'no organizations');
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, list));
 
   orgs
     .command('show')
     .description('show one organization and its platforms')
     .argument('<tris>', 'its TRIS id')
     .option('--json', 'print it as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, tris: string, { json }: Options) => {
-        const organization = await queries.execute(new GetOrganization(checkedTrisId(tris)));
-        const { tris_org, vetted, registered_at, platform_ids } = organization;
-        if (json) print(JSON.stringify(organization));
-        else {
-          print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
-          print(`platforms: ${platform_ids.join(', ') || 'none'}`);
-        }
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, show));
 
   orgs
     .command('register')
     .description('register an organization and, permanently, its platforms; safe to repeat')
     .argument('<tris>', 'its TRIS id')
     .option('--platforms <list>', 'platform ids, separated by commas', '')
-    .action(
-      withHandlers(cli, 'create', FEATURES, async (context, tris: string, { platforms }: { platforms: string }) => {
-        const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
-        const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
-        await context.commands.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
-        return done(
-          context,
-          `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`,
-        );
-      }),
-    );
+    .action(withHandlers(cli, 'create', FEATURES, register));
 
-  for (const [name, vetted] of [
-    ['vet', true],
-    ['revoke', false],
-  ] as const) {
-    orgs
-      .command(name)
-      .description(vetted ? 'vet an organization, which gives it a rank' : 'revoke the vetting of an organization')
-      .argument('<tris>', 'its TRIS id')
-      .action(
-        withHandlers(cli, 'existing', FEATURES, async (context, tris: string) => {
-          const command = commandOf({ tris_org: checkedTrisId(tris), vetted });
-          await context.commands.execute(new SetVetting(tris, vetted, command));
-          return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
-        }),
-      );
+  orgs
+    .command('vet')
+    .description('vet an organization, which gives it a rank')
+    .argument('<tris>', 'its TRIS id')
+    .action(withHandlers(cli, 'existing', FEATURES, (context, tris: string) => setVetting(context, tris, true)));
+
+  orgs
+    .command('revoke')
+    .description('revoke the vetting of an organization')
+    .argument('<tris>', 'its TRIS id')
+    .action(withHandlers(cli, 'existing', FEATURES, (context, tris: string) => setVetting(context, tris, false)));
+}
+
+async function list({ queries, print }: HandlersContext, { json }: Options) {
+  const pages = await allPages((cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
+  const all = pages.flatMap(({ organizations }) => organizations);
+  const rows = all.map(({ tris_org, vetted, registered_at }) => {
+    return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
+  });
+  if (json) print(JSON.stringify(all));
+  else print(rows.length > 0 ? table(rows) : 'no organizations');
+  return EXIT.ok;
+}
+
+async function show({ queries, print }: HandlersContext, tris: string, { json }: Options) {
+  const organization = await queries.execute(new GetOrganization(checkedTrisId(tris)));
+  const { tris_org, vetted, registered_at, platform_ids } = organization;
+  if (json) print(JSON.stringify(organization));
+  else {
+    print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
+    print(`platforms: ${platform_ids.join(', ') || 'none'}`);
   }
+  return EXIT.ok;
+}
+
+async function register(context: HandlersContext, tris: string, { platforms }: { platforms: string }) {
+  const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
+  const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
+  await context.commands.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
+  return done(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
+}
+
+async function setVetting(context: HandlersContext, tris: string, vetted: boolean) {
+  const command = commandOf({ tris_org: checkedTrisId(tris), vetted });
+  await context.commands.execute(new SetVetting(tris, vetted, command));
+  return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
 }
 
 /** Applies the change to the read models, so that the next look-up shows it even without a running server. */

@@ -121,7 +121,7 @@ function render({ tris_id, events, entries, score }: Replay): string {
     ...(skipped > 0 ? [`(${count(skipped)} earlier events not shown)`] : []),
     '',
     `${tris_id}: score ${score.score} (${score.score_rating}), total TCT ${count(total_tct)} = ${count(earned_tct)} earned - ${count(forfeited_tct)} forfeited, reliability ${reliability}`,
-    ...(bad_status ? [`BAD status: ${told(bad_status)}, since ${bad_status.since}`] : []),
+    ...(bad_status ? [`BAD status: ${badStatusText(bad_status)}, since ${bad_status.since}`] : []),
     `as of ${as_of}, position ${position}`,
     `lens ${lens.policy_id ?? 'of the model'} ${lens.content_hash}`,
     `model ${model.id} ${model.hash}`,
@@ -145,10 +145,10 @@ export function historyTable(entries: readonly HistoryEntryDto[]): string {
 }
 
 function eventOf({ event_type, bad_status }: HistoryEntryDto): string {
-  return event_type === 'BadStatusSet' && bad_status ? `${event_type} (${told(bad_status)})` : event_type;
+  return event_type === 'BadStatusSet' && bad_status ? `${event_type} (${badStatusText(bad_status)})` : event_type;
 }
 
-function told({ level, reason_code }: BadStatusSinceDto): string {
+function badStatusText({ level, reason_code }: BadStatusSinceDto): string {
   return `level ${level}, ${reason_code}`;
 }
 
