@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
  * at the same time, and fails to load them with misleading errors and a stack trace where it cannot.
  */
 
-const LEAST_OPEN_FILES = 256;
+const MIN_OPEN_FILES = 256;
 
 /** How many files this process can have open; Infinity if the system does not tell. */
 function openFilesLimit(): number {
@@ -24,8 +24,8 @@ function refuse(reason: string): never {
 }
 
 const limit = openFilesLimit();
-if (limit < LEAST_OPEN_FILES) {
-  refuse(`This process can have ${limit} files open, and Credence needs at least ${LEAST_OPEN_FILES}`);
+if (limit < MIN_OPEN_FILES) {
+  refuse(`This process can have ${limit} files open, and Credence needs at least ${MIN_OPEN_FILES}`);
 }
 await import('./boot.js').catch((error: unknown) => {
   const { code } = error as NodeJS.ErrnoException;

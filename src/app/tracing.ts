@@ -17,7 +17,7 @@ import type { ReadModels } from '../stores/ports/read-models.js';
 const SDK = new URL('../../tracing/sdk.mjs', import.meta.url);
 const PROTOCOLS = ['http/protobuf', 'http/json'];
 /** As many links as the SDK keeps of a span. */
-const MOST_LINKS = 128;
+const MAX_LINKS = 128;
 /** A collector that is unavailable loses the last spans, and must not delay the end of the service for longer, ms. */
 const STOP_MS = 3_000;
 /** Traced commands that have been read and may not be applied yet. */
@@ -49,10 +49,10 @@ export async function openTracing({ openTelemetry }: Config, logger: Logger): Pr
   const { startTracing } = (await import(SDK.href)) as {
     startTracing(options: { protocol: string; version: string; warn(message: string): void }): Tracing;
   };
-  let said: string | undefined;
-  // An exporter that cannot send says so with every batch.
+  let logged: string | undefined;
+  // An exporter that cannot send reports it with every batch.
   const warn = (error: string) => {
-    if (error !== said) logger.warn('tracing', { error: (said = error) });
+    if (error !== logged) logger.warn('tracing', { error: (logged = error) });
   };
   const tracing = startTracing({ protocol, version: VERSION, warn });
   return {
@@ -61,7 +61,7 @@ export async function openTracing({ openTelemetry }: Config, logger: Logger): Pr
   };
 }
 
-/** The same stores, in which appends, jobs and the application of events are traced, whoever calls for them. */
+/** The same stores, with traces of appends, jobs and the application of events. */
 export function tracedStores(stores: Stores, tracing: Tracing): Stores {
   const { eventStore, readModels, jobs } = stores;
   const { subscribe, apply } = tracedProjections(eventStore, readModels, tracing);
@@ -167,7 +167,7 @@ function tracedProjections(
     const commands = read.slice(begin, end);
     const span = tracing.start('project', {
       kind: 'internal',
-      links: commands.slice(0, MOST_LINKS).map(({ traceparent }) => traceparent),
+      links: commands.slice(0, MAX_LINKS).map(({ traceparent }) => traceparent),
       startTime: commands[0]!.at,
       attributes: { 'credence.generation': id, 'credence.position': next.position },
     });

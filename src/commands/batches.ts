@@ -4,18 +4,18 @@ import { Problem } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
 
 /** Batches that are recorded at the same time. Others wait. */
-const AT_WORK = 4;
+const MAX_RUNNING = 4;
 /** Batches that may wait. With more, a batch is refused: each holds its items in memory. */
-const WAITING = 16;
+const MAX_WAITING = 16;
 /** Items of one batch that are in flight. Those that arrive together are committed together. */
-const IN_FLIGHT = 64;
+const MAX_IN_FLIGHT = 64;
 
 /** What became of an item of a batch. */
 export type Outcome<T> = T | Problem | StoreUnavailable;
 
 /** Executes the commands of batches, each as if it were sent alone: what happens to one makes no difference to others. */
 export class Batches {
-  private working = 0;
+  private running = 0;
   private readonly waiting: (() => void)[] = [];
 
   constructor(private readonly store: EventStore) {}
@@ -44,7 +44,7 @@ export class Batches {
     streamOf: (item: I) => string | undefined,
   ): Promise<Outcome<T>[]> {
     // A log with admission counts each append: a group would hold one place for many.
-    const size = this.store.admission ? 1 : IN_FLIGHT;
+    const size = this.store.admission ? 1 : MAX_IN_FLIGHT;
     return this.run(new Batch(this.store, items, execute, size, streamOf));
   }
 
@@ -56,19 +56,19 @@ export class Batches {
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
     } finally {
-      this.working--;
+      this.running--;
       this.waiting.shift()?.();
     }
   }
 
   private async turn(): Promise<void> {
-    if (this.working >= AT_WORK) {
-      if (this.waiting.length >= WAITING) {
+    if (this.running >= MAX_RUNNING) {
+      if (this.waiting.length >= MAX_WAITING) {
         throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
       }
       await new Promise<void>((resolve) => this.waiting.push(resolve));
     }
-    this.working++;
+    this.running++;
   }
 }
 
@@ -97,7 +97,7 @@ class Batch<I, T> {
   ) {}
 
   async run(): Promise<Outcome<T>[]> {
-    const lines = Math.min(IN_FLIGHT, this.items.length) / this.size;
+    const lines = Math.min(MAX_IN_FLIGHT, this.items.length) / this.size;
     await Promise.all(Array.from({ length: Math.ceil(lines) }, () => this.runInTurn()));
     // All have ended before the answer, also if one of them fails.
     if (this.unexpected) throw this.unexpected;

@@ -147,14 +147,6 @@ export class Writer {
     return outcome!;
   }
 
-  private async existing(stream: string, context: CommandContext): Promise<Outcome> {
-    const events = await this.store.readStream(stream);
-    const [first] = events as [RecordedEvent];
-    // A key may have been used for another body at the same time: that is refused, not repeated.
-    const own = isRetryOf(first, context) && first.metadata.body_hash === context.body_hash;
-    return { position: events.at(-1)!.position, events, own };
-  }
-
   /**
    * As `create` of each, at the same time.
    * @param creations if several are of one stream, one of them is written, and the others find it
@@ -199,6 +191,14 @@ export class Writer {
         } else append(false);
       });
     });
+  }
+
+  private async existing(stream: string, context: CommandContext): Promise<Outcome> {
+    const events = await this.store.readStream(stream);
+    const [first] = events as [RecordedEvent];
+    // A key may have been used for another body at the same time: that is refused, not repeated.
+    const own = isRetryOf(first, context) && first.metadata.body_hash === context.body_hash;
+    return { position: events.at(-1)!.position, events, own };
   }
 
   /**

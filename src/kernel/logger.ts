@@ -37,7 +37,7 @@ export class Logger implements LoggerService {
     this.write('warn', text(msg), fieldsOf(msg, rest));
   }
   error(msg: unknown, ...rest: unknown[]): void {
-    // Nest logs an error of the start with its stack, and throws it: whoever starts the service says it in one sentence.
+    // Nest logs an error of the start with its stack, and also throws it: the caller prints it as one sentence.
     if (/^_?ExceptionHandler$/.test(String(rest.at(-1)))) return;
     this.write('error', text(msg), fieldsOf(msg, rest));
   }

@@ -41,6 +41,9 @@ interface Family {
   endings?: number;
 }
 
+/** The actor is the session itself. */
+type RequestContext = Omit<CommandContext, 'actor' | 'body_hash'>;
+
 export interface Refreshed {
   family: string;
   /** EIP-55. */
@@ -90,7 +93,7 @@ export class RefreshFamilies {
    * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family; chain_not_configured
    * or chain_unavailable, after which the token may be sent again
    */
-  async rotate(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Refreshed> {
+  async rotate(token: string, context: RequestContext): Promise<Refreshed> {
     const { id, handle, secret } = read(token);
     const presented = digest(secret);
     for (;;) {
@@ -126,7 +129,7 @@ export class RefreshFamilies {
   private async refuseUnlessAccepted(
     id: string,
     { wallet, chain_id, signed }: Family,
-    context: Omit<CommandContext, 'actor' | 'body_hash'>,
+    context: RequestContext,
   ): Promise<void> {
     if (chain_id === null) return;
     // An older session has no signature that the contract could confirm.
@@ -136,7 +139,7 @@ export class RefreshFamilies {
   }
 
   /** Revokes the family of a token, whether the token is current or replaced. Does nothing for an unknown token. */
-  async revoke(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Position | null> {
+  async revoke(token: string, context: RequestContext): Promise<Position | null> {
     if (!TOKEN.test(token)) return null;
     const { id } = read(token);
     const family = await this.find(id);
@@ -166,7 +169,7 @@ export class RefreshFamilies {
     id: string,
     wallet: string,
     reason: 'signed_out' | 'reused' | 'rejected',
-    context: Omit<CommandContext, 'actor' | 'body_hash'>,
+    context: RequestContext,
   ): Promise<Position> {
     const address = wallet.toLowerCase();
     const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });

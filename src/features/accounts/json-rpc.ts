@@ -83,8 +83,8 @@ function resultOf(text: string, status: number): unknown {
   const { result, error } = answer ?? {};
   if (error !== undefined && error !== null) {
     const { code, message } = error as { code?: unknown; message?: unknown };
-    const said = typeof message === 'string' ? message : 'without a message';
-    throw new RpcFailure('refused', said, typeof code === 'number' ? code : undefined, status);
+    const reason = typeof message === 'string' ? message : 'without a message';
+    throw new RpcFailure('refused', reason, typeof code === 'number' ? code : undefined, status);
   }
   if (status !== 200) throw new RpcFailure('failed', `HTTP status ${status}`, undefined, status);
   if (result === undefined) throw new RpcFailure('failed', 'the answer is not valid JSON-RPC', undefined, status);

@@ -13,7 +13,7 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
 import { SessionStanding } from './session-standing.js';
-import { Signatures } from './signatures.js';
+import { type SignedMessage, Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletsDto } from './wallets.dto.js';
 import {
@@ -119,7 +119,7 @@ export class UnlinkWallet extends Command<{ trisId: string; position: Position }
   constructor(
     readonly wallet: string,
     /** By the wallet, with the purpose `unlink`. */
-    readonly consent: { message: string; signature: string } | null,
+    readonly consent: SignedMessage | null,
     /** Of an operator. */
     readonly reasonCode: string | null,
     readonly context: CommandContext,
@@ -175,12 +175,11 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   }
 }
 
-type SignedMessage = NonNullable<UnlinkWallet['consent']>;
 type Consent = 'earlier' | { trisId: string | null; chainId: number | null };
 
 /**
  * A session of the TRIS can end any of its links, a session of the wallet only its own. No session alone ends the link of
- * the wallet that founded the TRIS: whoever stole one would lock the owner out.
+ * the wallet that founded the TRIS: with a stolen session, the owner could be locked out.
  * @throws Problem wallet_not_linked for a link that the session must not know of; signature_required
  */
 function refuseToSession(session: Session, wallet: string, link: Link, consent: Consent | null): void {

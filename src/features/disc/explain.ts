@@ -34,7 +34,7 @@ export async function explain(
   const { names, last } = metrics;
   const ledger = lens.model.ledger(state.evidence, lens);
   const { all, own, flagged, earned } = await contributionsOf(metrics, state.evidence, lens);
-  const contributed = await toldOf(await largest(earned, own, names, EXPLAINED_METRICS), (n) => ({
+  const contributed = await mapYielding(await largest(earned, own, names, EXPLAINED_METRICS), (n) => ({
     metric: names[n]!,
     category: metricCategory(names[n]!),
     actions: actionsOf(metrics, n),
@@ -42,7 +42,7 @@ export async function explain(
     last_at: new Date(last[n]!).toISOString(),
     share: ledger.earned === 0 ? 0 : round(own[n]! / ledger.earned, 4),
   }));
-  const forfeits = await toldOf(await largest(flagged, all, names, EXPLAINED_METRICS), (n) => ({
+  const forfeits = await mapYielding(await largest(flagged, all, names, EXPLAINED_METRICS), (n) => ({
     metric: names[n]!,
     category: metricCategory(names[n]!),
     actions: actionsOf(metrics, n),
@@ -76,13 +76,14 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
   return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
 }
 
-async function toldOf<T>(numbers: readonly number[], tell: (number: number) => T): Promise<T[]> {
-  const told: T[] = [];
+/** As `numbers.map(map)`, but yields to other work. */
+async function mapYielding<T>(numbers: readonly number[], map: (number: number) => T): Promise<T[]> {
+  const mapped: T[] = [];
   for (const number of numbers) {
-    told.push(tell(number));
+    mapped.push(map(number));
     if (isDue()) await yieldIfDue();
   }
-  return told;
+  return mapped;
 }
 
 /**

@@ -33,7 +33,7 @@ const MAX_STREAMS = 10_000;
 /** The last line of a stream. */
 const STOPPING = ': the service is stopping\n\n';
 /** Streams that read what they have missed at the same time. */
-const CATCHING_UP = 8;
+const MAX_CATCHING_UP = 8;
 
 type Out = Pick<
   ServerResponse,
@@ -191,7 +191,7 @@ export class LiveChanges implements OnModuleDestroy {
   private attachOrCatchUp(stream: Stream): void {
     if (this.attach(stream)) return;
     this.waiting.push(stream);
-    if (this.catching < CATCHING_UP) void this.catchUpAll();
+    if (this.catching < MAX_CATCHING_UP) void this.catchUpAll();
   }
 
   /** @returns false if the stream has missed something that its group has */
@@ -242,7 +242,7 @@ export class LiveChanges implements OnModuleDestroy {
     try {
       const selector = { organization: group.organization };
       const part = await (only ? this.feed.of(only, position, selector) : this.feed.after(position, PART, selector));
-      this.said(true);
+      this.noteReads(true);
       if (!this.isOpen(stream)) return true;
       if (isSameScope(part.scope, stream.scope)) {
         stream.position = part.last;
@@ -252,7 +252,7 @@ export class LiveChanges implements OnModuleDestroy {
       } else this.reset(stream, part.scope);
       if (stream.out.writableNeedDrain) return false;
     } catch (error) {
-      this.said(false, error);
+      this.noteReads(false, error);
       await sleep(RETRY_MS);
     }
     return !this.isOpen(stream) || this.attach(stream);
@@ -274,9 +274,9 @@ export class LiveChanges implements OnModuleDestroy {
       for (const group of groups) {
         try {
           if (!(await this.pollGroup(group))) isEnd = false;
-          this.said(true);
+          this.noteReads(true);
         } catch (error) {
-          this.said(false, error);
+          this.noteReads(false, error);
           await sleep(RETRY_MS);
         }
       }
@@ -434,7 +434,7 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /** Logs that the read models cannot be read, and that they can be read again, once each. */
-  private said(isReadable: boolean, error?: unknown): void {
+  private noteReads(isReadable: boolean, error?: unknown): void {
     if (isReadable === this.isReadable) return;
     this.isReadable = isReadable;
     if (isReadable) this.logger.info('Live streams continue');

@@ -3,7 +3,7 @@ import type { CommandContext } from '../../commands/context.js';
 import type { Position } from '../../kernel/event.js';
 import { PolicyNames } from './policy-names.js';
 
-/** Gives the name of policies to an organization, whoever owned it before. */
+/** Gives the name of policies to an organization, even if another one owns it. */
 export class AssignPolicyName extends Command<{ position: Position }> {
   constructor(
     readonly name: string,

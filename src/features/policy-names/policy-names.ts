@@ -46,7 +46,7 @@ export class PolicyNames {
     decide: (history: readonly RecordedEvent[]) => Fact[],
   ): Promise<Pick<Outcome, 'position' | 'own'>> {
     const stream = kind.streamOf(policyId);
-    // A policy that exists is a repetition or a conflict, whoever owns the name.
+    // A policy that exists is a repetition or a conflict, no matter who owns the name.
     if ((await this.store.readStream(stream, { limit: 1 })).length === 0) {
       const name = policyNameOf(policyId);
       const names = policyNameStream(name);

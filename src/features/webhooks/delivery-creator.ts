@@ -80,7 +80,7 @@ export class DeliveryCreator {
     const end = events.at(-1)?.position;
     if (end === undefined) {
       if (!newer) return standings;
-      // All before that event has been told. It and what follows it are for a build that can read it.
+      // The messages about everything before that event exist. Those about it and what follows are left to a newer build.
       for (const pump of pumps) {
         const { position } = pump.progress;
         if (position >= start && position < newer.at) this.pause(pump, newer.error);
@@ -89,8 +89,8 @@ export class DeliveryCreator {
     }
     const concerned = pumps.filter(({ progress: { position } }) => position >= start && position < end);
     const byWebhook = new Map(concerned.map((pump) => [pump.webhook, pump]));
-    const told = await this.noticesOf(events, byWebhook, standings);
-    for (const [webhook, notices] of told) await this.add(byWebhook.get(webhook)!, notices, traces, end);
+    const made = await this.noticesOf(events, byWebhook, standings);
+    for (const [webhook, notices] of made) await this.add(byWebhook.get(webhook)!, notices, traces, end);
     standings.moveTo(end);
     return standings;
   }
@@ -116,7 +116,7 @@ export class DeliveryCreator {
     return { events, traces };
   }
 
-  /** Makes deliveries of what is told up to the position `end`. A pump stops if another worker has gone on. */
+  /** Makes deliveries of the notices up to the position `end`. A pump stops if another worker has gone on. */
   private async add(pump: Pump, notices: readonly Notice[], traces: Part['traces'], end: number): Promise<void> {
     const now = this.clock();
     const added = notices.map((notice, i): Delivery => ({
@@ -154,17 +154,17 @@ export class DeliveryCreator {
     }
     // Which webhook needs the event shows if each is tried alone. Some of the events may be in the standings already.
     standings.clear();
-    const told = new Map<Webhook, Notice[]>();
+    const made = new Map<Webhook, Notice[]>();
     for (const [webhook, pump] of byWebhook) {
       try {
         const own = await this.notices.of(events, [webhook], from, new Standings(standings.position));
-        told.set(webhook, own.get(webhook)!);
+        made.set(webhook, own.get(webhook)!);
       } catch (error) {
         if (!isUnreadable(error)) throw error;
         this.pause(pump, error);
       }
     }
-    return told;
+    return made;
   }
 
   /** Leaves a webhook alone for a minute. */

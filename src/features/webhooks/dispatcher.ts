@@ -83,22 +83,22 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   }
 
   private async run(signal: AbortSignal): Promise<never> {
-    let said: string | undefined;
+    let logged: string | undefined;
     try {
       for (;;) {
         try {
           const applied = await this.refresh();
           const isBehind = await this.creator.read([...this.pumps.values()], applied);
           await this.save();
-          said = undefined;
+          logged = undefined;
           if (!isBehind) await sleep(POLL_MS, null, { signal });
         } catch (error) {
           signal.throwIfAborted();
           // What it keeps may contain some of the events that failed.
           this.creator.clear();
-          // Stores that are unavailable and read models that are behind will work again; anything else is said once.
+          // Stores that are unavailable and read models that are behind will work again; anything else is logged once.
           const message = String(error);
-          if (message !== said) this.logger.warn('webhooks wait', { error: (said = message) });
+          if (message !== logged) this.logger.warn('webhooks wait', { error: (logged = message) });
           await sleep(FAILURE_MS, null, { signal });
         }
         signal.throwIfAborted();

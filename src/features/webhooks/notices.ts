@@ -68,7 +68,7 @@ interface Change {
   lens: Scoring;
 }
 
-/** Derives from events what webhooks are told. The same events and lenses always give the same messages. */
+/** Derives the messages of webhooks from events. The same events and lenses always give the same messages. */
 @Injectable()
 export class Notices {
   constructor(
@@ -90,7 +90,7 @@ export class Notices {
     from: (webhook: Webhook) => number,
     standings: Standings,
   ): Promise<Map<Webhook, Notice[]>> {
-    const told = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
+    const notices = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
     const owners = new Set(webhooks.filter(followsScores).map(({ owner }) => owner));
     const lenses = new Map<string | null, Scoring>();
     let previous = standings.position;
@@ -109,14 +109,14 @@ export class Notices {
         if (isDue()) await yieldIfDue();
         if (event.position <= from(webhook)) continue;
         const change = changes?.get(webhook.owner);
-        told.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
+        notices.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
         if (trisId === null || !webhook.events.includes('access.denied_now') || !concerns(webhook, trisId)) continue;
         const denied = await this.deniedNow(webhook, trisId, previous, event);
-        if (denied) told.get(webhook)!.push(denied);
+        if (denied) notices.get(webhook)!.push(denied);
       }
       previous = event.position;
     }
-    return told;
+    return notices;
   }
 
   /** The lens that the organization's own requests use now. */

@@ -83,7 +83,7 @@ export function isTrusted(
   );
 }
 
-/** Position of the last change that was recorded by a time (ms) and stands before a position; 0 if there is none. */
+/** Position of the last change that was recorded by a time (ms) and precedes a position; 0 if there is none. */
 export function lastChange(accreditation: Accreditation | undefined, time: number, before: Position): Position {
   const changes = (accreditation?.spans ?? []).flatMap(({ from, to }) => (to ? [from, to] : [from]));
   const known = changes.filter((change) => change.recorded_at <= time && change.position < before);
