@@ -2,6 +2,7 @@ import {
   type Link,
   decideLink,
   decideUnlink,
+  endingsOf,
   linkOf,
   trisActedFor,
 } from '../../src/features/accounts/domain/wallet.js';
@@ -79,4 +80,26 @@ test.each<[Link | null, number | null, string | null]>([
   [signed(ALICE), 1, null],
 ])('of %j whoever is vouched for by %j acts for %j', (link, chainId, trisId) => {
   expect(trisActedFor(link, chainId)).toBe(trisId);
+});
+
+const onChain = (chain_id: number): Given => {
+  const event = linked(ALICE, WALLET);
+  return { ...event, data: { ...event.data, chain_id } };
+};
+const ended = (reason: 'signed' | 'operator', chain_id: number | null = null): Given => ({
+  type: 'SessionsEnded',
+  data: { wallet: WALLET, reason, chain_id, reason_code: null },
+});
+
+test.each<[string, Given[], ends: (number | null)[]]>([
+  ['unlinking what the key linked', [linked(ALICE, WALLET), unlinked(ALICE, WALLET)], [null]],
+  ['unlinking what a contract linked', [onChain(10), unlinked(ALICE, WALLET)], [10]],
+  ['unlinking what was asserted', [linked(ALICE, WALLET, 'asserted'), unlinked(ALICE, WALLET)], []],
+  ['a link that is displaced', [linked(ALICE, WALLET, 'asserted'), unlinked(ALICE, WALLET, 'displaced')], []],
+  ['the holder of the key', [ended('signed')], [null]],
+  ['the holder of a contract', [ended('signed', 10)], [10]],
+  ['an operator', [ended('operator')], [null, 1, 10]],
+])('%s: which sessions that ends', (_what, events, ends) => {
+  const chains = [null, 1, 10];
+  expect(chains.filter((chain) => endingsOf(logOf(events), chain) === 1)).toEqual(ends);
 });
