@@ -1,7 +1,12 @@
-import { isRuledOut, troveRecordOf } from '../../src/features/trove/domain/record.js';
-import { type Given, logOf, trove } from '../projections/log.js';
-
-/** Whether anybody may still approve a record for a platform. `tris:bank` owns it. */
+import {
+  type Submission,
+  decideLift,
+  decideSubmit,
+  isRuledOut,
+  troveRecordOf,
+} from '../../src/features/trove/domain/record.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { type Given, RECORDED, logOf, trove } from '../projections/log.js';
 
 const BANK = 'tris:bank';
 const submitted = (more: object = {}): Given => {
@@ -12,6 +17,7 @@ const ruling = (type: 'TroveRecordApproved' | 'TroveRecordRejected', reviewer: s
   const event = trove(type);
   return { ...event, schema: 2, data: { ...event.data, reviewer } };
 };
+/** Whether anybody may still approve the record for a platform. */
 const isOut = (owner: string | null, ...events: Given[]) => isRuledOut(troveRecordOf(logOf(events))!, 'app', owner);
 
 test.each<[string, boolean, string | null, Given[]]>([
@@ -45,4 +51,47 @@ test.each<[string, boolean, string | null, Given[]]>([
   ],
 ])('%s: %s', (_what, expected, owner, events) => {
   expect(isOut(owner, ...events)).toBe(expected);
+});
+
+const proof = (signature: string) => ({ type: 'signature' as const, issuer: 'lab', signature, attestation: null });
+const title = 'A thing';
+/** What was submitted, again, with a proof. */
+const again = (signature: string): Submission => ({
+  tris_id: 'tris:alice',
+  content_hash: 'c'.repeat(64),
+  record_type: 'milestone',
+  metric: 'creative_code',
+  criticality: 'High',
+  title,
+  uri: null,
+  occurred_at: Date.parse(RECORDED),
+  agent_id: null,
+  operator_tris: null,
+  proof: proof(signature),
+  submitter: null,
+});
+const decided = (...events: Given[]) =>
+  decideSubmit(troveRecordOf(logOf([submitted({ title_hash: sha256Hex(title) }), ...events])), again('new'));
+
+test('another proof is news until the record is approved', () => {
+  expect(decided().map(({ type }) => type)).toEqual(['TroveProofSubmitted']);
+  expect(decided(ruling('TroveRecordRejected', BANK)).map(({ type }) => type)).toEqual(['TroveProofSubmitted']);
+  expect(decided(ruling('TroveRecordApproved', BANK))).toEqual([]);
+  expect(() => decided(ruling('TroveRecordRejected', null))).toThrow(
+    expect.objectContaining({ code: 'record_decided' }),
+  );
+});
+
+test('an operator’s rejection is lifted, unless the record was approved or its proof rejected it', () => {
+  const lifted = (...events: Given[]) => decideLift(logOf([submitted(), ...events]), 'key:ops').map(({ type }) => type);
+  const byProof = ruling('TroveRecordRejected', null);
+  byProof.data = { ...byProof.data, method: 'signature' };
+  expect(lifted()).toEqual([]);
+  expect(lifted(ruling('TroveRecordRejected', BANK))).toEqual([]);
+  expect(lifted(ruling('TroveRecordRejected', null))).toEqual(['TroveRejectionLifted']);
+  expect(() => lifted(byProof)).toThrow(/Rejected for its proof/);
+  // In older logs, a proof could approve what an operator had rejected.
+  expect(() => lifted(ruling('TroveRecordRejected', null), ruling('TroveRecordApproved', null))).toThrow(
+    expect.objectContaining({ code: 'record_decided' }),
+  );
 });

@@ -3,6 +3,7 @@ import {
   decideLink,
   decideUnlink,
   endingsOf,
+  isFounder,
   linkOf,
   trisActedFor,
 } from '../../src/features/accounts/domain/wallet.js';
@@ -102,4 +103,17 @@ test.each<[string, Given[], ends: (number | null)[]]>([
 ])('%s: which sessions that ends', (_what, events, ends) => {
   const chains = [null, 1, 10];
   expect(chains.filter((chain) => endingsOf(logOf(events), chain) === 1)).toEqual(ends);
+});
+
+test.each<[Link, boolean]>([
+  [signed(`tris:${WALLET}`), true],
+  [signed(`tris:eip155:10:${WALLET}`, 10), true],
+  // As older events name the TRIS of a contract.
+  [signed(`tris:${WALLET}`, 10), true],
+  [signed(`tris:eip155:1:${WALLET}`, 10), false],
+  [signed(`tris:eip155:10:${WALLET}`), false],
+  [asserted(`tris:${WALLET}`), false],
+  [signed(ALICE), false],
+])('whether a wallet founded the TRIS of its link %j: %s', (link, expected) => {
+  expect(isFounder(WALLET, link)).toBe(expected);
 });
