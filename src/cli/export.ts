@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { exportLines } from '../stores/transfer.js';
-import { writtenAside } from '../stores/written-aside.js';
+import { requireSpace, writtenAside } from '../stores/written-aside.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
@@ -60,10 +61,19 @@ async function print(lines: AsyncIterable<string>, stdout: Writable): Promise<vo
 const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;
 
 async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
-  const write = (file: string) => pipeline(lines, createWriteStream(file, { mode: 0o600 }));
+  const write = (file: string) =>
+    pipeline(leavingSpace(lines, dirname(file)), createWriteStream(file, { mode: 0o600 }));
   // A device or a pipe is written directly; only a regular file is replaced.
   const isOther = (await stat(path).catch(() => undefined))?.isFile() === false;
-  await (isOther ? write(path) : writtenAside(path, write));
+  await (isOther ? pipeline(lines, createWriteStream(path)) : writtenAside(path, write));
+}
+
+/** @throws TargetRefused before the disk of the folder is full */
+async function* leavingSpace(lines: AsyncIterable<string>, folder: string): AsyncIterable<string> {
+  for await (const text of lines) {
+    await requireSpace(folder, Buffer.byteLength(text));
+    yield text;
+  }
 }
 
 /**

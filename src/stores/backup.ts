@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RecordedEvent } from '../kernel/event.js';
@@ -7,7 +7,7 @@ import { LmdbEnvironment } from './lmdb/environment.js';
 import { LmdbEventStore, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
 import { LmdbKeyValue, copyMissing } from './lmdb/lmdb-key-value.js';
 import { TEXT_KEY } from './ports/key-value.js';
-import { TargetRefused, writtenAside } from './written-aside.js';
+import { TargetRefused, requireSpace, writtenAside } from './written-aside.js';
 
 /** The content of a checked copy of a log. */
 export interface CheckedCopy {
@@ -23,7 +23,8 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
  * Copies a data folder while it is in use into a folder that does not exist yet: the log and the state with the store's
  * own backup, and the keys. The copy is a data folder: to restore, serve it. Read models are not copied, since the
  * first start folds them again. The folder gets its name once it is complete, has been read back, and is on disk.
- * @throws TargetRefused if the target exists, or another backup to it is running; Error for a copy that is not sound
+ * @throws TargetRefused if the target exists, its disk is too full, or another backup to it is running; Error for a copy
+ * that is not sound
  */
 export async function backup(data: string, target: string): Promise<CheckedCopy> {
   // Checked before the work, and again by the rename.
@@ -51,6 +52,8 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
  * @returns the state of the log before the copy, which the copy must contain
  */
 async function copyStores(data: string, target: string): Promise<LogExtent> {
+  const sizeOf = (name: string) => statSync(join(data, name, 'data.mdb'), { throwIfNoEntry: false })?.size ?? 0;
+  await requireSpace(target, sizeOf('log') + sizeOf('state'));
   await mkdir(join(target, 'state'));
   const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
   await state.backup(join(target, 'state')).finally(() => state.close());

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, statfs, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isAlive } from '../kernel/processes.js';
@@ -10,6 +10,8 @@ export class TargetRefused extends Error {
 }
 
 const DAY_MS = 86_400_000;
+/** Bytes that copies leave free on a disk: a log on it must still be able to grow. */
+const RESERVED_BYTES = 64 * 2 ** 20;
 
 /** The process that writes to a target, and its machine. */
 interface Holder {
@@ -42,6 +44,19 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
   } finally {
     await rm(lock, { force: true });
   }
+}
+
+/** @throws TargetRefused if a disk would be almost full once these bytes are written to a folder on it */
+export async function requireSpace(folder: string, bytes: number): Promise<void> {
+  const { blocks, bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  // A file system without blocks does not say how large it is.
+  if (blocks === 0 || free - bytes >= RESERVED_BYTES) return;
+  const [needed, found] = [bytes + RESERVED_BYTES, free].map((amount) => Math.ceil(amount / 2 ** 20));
+  throw new TargetRefused(
+    `The disk of ${folder} is too full: ${found} MB are free, and ${needed} MB are needed, of which ` +
+      `${RESERVED_BYTES / 2 ** 20} MB stay free.`,
+  );
 }
 
 /** What is wrong with the folder of a target. */

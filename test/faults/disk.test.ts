@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -307,6 +307,39 @@ const mounts = canMount();
     await verified(folder);
   });
 });
+
+(mounts ? test : test.skip)(
+  'on a small disk, copies of the data leave the space that the log needs to grow',
+  async () => {
+    const place = join(data, 'small');
+    mkdirSync(place);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', place]);
+    try {
+      const folder = join(place, 'data');
+      const server = await Server.start({ data: folder });
+      await server.relay({ tris_id: 'tris:first' });
+      for (const args of [
+        ['snapshot', 'save', '--folder', join(place, 'snapshots')],
+        ['backup', join(place, 'backup')],
+        ['export', '--out', join(place, 'events.ndjson')],
+      ]) {
+        expect([args[0], await credence(folder, ...args)]).toEqual([
+          args[0],
+          expect.objectContaining({
+            code: 1,
+            stderr: expect.stringMatching(/The disk of \S+ is too full: \d+ MB are free/),
+          }),
+        ]);
+      }
+      const left = readdirSync(place, { recursive: true }) as string[];
+      expect(left.filter((name) => !/^(data|snapshots$)/.test(name) || /copy-/.test(name))).toEqual([]);
+      expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
+      await server.stop();
+    } finally {
+      execFileSync('umount', ['-l', place]);
+    }
+  },
+);
 
 describe('a folder that may not be written', () => {
   test('stops the boot with one sentence, and is not changed', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'lmdb';
@@ -9,6 +9,7 @@ import type { Json } from '../../kernel/json.js';
 import { isAlive } from '../../kernel/processes.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
+import { requireSpace } from '../written-aside.js';
 import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
@@ -267,6 +268,7 @@ export class LmdbReadModels implements ReadModels {
     const folder = join(this.#folder, `${COPY}${process.pid}-${randomUUID()}`);
     await mkdir(folder);
     try {
+      await requireSpace(folder, (await stat(join(this.#path(id), 'data.mdb'))).size);
       await generation.backup(folder);
       const copy = await LmdbGeneration.open(folder);
       try {

@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { isObject } from '../../kernel/json.js';
-import { removeUnfinished, writtenAside } from '../written-aside.js';
+import { removeUnfinished, requireSpace, writtenAside } from '../written-aside.js';
 import type { Checkpoint, StoredRow } from './read-models.js';
 
 /**
@@ -94,6 +94,7 @@ async function write(
   try {
     const digest = createHash('sha256');
     const append = async (bytes: Buffer): Promise<void> => {
+      await requireSpace(dirname(path), bytes.length);
       digest.update(bytes);
       await file.appendFile(bytes);
     };
