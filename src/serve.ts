@@ -15,7 +15,7 @@ import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
-import { listenFailure, prepareFolder } from './app/start-failure.js';
+import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
 import { closeStores, openProfile } from './stores/open.js';
 import { openTracing, tracedStores } from './app/tracing.js';
 import { welcome } from './app/welcome.js';
@@ -34,6 +34,17 @@ export async function close(logger?: Logger): Promise<void> {
   for (const end of opened.splice(0).reverse()) await end();
 }
 
+/** The marker of the log is all that a process of the cluster profile keeps in its folder: it can serve without. */
+function prepareMarker(config: Config, logger: Logger): void {
+  try {
+    prepareFolder('CREDENCE_DATA', config.data);
+  } catch (error) {
+    logger.warn(
+      `${sentenceOf(error)} No marker is kept: a log that lost events will not be refused at the next start.`,
+    );
+  }
+}
+
 /**
  * Opens the stores and serves.
  * @param member this process, if it is one of several on the port
@@ -43,6 +54,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
   if (config.profile === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
+  else prepareMarker(config, logger);
   if (config.snapshots !== undefined && config.has('worker')) prepareFolder('CREDENCE_SNAPSHOTS', config.snapshots);
   const opening = await openProfile(config, Date.now, {
     logger,

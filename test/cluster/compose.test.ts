@@ -1,5 +1,6 @@
-import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { type ChildProcess, execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
@@ -10,6 +11,7 @@ import { parseRedisUrl } from '../../src/stores/redis/connection.js';
 import { ACTION, Server, unique } from '../e2e/server.js';
 import { eventually } from '../contracts/harness.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+import { spawnServer } from '../servers/launch.js';
 
 /**
  * docker-compose.yml against the Compose Specification (compose-spec.json: compose-spec/compose-spec at 170098ba,
@@ -189,6 +191,23 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
       remaining.push(Number(headers['ratelimit-remaining']));
     }
     expect(remaining.map((left) => remaining[0]! - left)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  test('a process keeps the marker of the log in a folder that it makes, or says that it cannot', async () => {
+    const folder = join(cluster.folder, 'not', 'yet');
+    const nowhere = '/proc/credence';
+    const [keeps, cannot] = [folder, nowhere].map((CREDENCE_DATA) =>
+      spawnServer({ ...cluster.env, CREDENCE_PORT: '0', CREDENCE_ROLES: 'api', CREDENCE_DATA }),
+    ) as [ChildProcess, ChildProcess];
+    let said = '';
+    cannot.stderr!.on('data', (text) => (said += text));
+    await eventually(() => existsSync(join(folder, 'eventstore.marker.json')), 'the marker');
+    await eventually(() => /names \/proc\/credence, which cannot be .* No marker is kept/.test(said), 'the warning');
+    for (const child of [keeps, cannot]) {
+      const ended = once(child, 'exit');
+      child.kill();
+      await ended;
+    }
   });
 
   test('a worker has health and metrics, and no API', async () => {
