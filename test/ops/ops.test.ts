@@ -53,6 +53,14 @@ test('every alert refers to a section of a document', () => {
   expect(references.filter((reference) => !isSection(reference))).toEqual([]);
 });
 
+test('the section about alerts names each alert that refers to it, and no other', () => {
+  const referring = [
+    ...rules.matchAll(/- alert: (\w+)\n(?:(?! *- alert).*\n)*? +runbook: docs\/runbook\.md#an-alert-fires$/gm),
+  ];
+  const rows = tableRows(section(read('docs/runbook.md'), 'An alert fires'));
+  expect(rows.map(([name]) => codes(name!)[0]).sort()).toEqual(referring.map(([, name]) => name).sort());
+});
+
 test('the panels of the dashboard do not overlap', () => {
   const covered = new Set<string>();
   for (const { title, gridPos } of dashboard.panels) {
