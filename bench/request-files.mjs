@@ -1,7 +1,7 @@
 /**
  * `npm run bench:files`: which of our files a warm relay, the score look-up after it and another look-up run, and how
- * many functions of each. The list of docs/request-path.md is made with it. The projector runs in a separate process, so that what it does
- * after the append is listed by itself. Functions that also run without any request, or not for every request, are left out.
+ * many functions of each. The projector runs in a separate process, so that what it does after the append is listed by
+ * itself. Functions that also run without any request, or not for every request, are left out.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
