@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Item, Query } from '../../clients/typescript/src/client.js';
+import type { Body, Item, Query } from '../../clients/typescript/src/client.js';
 import { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { Cursors } from '../../src/kernel/cursor.js';
@@ -450,7 +450,7 @@ describe('metrics', () => {
 
   test('a refusal lists the metrics that the identity had at that time, however many actions it has', async () => {
     const tris_id = 'tris:e2e-metrics-known';
-    const actions = Array.from({ length: 80 }, (_, i) => ({
+    const actions: Body<'post', '/v1/decision-relay/batch'>['actions'] = Array.from({ length: 80 }, (_, i) => ({
       ...ACTION,
       tris_id,
       action_type: i === 79 ? 'later' : 'first',

@@ -27,8 +27,9 @@ type InitArgument<I> = undefined extends I ? [init?: I] : [init: I];
 export type Data<M extends Method, P extends Path<M>> = MethodResponse<FetchClient<paths>, M, P>;
 
 type Sent<M extends Method, P extends Path<M>> = NonNullable<Init<P, M>>;
-/** The body of a request: `Body<'post', '/api/decision-relay'>`. */
-export type Body<M extends Method, P extends Path<M>> = Sent<M, P> extends { body?: infer T } ? NonNullable<T> : never;
+/** The JSON body of a request: `Body<'post', '/api/decision-relay'>`. */
+export type Body<M extends Method, P extends Path<M>> =
+  Sent<M, P> extends { body?: infer T } ? Exclude<NonNullable<T>, string> : never; // A text is NDJSON.
 /** The query of a request: `Query<'get', '/v1/disc/score/{tris_id}'>`. */
 export type Query<M extends Method, P extends Path<M>> =
   Sent<M, P> extends { params?: { query?: infer T } } ? NonNullable<T> : never;
