@@ -256,12 +256,19 @@ function complete(field: Field, known: Reference['fields'][string] | undefined):
   for (const [keyword, value] of Object.entries(keywords)) field[keyword] ??= value;
 }
 
+/** Texts of the documents, in which code is between backquotes. */
+const inHtml = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll(/`([^`]*)`/g, '<code>$1</code>');
+
 function problemsPage(): string {
   const rows = Object.entries(PROBLEMS).map(
-    ([code, [status, title]]) =>
-      `<tr id="${code}"><td><code>${code}</code></td><td>${status}</td><td>${title}</td></tr>`,
+    ([code, [status, title, when]]) =>
+      `<tr id="${code}"><td><code>${code}</code></td><td>${status}</td><td>${title}</td><td>${inHtml(when)}</td></tr>`,
   );
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Problems</title><h1>Problems</h1>
 <p>Every refusal is <code>application/problem+json</code> (RFC 9457); <code>code</code> names its kind.</p>
-<table><thead><tr><th>code</th><th>status</th><th>meaning</th></tr></thead><tbody>${rows.join('\n')}</tbody></table></html>`;
+<table><thead><tr><th>code</th><th>status</th><th>title</th><th>when</th></tr></thead><tbody>${rows.join('\n')}</tbody></table></html>`;
 }

@@ -8,9 +8,10 @@ import { codes, read, section, tableRows } from './markdown.js';
 const DOCUMENT = read('docs/http.md');
 const rows = (heading: string) => tableRows(section(DOCUMENT, heading));
 
-test('every error code with its status', () => {
-  const listed = rows('Errors').map(([code, status]) => [codes(code!)[0], Number(status)]);
-  expect(listed).toEqual(Object.entries(PROBLEMS).map(([code, [status]]) => [code, status]));
+test('every error code with its status, and when it is given, as the page at /docs/problems says it', () => {
+  const withoutLinks = (text: string) => text.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  const listed = rows('Errors').map(([code, status, when]) => [codes(code!)[0], Number(status), withoutLinks(when!)]);
+  expect(listed).toEqual(Object.entries(PROBLEMS).map(([code, [status, , when]]) => [code, status, when]));
 });
 
 test('every scope', () => {

@@ -110,7 +110,9 @@ describe('a running service', () => {
       expect([link, (await get(`/${link.slice(2)}`)).status]).toEqual([link, 200]);
     }
     expect(text).not.toMatch(/<script>(?!\s*<\/script>)/);
-    expect((await get('/docs/problems')).text).toContain('id="validation_failed"');
+    const { text: problems } = await get('/docs/problems');
+    expect(problems).toContain('id="validation_failed"');
+    expect(problems).toContain('<td>the platform used this <code>external_id</code> for another action</td>');
     expect((await get('/docs/nothing')).json.code).toBe('not_found');
     // Not 403, which would say that the credential does not allow it.
     for (const path of [
