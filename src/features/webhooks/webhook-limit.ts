@@ -3,40 +3,73 @@ import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /** The maximum number of webhooks of an organization. */
 const MAX_WEBHOOKS = 100;
-/** How long a creation is remembered, ms: longer than it takes until the webhook is in the read models. */
-const REMEMBERED_MS = 60_000;
+/** How long a creation is remembered that the read models do not show, ms. A process that was killed may have left it. */
+const REMEMBERED_MS = 3_600_000;
 
-/** Limits the webhooks of an organization. Counts those of the read models, and those that this process creates. */
+/** Webhooks of one owner that the read models did not show yet, by id: when they were created, ms. */
+type Created = Record<string, number>;
+
+/**
+ * Limits the webhooks of an organization. Counts those of the read models, and those that were created since, which all
+ * processes remember together.
+ */
 @Injectable()
 export class WebhookLimit {
-  private readonly created = new Map<string, { owner: string | null; at: number }>();
+  /** Changes of this process are made one after the other; those of others are found by comparison. */
+  private last: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly views: Views,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   /** Counts a webhook before it is created. `release` takes that back. @throws Problem too_many_webhooks */
   async take(webhookId: string, owner: string | null): Promise<void> {
-    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-    const ids = new Set((results[0] as RangeRow[]).map(({ value }) => (value as WebhookRow).webhook_id));
-    const now = this.clock();
-    for (const [id, created] of this.created) {
-      if (created.at < now - REMEMBERED_MS) this.created.delete(id);
-      else if (created.owner === owner) ids.add(id);
-    }
-    if (ids.size >= MAX_WEBHOOKS && !ids.has(webhookId)) {
-      throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
-    }
-    this.created.set(webhookId, { owner, at: now });
+    await this.change(owner, async (created) => {
+      // Read after `created`: a webhook that is no longer in there is in the read models.
+      const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
+      const shown = new Set((results[0] as RangeRow[]).map(({ value }) => (value as WebhookRow).webhook_id));
+      const now = this.clock();
+      const hidden = Object.entries(created).filter(([id, at]) => !shown.has(id) && at > now - REMEMBERED_MS);
+      const others = hidden.filter(([id]) => id !== webhookId);
+      if (!shown.has(webhookId) && shown.size + others.length >= MAX_WEBHOOKS) {
+        throw new Problem(
+          'too_many_webhooks',
+          `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`,
+        );
+      }
+      return Object.fromEntries([...others, [webhookId, now]]);
+    });
   }
 
   /** For a webhook that could not be created, or is deleted. */
-  release(webhookId: string): void {
-    this.created.delete(webhookId);
+  async release(webhookId: string, owner: string | null): Promise<void> {
+    await this.change(owner, ({ [webhookId]: at, ...others }) =>
+      Promise.resolve(at === undefined ? undefined : others),
+    );
+  }
+
+  /** @param change returns what is stored instead; undefined: nothing changes */
+  private change(owner: string | null, change: (created: Created) => Promise<Created | undefined>): Promise<void> {
+    const key = `webhooks-created:${owner ?? ''}`;
+    const done = this.last.then(async () => {
+      for (;;) {
+        const stored = (await this.keyValue.get(key)) as Created | undefined;
+        const next = await change(stored ?? {});
+        if (!next) return;
+        const isStored = stored
+          ? await this.keyValue.replace(key, stored, next, REMEMBERED_MS)
+          : await this.keyValue.putIfAbsent(key, next, REMEMBERED_MS);
+        if (isStored) return;
+      }
+    });
+    this.last = done.catch(() => undefined);
+    return done;
   }
 }

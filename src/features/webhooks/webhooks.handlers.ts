@@ -123,7 +123,8 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
         this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
       ));
     } catch (error) {
-      this.limit.release(webhook_id);
+      // Otherwise it may have been created all the same.
+      if (error instanceof Problem) await this.limit.release(webhook_id, owner);
       throw error;
     }
     await this.dispatcher.start();
@@ -187,13 +188,13 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   /** @throws Problem webhook_not_found */
   async execute({ webhookId, context }: DeleteWebhook) {
     // A retry with its Idempotency-Key finds the webhook deleted, and gets its first answer again.
-    await this.webhooks.getAlsoDeleted(webhookId, context.actor);
+    const { owner } = await this.webhooks.getAlsoDeleted(webhookId, context.actor);
     const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) => {
       const webhook = webhookOf(history)!;
       if (webhook.deleted) throw unknownWebhook(webhookId);
       return decideDelete(webhook);
     });
-    this.limit.release(webhookId);
+    await this.limit.release(webhookId, owner);
     await this.deliveries.forget(webhookId);
     return { position };
   }
