@@ -7,6 +7,7 @@ import { Proxy } from '../servers/proxy.js';
 import { type SixNodes, startSixNodes } from '../servers/redis-cluster.js';
 import { describeOwnRedis } from '../servers/redis.js';
 import { startSentinels, type WatchedRedis } from '../servers/sentinels.js';
+import { Receiver } from '../webhooks/receiver.js';
 import { type RedisService, startRedisService } from './service.js';
 
 /** Redis on several servers: one of them is lost, and its replica takes its place. */
@@ -16,7 +17,8 @@ const LONG = 180_000;
 /** The service, and jobs beside it, on such a Redis. */
 class Service {
   static async start(url: string): Promise<Service> {
-    const service = await startRedisService(url);
+    const service = await startRedisService(url, { CREDENCE_WEBHOOK_LOOPBACK: 'on' });
+    await service.stores.jobs.start();
     const jobs = await BullmqJobs.open(url, { prefix: '{failover}' });
     jobs.handle('double', async ({ input }) => 2 * (input['n'] as number));
     await jobs.start();
@@ -59,6 +61,27 @@ class Service {
     await eventually(isEnqueued, 'the job is enqueued');
     await eventually(async () => (await status()) === 'completed', 'the job is done');
     return (await this.jobs.get('double', `job-${n}`))!.result;
+  }
+
+  /** @returns its id */
+  async createWebhook(url: string): Promise<string> {
+    await this.service.post('/v1/webhooks', { url, events: ['bad_status.changed'] });
+    const ids: string[] = [];
+    for await (const events of this.service.stores.eventStore.readAll(0)) {
+      for (const { type, data } of events) if (type === 'WebhookCreated') ids.push(String(data['webhook_id']));
+    }
+    return ids.at(-1)!;
+  }
+
+  /** As when the worker that delivers is lost, and another one takes over. */
+  async passWebhooksOn(): Promise<void> {
+    const { jobs } = this.service.stores;
+    await jobs.cancel('webhooks', 'dispatch');
+    await jobs.retry('webhooks', 'dispatch');
+  }
+
+  async setBad(level: number): Promise<void> {
+    await this.service.post('/v1/identities/tris:alice/bad-status', { level, reason_code: 'fraud' });
   }
 
   async equalsFreshFold(): Promise<void> {
@@ -195,6 +218,39 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
         }
       } finally {
         await connection.close();
+      }
+    },
+    LONG,
+  );
+
+  test(
+    'a replica that becomes the master without the last writes: every message of a webhook is delivered all the same',
+    async () => {
+      for (let n = 0; n < 3; n++) {
+        const receiver = new Receiver();
+        await receiver.start();
+        try {
+          const id = await service.createWebhook(receiver.url);
+          const levels = () => receiver.received.map(({ message }) => message.data.level);
+          await service.setBad(5);
+          await eventually(() => levels().includes(5), 'the first message');
+          await nodes.whole();
+          await sleep(200);
+          const takeOver = nodes.cutOff(`credence:kv:=webhook:{${id}}:1`);
+          receiver.answer = (_, response) => void response.destroy();
+          await service.setBad(4);
+          await eventually(() => levels().includes(4), 'the second message');
+          takeOver();
+          await service.passWebhooksOn();
+          receiver.received.length = 0;
+          receiver.answer = (_, response) => void response.writeHead(204).end();
+          await service.setBad(3);
+          await eventually(() => levels().includes(3), 'the third message');
+          expect(levels()).toContain(4);
+          await nodes.whole();
+        } finally {
+          await receiver.stop();
+        }
       }
     },
     LONG,

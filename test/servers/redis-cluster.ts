@@ -63,8 +63,7 @@ export async function startSixNodes(): Promise<SixNodes> {
     url: `redis://${addresses.join(',')}?cluster=true`,
     masters,
     cutOff(key) {
-      const slot = cli(servers[0]!.port, 'CLUSTER', 'KEYSLOT', key).trim();
-      const master = masters().find(({ port }) => cli(port, 'CLUSTER', 'COUNTKEYSINSLOT', slot).trim() !== '0')!.port;
+      const master = masters().find(({ port }) => !cli(port, 'EXISTS', key).includes('MOVED'))!.port;
       const replica = Number(/slave0:.*port=(\d+)/.exec(cli(master, 'INFO', 'replication'))![1]);
       cli(master, 'ACL', 'SETUSER', 'default', '-psync');
       cli(master, 'CLIENT', 'KILL', 'TYPE', 'replica');

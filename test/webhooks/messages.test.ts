@@ -382,9 +382,9 @@ test('a webhook delivers what follows in the log, although an older copy has rep
   const { jobs, keyValue } = service.stores;
   await jobs.cancel('webhooks', 'dispatch');
   // As of the log that was replaced, which was longer.
-  const progress = async () => (await keyValue.get(`webhook:${id}`)) as { position: number };
+  const progress = async () => (await keyValue.get(`webhook:{${id}}`)) as { position: number };
   const { position, ...rest } = await progress();
-  await keyValue.put(`webhook:${id}`, { ...rest, position: position + 1_000 }, 60_000);
+  await keyValue.put(`webhook:{${id}}`, { ...rest, position: position + 1_000 }, 60_000);
   await jobs.retry('webhooks', 'dispatch');
   await eventually(async () => (await progress()).position === position);
   await setBad('tris:uma', 4);
@@ -410,7 +410,7 @@ test('a webhook sends what it has stored although the store of its progress was 
   await setBad('tris:rosa', 5);
   await eventually(() => receiver.received.length === 1);
   await eventually(async () => (await statusOf(id))[2] === 0);
-  failOnce(service.stores.keyValue, 'replace', `webhook:${id}`);
+  failOnce(service.stores.keyValue, 'replace', `webhook:{${id}}`);
   await setBad('tris:rosa', 4);
   await eventually(() => receiver.received.length === 2);
   await eventually(async () => (await statusOf(id))[2] === 0);
@@ -420,7 +420,7 @@ test('a webhook sends what it has stored although the store of its progress was 
 test('a webhook stores an outcome once the store is back', async () => {
   const { id } = await create({ events: ['bad_status.changed'] });
   receiver.answer = (_, response) => {
-    failOnce(service.stores.keyValue, 'replace', `webhook:${id}:0`);
+    failOnce(service.stores.keyValue, 'replace', `webhook:{${id}}:0`);
     response.writeHead(204).end();
   };
   await setBad('tris:sam', 5);
@@ -445,7 +445,7 @@ describe('a worker that has lost its job', () => {
   let id: string;
   /** Lets the receiver answer the first message. */
   let answerFirst: (status: number) => void;
-  const entry = (n?: number) => `webhook:${id}${n === undefined ? '' : `:${n}`}`;
+  const entry = (n?: number) => `webhook:{${id}}${n === undefined ? '' : `:${n}`}`;
   const stored = async (n?: number): Promise<any> => service.stores.keyValue.get(entry(n));
   const store = async (n: number | undefined, value: any) => service.stores.keyValue.put(entry(n), value, 3_600_000);
   const delivered = {
@@ -531,11 +531,11 @@ async function whileStopped(change: () => Promise<void>): Promise<void> {
 test('a webhook does not send again what a worker had sent, but not counted, when it was killed', async () => {
   const { id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:yves'] } });
   const { keyValue } = service.stores;
-  await eventually(async () => (await keyValue.get(`webhook:${id}`)) !== undefined);
-  const before = (await keyValue.get(`webhook:${id}`))!;
+  await eventually(async () => (await keyValue.get(`webhook:{${id}}`)) !== undefined);
+  const before = (await keyValue.get(`webhook:{${id}}`))!;
   await setBad('tris:yves', 5);
   await eventually(async () => (await deliveriesOf(id))[0]?.status === 'delivered');
-  await whileStopped(() => keyValue.put(`webhook:${id}`, before, 3_600_000));
+  await whileStopped(() => keyValue.put(`webhook:{${id}}`, before, 3_600_000));
   await setBad('tris:yves', 4);
   await eventually(() => receiver.received.length >= 2);
   expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
@@ -549,8 +549,8 @@ test('the number of a message that is not told any more since a worker was kille
   await setBad('tris:zoe', 5);
   await eventually(async () => (await statusOf(id))[2] === 0 && receiver.received.length === 1);
   await whileStopped(async () => {
-    const sent = (await keyValue.get(`webhook:${id}:0`)) as object;
-    await keyValue.put(`webhook:${id}:1`, { ...sent, n: 1, message_id: 'msg_other' }, 3_600_000);
+    const sent = (await keyValue.get(`webhook:{${id}}:0`)) as object;
+    await keyValue.put(`webhook:{${id}}:1`, { ...sent, n: 1, message_id: 'msg_other' }, 3_600_000);
   });
   await setBad('tris:zoe', 4);
   await eventually(() => receiver.received.length === 2);
@@ -559,6 +559,29 @@ test('the number of a message that is not told any more since a worker was kille
     { delivery_id: 'dlv_1', message_id: receiver.received[1]!.id },
     { delivery_id: 'dlv_0' },
   ]);
+  await remove(id);
+});
+
+test('a webhook goes on where a build with other keys has ended', async () => {
+  sender.retriesMs = [60_000];
+  receiver.answer = (received, response) =>
+    void response.writeHead(received.message.data.level === 5 ? 204 : 500).end();
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await setBad('tris:orla', 5);
+  await setBad('tris:orla', 4);
+  await eventually(async () => (await deliveriesOf(id))[0]?.attempts === 1);
+  const { keyValue } = service.stores;
+  await whileStopped(async () => {
+    const [progress, waiting] = await Promise.all(['', ':1'].map((key) => keyValue.take(`webhook:{${id}}${key}`)));
+    await keyValue.take(`webhook:{${id}}:0`);
+    await keyValue.put(`webhook:${id}`, progress!, 3_600_000);
+    await keyValue.put(`webhook:${id}:1`, { ...(waiting as object), next_at: 0 }, 3_600_000);
+  });
+  receiver.answer = (_, response) => void response.writeHead(204).end();
+  await setBad('tris:orla', 3);
+  await eventually(async () => receiver.received.length >= 4 && (await statusOf(id))[2] === 0);
+  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4, 4, 3]);
+  expect(await deliveriesOf(id)).toMatchObject([{ delivery_id: 'dlv_2' }, { delivery_id: 'dlv_1', attempts: 2 }]);
   await remove(id);
 });
 
@@ -572,7 +595,7 @@ test('what still waits is not delivered once more', async () => {
 test('a webhook leaves nothing that waits when it is deleted', async () => {
   const id = await pausedWithTwoWaiting('tris:nina');
   await remove(id);
-  const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:${id}${key}`)));
+  const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:{${id}}${key}`)));
   await eventually(async () => (await stored()).every((value) => value === undefined));
 });
 

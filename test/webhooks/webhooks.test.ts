@@ -1,6 +1,9 @@
 import { Webhook } from 'standardwebhooks';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
+import { WebhookLimit } from '../../src/features/webhooks/webhook-limit.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
+import type { Problem } from '../../src/kernel/problems.js';
+import { Views } from '../../src/read-side/views.js';
 import { applied, seen } from '../policies/service.fixture.js';
 import { ALL, service, receiver, path, patch, create, remove, OPERATOR, LENDCO, OTHER } from './webhooks.fixture.js';
 
@@ -123,4 +126,26 @@ test('webhooks are at most 100 for an organization, also if they are created at 
   await remove(answers[created]!.json.webhook_id, OTHER);
   await applied(service);
   expect((await one(refused)).status).toBe(201);
+});
+
+test('webhooks are at most 100 also if several processes create them at the same time', async () => {
+  const { keyValue } = service.stores;
+  const views = service.app.get(Views, { strict: false });
+  const processes = Array.from({ length: 3 }, () => new WebhookLimit(views, keyValue, Date.now));
+  const take = (n: number) =>
+    processes[n % 3]!.take(`whk_${n}`, 'tris:several').then(
+      () => 'taken',
+      (error: unknown) => (error as Problem).code,
+    );
+  const outcomes = await Promise.all(Array.from({ length: 110 }, (_, n) => take(n)));
+  expect(outcomes.filter((outcome) => outcome === 'taken')).toHaveLength(100);
+  expect(outcomes.filter((outcome) => outcome === 'too_many_webhooks')).toHaveLength(10);
+  // Another process may count one of them again, or say that it was not created.
+  const taken = outcomes.indexOf('taken');
+  const refused = outcomes.indexOf('too_many_webhooks');
+  const other = processes[(taken + 1) % 3]!;
+  await other.take(`whk_${taken}`, 'tris:several');
+  expect(await take(refused)).toBe('too_many_webhooks');
+  await other.release(`whk_${taken}`, 'tris:several');
+  expect(await take(refused)).toBe('taken');
 });

@@ -4,6 +4,9 @@ import type { Json } from '../../kernel/json.js';
 /**
  * The port to short-lived state: nonces, cached answers, rate limits. Losing it loses no fact.
  * An adapter must pass `test/contracts/key-value.contract.ts`. Every entry has a time to live; an expired entry is absent.
+ *
+ * Keys with the same part in braces form a group, which is on one server. A server that loses its last writes loses them
+ * from the end: of a group, never an earlier write without the later ones.
  */
 export interface KeyValue {
   get(key: string): Promise<Json | undefined>;
