@@ -15,7 +15,7 @@ import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -96,9 +96,11 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
           signal.throwIfAborted();
           // What it keeps may contain some of the events that failed.
           this.creator.clear();
-          // Stores that are unavailable and read models that are behind will work again; anything else is logged once.
+          // A store itself logs when it becomes unavailable and when it is back; anything else is logged once.
           const message = String(error);
-          if (message !== logged) this.logger.warn('webhooks wait', { error: (logged = message) });
+          if (message !== logged && !(error instanceof StoreUnavailable)) {
+            this.logger.warn('webhooks wait', { error: (logged = message) });
+          }
           await sleep(FAILURE_MS, null, { signal });
         }
         signal.throwIfAborted();

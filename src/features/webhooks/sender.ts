@@ -7,6 +7,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
 import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
+import { StoreUnavailable } from '../../stores/ports/event-store.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { type Webhook, decideDisable, webhookOf, webhookStream } from './domain/webhook.js';
 import type { Pump } from './pump.js';
@@ -144,8 +145,11 @@ export class Sender {
         return stored?.message_id === before.message_id ? stored : undefined;
       } catch (error) {
         if (pump.isStopped) return undefined;
+        // A store itself logs when it becomes unavailable and when it is back.
         const message = 'a webhook’s delivery could not be stored';
-        if (!isSaid) this.logger.warn(message, { webhook: pump.id, error: String(error) });
+        if (!isSaid && !(error instanceof StoreUnavailable)) {
+          this.logger.warn(message, { webhook: pump.id, error: String(error) });
+        }
         await sleep(FAILURE_MS, undefined, { ref: false });
       }
     }
