@@ -21,6 +21,8 @@ import { openTracing, tracedStores } from './app/tracing.js';
 import { welcome } from './app/welcome.js';
 
 const SHUTDOWN_MS = 10_000;
+/** How long after the signal a log that is unavailable is waited for. */
+const ABANDON_MS = 4_000;
 
 /** Closes what has been opened; the latest comes last. */
 const opened: (() => Promise<unknown>)[] = [];
@@ -79,7 +81,8 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
         jobs: stores.jobs,
       })
     : undefined;
-  if (projector) opened.push(() => projector.stop());
+  // Together, since each may wait some seconds for a server that gives no answers.
+  opened.push(() => Promise.all([projector?.stop(), stores.jobs.close()]));
   await projector?.start();
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing, member);
@@ -101,6 +104,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     stopping = true;
     if (!member) logger.info('stopping', { signal });
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
+    setTimeout(() => eventStore.abandon?.(), ABANDON_MS).unref();
     await close(logger);
     if (!member) logger.info('stopped');
     // Its channel to the first process, a request to a collector of traces, or timers of BullMQ where Redis gives no answer

@@ -174,7 +174,6 @@ export function storesExist(data: string): boolean {
 /** Closes everything, the log last. */
 export async function closeStores({ eventStore, readModels, keyValue, jobs }: Stores): Promise<void> {
   await jobs.close();
-  await keyValue.close();
-  await readModels.close();
+  await Promise.all([keyValue.close(), readModels.close()]);
   await eventStore.close();
 }

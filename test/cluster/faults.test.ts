@@ -161,6 +161,27 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
+  test(
+    'several processes that are stopped while Redis gives no answers end by themselves',
+    async () => {
+      const group = await Server.process({ ...cluster.env, CREDENCE_PROCESSES: '3' }, cluster.key);
+      cluster.redis.pause();
+      try {
+        const reads = Array.from({ length: 8 }, () =>
+          group.send('GET', '/api/disc-score/tris:x-0').catch(() => undefined),
+        );
+        expect(await group.stop()).toBe(0);
+        expect(group.errors.join('')).not.toContain('not stopped within');
+        await Promise.all(reads);
+      } finally {
+        cluster.redis.resume();
+      }
+      const isReady = async () => (await apis[0].send('GET', '/health/ready')).status === 200;
+      await eventually(isReady, 'ready again');
+    },
+    LONG,
+  );
+
   longTest(
     'a worker says once that a store is unavailable, with the reason, and once that it is back; its metrics show it',
     async () => {

@@ -102,6 +102,35 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
   }
 
   test(
+    'a store that is abandoned while the server gives no answers refuses at once what waits for it',
+    async () => {
+      const store = await open(throughProxy, { answerMs: 200, patienceMs: LONG });
+      proxy.mode = 'stalled';
+      const stream = newStream('abandoned');
+      const waiting = [
+        store.append(stream, 'no-stream', sampleEvents(stream, 1)),
+        store.readStream(stream),
+        store.readAt(1),
+        store.head(),
+        everythingAfter(store, 0),
+      ].map((call) => call.catch((error: unknown) => error));
+      await eventually(() => store.isUnavailable, 'the outage is noticed');
+      store.abandon();
+      for (const outcome of await Promise.all(waiting)) expect(outcome).toBeInstanceOf(StoreUnavailable);
+      await expect(store.head()).rejects.toThrow(StoreUnavailable);
+      await store.close();
+    },
+    LONG,
+  );
+
+  test('a store that is abandoned while the server answers goes on until it is closed', async () => {
+    const store = await open(throughProxy);
+    store.abandon();
+    const stream = newStream('kept');
+    expect((await store.append(stream, 'no-stream', sampleEvents(stream, 1))).position).toBeGreaterThan(0);
+  });
+
+  test(
     'kill -9 and a restart under 64 concurrent appends: nothing acknowledged is lost, nothing is there twice',
     async () => {
       const store = await open(server.url);

@@ -229,9 +229,12 @@ export class EventStoreDbEventStore implements EventStore {
     return this.#connection.persist((link) => marksOf(link, after, every));
   }
 
+  abandon(): void {
+    if (this.isUnavailable) this.#connection.close();
+  }
+
   /** Waits for the appends in flight. */
   async close(): Promise<void> {
-    if (this.#connection.closed) return;
     await this.#pipe.drained();
     this.#connection.close();
     await this.#marker?.close();

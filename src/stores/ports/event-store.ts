@@ -105,6 +105,12 @@ export interface EventStore {
    */
   upgrade?(onProgress?: (done: number, total: number) => void): Promise<number>;
 
+  /**
+   * If the log is unavailable: every call that waits for it ends with StoreUnavailable, as every later one, since the
+   * process is to end. Absent if calls do not wait.
+   */
+  abandon?(): void;
+
   close(): Promise<void>;
 }
 export const EVENT_STORE = Symbol('EventStore');

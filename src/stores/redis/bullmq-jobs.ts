@@ -17,8 +17,13 @@ const POLL_MS = 250;
  * of this time, so a computing handler must yield at least every second.
  */
 const LOCK_MS = 6_000;
-/** How long closing waits for a handler after its abort signal. */
-const GRACE_MS = 5_000;
+/**
+ * How long closing waits for handlers after their abort signals, and for workers, which cannot close where Redis gives no
+ * answers.
+ */
+const GRACE_MS = 3_000;
+/** How long a retry waits for the run of a cancelled job. */
+const RETRY_MS = 5_000;
 const COMMAND_TIMEOUT_MS = 2_000;
 /** A connection with pending answers that is silent for this long is dead, ms. */
 const SILENCE_MS = 3_000;
@@ -188,7 +193,7 @@ export class BullmqJobs implements Jobs {
       if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
       const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
       // The run of a cancelled job may not have ended yet.
-      const deadline = performance.now() + GRACE_MS;
+      const deadline = performance.now() + RETRY_MS;
       while (!(await this.#reopen(kind, id))) {
         if (performance.now() > deadline) return job;
         await sleep(POLL_MS);
