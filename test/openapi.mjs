@@ -1,6 +1,7 @@
 /**
  * The OpenAPI document of the built service, and the check of it: `redocly lint` with its recommended rules, spectral
- * with those for OpenAPI, that every field and parameter has a description, and that the client's types are made from it.
+ * with those for OpenAPI, that every field and parameter has a description, that src/app/reference.ts describes nothing
+ * else, and that the client's types are made from it.
  * Warnings count.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -64,19 +65,33 @@ async function spectral(document) {
   return results.map(({ code, message, path }) => `${code} ${path.join('/')}: ${message}`);
 }
 
-/** @returns {string[]} the fields and parameters without a description */
-function undescribed({ components, paths }) {
+/** The fields and parameters. @returns {{ at: string, name: string, description?: string }[]} */
+function fieldsOf({ components, paths }) {
   const fields = Object.entries(components.schemas).flatMap(([schema, { properties = {} }]) =>
-    Object.entries(properties).map(([name, { description }]) => ({ at: `${schema}.${name}`, description })),
+    Object.entries(properties).map(([name, { description }]) => ({ at: `${schema}.${name}`, name, description })),
   );
   const parameters = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).flatMap(([method, { parameters: all = [] }]) =>
-      all.map(({ name, description }) => ({ at: `${method} ${path} ${name}`, description })),
+      all.map(({ name, description }) => ({ at: `${method} ${path} ${name}`, name, description })),
     ),
   );
-  return [...fields, ...parameters]
+  return [...fields, ...parameters];
+}
+
+/** @returns {string[]} the fields and parameters without a description */
+function undescribed(document) {
+  return fieldsOf(document)
     .filter(({ description }) => !description)
     .map(({ at }) => `no description: ${at} (a common field is described in src/app/reference.ts)`);
+}
+
+/** @returns {Promise<string[]>} the descriptions of fields that do not exist */
+async function unused(document) {
+  const { REFERENCE } = await import('../dist/src/app/reference.js');
+  const known = new Set(fieldsOf(document).flatMap(({ at, name }) => [at, name]));
+  return Object.keys(REFERENCE.fields)
+    .filter((name) => !known.has(name))
+    .map((name) => `no such field: ${name} of src/app/reference.ts`);
 }
 
 if (process.argv[1] === import.meta.filename) {
@@ -88,6 +103,7 @@ if (process.argv[1] === import.meta.filename) {
     ...redocly(document),
     ...(await spectral(document)),
     ...undescribed(document),
+    ...(await unused(document)),
     ...(await staleTypes(document)),
   ];
   for (const line of found) console.error(line);

@@ -10,5 +10,6 @@ export class PublicJwkDto {
 }
 
 export class JwkSetDto {
+  /** The keys (RFC 7517). */
   keys: PublicJwkDto[];
 }

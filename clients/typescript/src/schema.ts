@@ -2188,7 +2188,7 @@ export interface components {
             type: string;
             /** @description The name of the kind of problem. */
             title: string;
-            /** @description The verification status. */
+            /** @description The HTTP status of the problem. */
             status: number;
             /** @description What is wrong with this item. */
             detail: string;
@@ -2236,7 +2236,7 @@ export interface components {
         };
         GenerationDto: {
             /**
-             * @description The verification status.
+             * @description Whether it is being read from a snapshot or built, can be read, is damaged, or was dropped.
              * @enum {string}
              */
             status: "loading" | "building" | "ready" | "damaged" | "dropped";
@@ -2271,9 +2271,9 @@ export interface components {
             event_type: string;
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
-            /** @description The TRIS id of an identity. */
+            /** @description The identity that the event is about; null if it could not be determined. */
             tris_id: string | null;
-            /** @description Why the token is not active. */
+            /** @description Why the event cannot be decoded. */
             reason: string;
         };
         DeadLetterCountsDto: {
@@ -2318,7 +2318,7 @@ export interface components {
             head: string;
             /** @description Every generation that was not dropped. */
             generations: components["schemas"]["GenerationDto"][];
-            /** @description The events, in log order. */
+            /** @description How many events cannot be decoded. */
             dead_letters: components["schemas"]["DeadLetterCountsDto"];
             /** @description Jobs that failed their last attempt. */
             failed_jobs: components["schemas"]["FailedJobsDto"];
@@ -2367,7 +2367,7 @@ export interface components {
             is_development: boolean;
         };
         KeysDto: {
-            /** @description The keys (RFC 7517). */
+            /** @description The keys, without their secrets. */
             keys: components["schemas"]["KeyDto"][];
             /** @description Why keys can be neither created nor deleted here; null if they can. */
             read_only: string | null;
@@ -2468,7 +2468,7 @@ export interface components {
             index: number;
             /** @description The HTTP status that a request with this action alone would have returned: 202 if it is recorded. */
             status: number;
-            /** @description The answer that a request for this identity alone would have returned. */
+            /** @description The answer that a request for this item alone would have returned. */
             data?: components["schemas"]["BatchActionDto"];
             /** @description Why there is no data. */
             problem?: components["schemas"]["ItemProblemDto"];
@@ -2641,7 +2641,7 @@ export interface components {
             event_type: string;
             /** @description A metric, `<category>_<name>`. */
             metric: string | null;
-            /** @description The platform that verified an action. */
+            /** @description The id of a platform, which verifies actions. */
             platform_id: string | null;
             /** @description Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
             tct_delta: number;
@@ -2683,7 +2683,7 @@ export interface components {
             last_at: string;
         };
         PlatformShareDto: {
-            /** @description The platform that verified an action. */
+            /** @description The id of a platform, which verifies actions. */
             platform_id: string;
             /** @description Number of actions. */
             actions: number;
@@ -2925,30 +2925,15 @@ export interface components {
              */
             model?: "disc-1" | "disc-2";
         };
-        BatchProblemDto: {
-            /** @description The stable, machine-readable name of the problem. */
-            code: components["schemas"]["ProblemCode"];
-            /**
-             * Format: uri-reference
-             * @description A URI reference that identifies the kind of problem.
-             */
-            type: string;
-            /** @description The name of the kind of problem. */
-            title: string;
-            /** @description The HTTP status of the problem. */
-            status: number;
-            /** @description What is wrong, in words. */
-            detail: string;
-        };
         ScoreResultDto: {
-            /** @description The answer that a request for this identity alone would have returned. */
+            /** @description The answer that a request for this item alone would have returned. */
             data?: components["schemas"]["ScoreDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
             /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
+            problem?: components["schemas"]["ItemProblemDto"];
         };
         ScoreBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -2983,14 +2968,14 @@ export interface components {
             metrics?: string[];
         };
         MetricsResultDto: {
-            /** @description The answer that a request for this identity alone would have returned. */
+            /** @description The answer that a request for this item alone would have returned. */
             data?: components["schemas"]["MetricsDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
             /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
+            problem?: components["schemas"]["ItemProblemDto"];
         };
         MetricsBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -3035,14 +3020,14 @@ export interface components {
             model?: "disc-1" | "disc-2";
         };
         ReportResultDto: {
-            /** @description The answer that a request for this identity alone would have returned. */
+            /** @description The answer that a request for this item alone would have returned. */
             data?: components["schemas"]["ReportDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
             /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
+            problem?: components["schemas"]["ItemProblemDto"];
         };
         ReportBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -3158,7 +3143,7 @@ export interface components {
         };
         RegisterPlatformDto: {
             /**
-             * @description The platform that verified an action.
+             * @description The id of a platform, which verifies actions.
              * @example lending.example
              */
             platform_id: string;
@@ -3169,7 +3154,7 @@ export interface components {
             tris_org: string;
         };
         PlatformDto: {
-            /** @description The platform that verified an action. */
+            /** @description The id of a platform, which verifies actions. */
             platform_id: string;
             /** @description The TRIS id of the organization. */
             tris_org: string;
@@ -3284,7 +3269,7 @@ export interface components {
              * @example tris@alice
              */
             tris_id?: string;
-            /** @description How it was established: `operator`, or the id of a verification scheme. */
+            /** @description The id of a verification scheme. */
             scheme: string;
             /** @description The proof. */
             proof: components["schemas"]["ProofDto"];
@@ -3299,7 +3284,7 @@ export interface components {
             tris_id: string;
             /** @description Who granted it: the TRIS id of an organization, or `key:<id>`. */
             issuer: string;
-            /** @description How it was established: `operator`, or the id of a verification scheme. */
+            /** @description The id of a verification scheme. */
             scheme: string;
             /**
              * Format: date-time
@@ -3360,7 +3345,7 @@ export interface components {
              *     ]
              */
             roots: string[];
-            /** @description How it was established: `operator`, or the id of a verification scheme. */
+            /** @description The id of a verification scheme. */
             scheme: string;
             /**
              * @description What a proof grants.
@@ -3388,7 +3373,7 @@ export interface components {
         };
         SchemeDto: {
             /**
-             * @description The verification status.
+             * @description The verification status that a proof grants.
              * @enum {string}
              */
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
@@ -3400,7 +3385,7 @@ export interface components {
             verification_key: components["schemas"]["VerificationKeyDto"];
             /** @description Merkle roots or keys of the issuer whose proofs are accepted. */
             roots: string[];
-            /** @description How it was established: `operator`, or the id of a verification scheme. */
+            /** @description The id of a verification scheme. */
             scheme: string;
             /** @description Who granted it: the TRIS id of an organization, or `key:<id>`. */
             issuer: string;
@@ -3420,11 +3405,11 @@ export interface components {
         };
         ListedSchemeDto: {
             /**
-             * @description The verification status.
+             * @description The verification status that a proof grants.
              * @enum {string}
              */
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
-            /** @description How it was established: `operator`, or the id of a verification scheme. */
+            /** @description The id of a verification scheme. */
             scheme: string;
             /** @description Who granted it: the TRIS id of an organization, or `key:<id>`. */
             issuer: string;
@@ -3485,7 +3470,7 @@ export interface components {
         IssuerDto: {
             /** @description The id of a registered issuer of records. */
             issuer_id: string;
-            /** @description The platform that verified an action. */
+            /** @description The id of a platform, which verifies actions. */
             platform_id: string;
             /** @description The public key, 32 bytes as base64url; null if it has an address. */
             ed25519: string | null;
@@ -3540,7 +3525,6 @@ export interface components {
         };
         RecordProofDto: {
             /**
-             * Format: uri-reference
              * @description `signature`: over the record's statement; `eas`: an off-chain attestation.
              * @enum {string}
              */
@@ -4252,9 +4236,9 @@ export interface components {
         WarningDto: {
             /** @description RFC 6901 JSON pointer into the policy. */
             pointer: string;
-            /** @description The stable, machine-readable name of the problem. */
+            /** @description The stable, machine-readable name of the warning. */
             code: string;
-            /** @description What is wrong, in words. */
+            /** @description What may be a mistake, in words. */
             message: string;
         };
         CreatedPolicyDto: {
@@ -4469,21 +4453,6 @@ export interface components {
             /** @description Whether the check would grant. */
             after: boolean;
         };
-        SubjectProblemDto: {
-            /**
-             * Format: uri-reference
-             * @description A URI reference that identifies the kind of problem.
-             */
-            type: string;
-            /** @description The name of the kind of problem. */
-            title: string;
-            /** @description The HTTP status of the problem. */
-            status: number;
-            /** @description What is wrong, in words. */
-            detail: string;
-            /** @description The stable, machine-readable name of the problem. */
-            code: string;
-        };
         EvaluatedSubjectDto: {
             /** @description The TRIS id of an identity. */
             tris_id: string;
@@ -4500,7 +4469,7 @@ export interface components {
             /** @description The decisions of the compared access policies, now and with the policy. */
             access: components["schemas"]["AccessFlipDto"][];
             /** @description Why there is no data. */
-            problem?: components["schemas"]["SubjectProblemDto"];
+            problem?: components["schemas"]["ItemProblemDto"];
         };
         HistogramDto: {
             /** @description Number of identities by rating. */
@@ -4664,9 +4633,9 @@ export interface components {
             top_movers: components["schemas"]["TopMoversDto"];
             /** @description The decisions of the compared access policies, now and with the policy. */
             access: components["schemas"]["AccessChangeDto"][];
-            /** @description The compared lenses: the one that was active during the replay, and that of the policy. */
+            /** @description The lens and the version of the model that were active during the replay. */
             before: components["schemas"]["ScoringNameDto"];
-            /** @description As it would be. */
+            /** @description Those that they were compared with. */
             after: components["schemas"]["ScoringNameDto"];
             /** @description The generation of the read models that the answer comes from. */
             generation: string;
@@ -5035,7 +5004,7 @@ export interface components {
             subject_tris: string;
             /** @description The HTTP status that this check alone would have returned: 200, whether access is granted or denied. */
             status: number;
-            /** @description The answer that a request for this identity alone would have returned. */
+            /** @description The answer that a request for this item alone would have returned. */
             data?: components["schemas"]["AccessDto"];
             /** @description Why there is no data. */
             problem?: components["schemas"]["ItemProblemDto"];
@@ -5061,7 +5030,7 @@ export interface components {
         };
         RuleOutcomeDto: {
             /**
-             * @description The rule that prevents access.
+             * @description The name of the rule.
              * @enum {string}
              */
             rule: "disc_min" | "tct_min" | "rating_min" | "reliability_min" | "evidence_min" | "metrics" | "verification" | "all" | "any" | "not" | "at_least";
@@ -5389,12 +5358,6 @@ export interface components {
             /** @description Of `projection_rebuilding`, if it is known. */
             progress?: components["schemas"]["BuildProgressDto"];
         };
-        PolicyLensDto: {
-            /** @description The id of a policy, with its version. */
-            policy_id: string | null;
-            /** @description A SHA-256 that identifies the content. */
-            content_hash: string;
-        };
         StoredLinesDto: {
             /** @description Number of parts. */
             parts: number;
@@ -5415,7 +5378,7 @@ export interface components {
             /** @description The content hash of the policy. */
             policy_hash: string;
             /** @description The lens: the validation policy by which actions are weighed. */
-            lens: components["schemas"]["PolicyLensDto"];
+            lens: components["schemas"]["LensDto"];
             /** @description The version of the scoring model. */
             model: components["schemas"]["ModelDto"];
             /** @description All events up to this position are included. */
@@ -5433,7 +5396,7 @@ export interface components {
         RebuiltDto: {
             /** @description Applied by the run that completed the job. */
             events: number;
-            /** @description The generation of the read models that the answer comes from. */
+            /** @description The id of the generation that was built. */
             generation: string;
             /** @description Of that run. */
             seconds: number;
@@ -5473,7 +5436,7 @@ export interface components {
             } | unknown[] | string | number | boolean | null;
             /** @description Applied events at which both were compared. */
             position: number;
-            /** @description The generation of the read models that the answer comes from. */
+            /** @description The id of the generation that differs from the log. */
             generation: string;
             /** @description `checkpoint` if what the generation says it has applied is not in the log. */
             view: string;
@@ -5493,10 +5456,7 @@ export interface components {
             position: number;
             /** @description Its id. */
             id: string;
-            /**
-             * Format: uri-reference
-             * @description A URI reference that identifies the kind of problem.
-             */
+            /** @description Its type. */
             type: string;
             /** @description Its stream. */
             stream: string;
@@ -5528,7 +5488,7 @@ export interface components {
             bytes: number;
             /** @description The file. */
             path: string;
-            /** @description The generation of the read models that the answer comes from. */
+            /** @description The id of the saved generation. */
             generation: string;
             /** @description The last event that the rows contain. */
             position: string;
@@ -7240,7 +7200,7 @@ export interface operations {
                 "Credence-Min-Position"?: string;
             };
             path: {
-                /** @description The id of a job, for querying its status. */
+                /** @description The `job_id` of a promotion that returned 202. */
                 job_id: string;
             };
             cookie?: never;
@@ -7884,7 +7844,7 @@ export interface operations {
                 "Credence-Min-Position"?: string;
             };
             path: {
-                /** @description How it was established: `operator`, or the id of a verification scheme. */
+                /** @description The id of a verification scheme. */
                 scheme: string;
             };
             cookie?: never;
@@ -7910,7 +7870,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description How it was established: `operator`, or the id of a verification scheme. */
+                /** @description The id of a verification scheme. */
                 scheme: string;
             };
             cookie?: never;
@@ -7942,7 +7902,7 @@ export interface operations {
             path: {
                 /** @description A Merkle root or key of the issuer, as a decimal number. */
                 root: string;
-                /** @description How it was established: `operator`, or the id of a verification scheme. */
+                /** @description The id of a verification scheme. */
                 scheme: string;
             };
             cookie?: never;
@@ -7968,7 +7928,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description How it was established: `operator`, or the id of a verification scheme. */
+                /** @description The id of a verification scheme. */
                 scheme: string;
             };
             cookie?: never;
@@ -8257,7 +8217,7 @@ export interface operations {
             query?: {
                 /** @description Only records about this identity. */
                 tris_id?: string;
-                /** @description The verification status. */
+                /** @description Only records in this state. */
                 status?: "Pending" | "Approved" | "Rejected";
                 /** @description Entries on a page. */
                 limit?: number;
@@ -9105,7 +9065,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The generation of the read models that the answer comes from. */
+                /** @description The id of a generation. */
                 generation: string;
             };
             cookie?: never;

@@ -127,11 +127,6 @@ export class PopulationStartedDto {
   job_id: string;
 }
 
-class PolicyLensDto {
-  policy_id: string | null;
-  content_hash: string;
-}
-
 class StoredLinesDto {
   /** Their name. */
   run: string;
@@ -156,7 +151,7 @@ export class PopulationResultDto {
   /** Identities of which the policy is neither met nor not met, so that access is denied. */
   @ApiProperty({ type: 'integer' })
   unknown: number;
-  lens: PolicyLensDto;
+  lens: LensDto;
   model: ModelDto;
   /** All events up to this position are included. */
   position: string;
@@ -262,6 +257,7 @@ const RULE_NAMES = [
 export class AccessReasonDto {
   /** RFC 6901 JSON pointer into the policy's rules. */
   pointer: string;
+  /** The rule that prevents access. */
   @ApiProperty({ enum: ['identity', ...RULE_NAMES] })
   rule: string;
   @ApiProperty(ANY_VALUE)
@@ -269,6 +265,7 @@ export class AccessReasonDto {
   /** null: unknown, which is different from a low value. */
   @ApiProperty(ANY_VALUE)
   actual: number | string | boolean | null;
+  /** `failed`: the value is known and not sufficient. `unknown`: there is no value. */
   @ApiProperty({ enum: ['failed', 'unknown'] })
   outcome: 'failed' | 'unknown';
 }
@@ -330,6 +327,7 @@ export class CheckManyResultDto {
 export class RuleOutcomeDto {
   /** RFC 6901 JSON pointer into the rules. */
   pointer: string;
+  /** The name of the rule. */
   @ApiProperty({ enum: RULE_NAMES })
   rule: string;
   /** null for nodes that only combine others, except `at_least`. */
@@ -338,6 +336,7 @@ export class RuleOutcomeDto {
   /** null: unknown. Of `at_least`, how many of its rules are met. */
   @ApiProperty(ANY_VALUE)
   actual: number | string | boolean | null;
+  /** `failed`: the value is known and not sufficient. `unknown`: there is no value. */
   @ApiProperty({ enum: ['met', 'failed', 'unknown'] })
   outcome: 'met' | 'failed' | 'unknown';
 }

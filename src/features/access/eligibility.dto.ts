@@ -60,6 +60,7 @@ export const ELIGIBILITY_REASONS = [
 
 export class EligibilityDto {
   active: boolean;
+  /** Why the token is not active. */
   @ApiProperty({ enum: ELIGIBILITY_REASONS, required: false })
   reason?: (typeof ELIGIBILITY_REASONS)[number];
   /** What is wrong, and how to correct it. */

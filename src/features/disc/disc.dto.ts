@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayMaxSize, IsArray, IsIn, IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
-import { PROBLEM_CODE } from '../../http/common.dto.js';
+import { ItemProblemDto } from '../../http/common.dto.js';
 import { AreTrisIds, CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
@@ -177,8 +177,10 @@ export class EvidenceDto {
 }
 
 export class VerificationDto {
+  /** The verification status. */
   status: string;
   issuer: string;
+  /** How it was established: `operator`, or the id of a verification scheme. */
   scheme: string;
   expires_at: string | null;
   /** Whether it counts in policies that name no issuer: a proof, an operator's grant, or an accredited issuer's. */
@@ -427,21 +429,11 @@ export class LiveChangeDto extends ChangeDto {
   score_rating: Rating;
 }
 
-/** Why one identity of a batch has no data. */
-class BatchProblemDto {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  @ApiProperty(PROBLEM_CODE)
-  code: string;
-}
-
 class BatchResultDto {
   tris_id: string;
   /** The HTTP status that a request for this identity alone would have returned. */
   status: number;
-  problem?: BatchProblemDto;
+  problem?: ItemProblemDto;
 }
 
 export class ScoreResultDto extends BatchResultDto {

@@ -27,6 +27,7 @@ export class IdentityBadStatusDto {
 }
 
 export class GrantVerificationDto {
+  /** The verification status. */
   @IsIn(GRANTABLE_STATUSES)
   status: (typeof GRANTABLE_STATUSES)[number];
 
@@ -41,6 +42,7 @@ export class GrantVerificationDto {
 }
 
 export class VerificationParams extends TrisIdParams {
+  /** The verification status. */
   @IsIn(GRANTABLE_STATUSES)
   @ApiProperty({ enum: GRANTABLE_STATUSES, example: 'zk-KYH' })
   status: (typeof GRANTABLE_STATUSES)[number];
@@ -61,14 +63,17 @@ export class RevokeVerificationQuery {
 
 export class GrantedVerificationDto {
   tris_id: string;
+  /** The verification status. */
   status: string;
   issuer: string;
+  /** How it was established: `operator`, or the id of a verification scheme. */
   scheme: string;
   expires_at: string | null;
 }
 
 export class RevokedVerificationDto {
   tris_id: string;
+  /** The verification status. */
   status: string;
   @ApiProperty({ enum: [true] })
   revoked: boolean;

@@ -27,6 +27,7 @@ export class JobSummaryDto {
   job_id: string;
   /** What it does, such as `vp_replay`. */
   kind: string;
+  /** The state of the job. */
   @ApiProperty({ enum: JOB_STATUSES })
   status: JobStatus;
   progress: JobProgressDto;

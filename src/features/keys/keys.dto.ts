@@ -43,6 +43,7 @@ export class CreatedKeyDto extends KeyDto {
 }
 
 export class KeysDto {
+  /** The keys, without their secrets. */
   keys: KeyDto[];
   /** Why keys can be neither created nor deleted here; null if they can. */
   read_only: string | null;

@@ -39,12 +39,14 @@ export class SnapshotDto {
 }
 
 export class GenerationParams {
+  /** The id of a generation. */
   @Matches(GENERATION_ID, { message: NOT_AN_ID })
   generation: string;
 }
 
 /** The result of a rebuild. */
 export class RebuiltDto {
+  /** The id of the generation that was built. */
   generation: string;
   /** Applied by the run that completed the job. */
   @ApiProperty({ type: 'integer' })
@@ -93,6 +95,7 @@ const ANY = {
 };
 
 class DifferenceDto {
+  /** The id of the generation that differs from the log. */
   generation: string;
   /** `checkpoint` if what the generation says it has applied is not in the log. */
   view: string;
@@ -121,6 +124,7 @@ class DamageDto {
 class DamagedEventDto {
   /** Its id. */
   id: string;
+  /** Its type. */
   type: string;
   /** Its stream. */
   stream: string;
@@ -156,6 +160,7 @@ export class VerifiedDto {
 class SavedSnapshotDto {
   /** The file. */
   path: string;
+  /** The id of the saved generation. */
   generation: string;
   /** The last event that the rows contain. */
   position: string;
@@ -192,6 +197,7 @@ class LeaseDto {
 class GenerationDto {
   /** Such as `g2`. */
   id: string;
+  /** Whether it is being read from a snapshot or built, can be read, is damaged, or was dropped. */
   @ApiProperty({ enum: STATUSES })
   status: GenerationStatus;
   /** Whether it was folded from this log. */
@@ -219,7 +225,9 @@ class OpenDeadLetterDto {
   event_id: string;
   event_type: string;
   position: string;
+  /** The identity that the event is about; null if it could not be determined. */
   tris_id: string | null;
+  /** Why the event cannot be decoded. */
   reason: string;
 }
 
@@ -267,6 +275,7 @@ export class StatusDto {
   /** The generation of each view before the last swap, to which a rollback returns; null if there was no swap. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' }, nullable: true })
   previous_views: Record<string, string> | null;
+  /** How many events cannot be decoded. */
   dead_letters: DeadLetterCountsDto;
   /** Jobs that failed their last attempt. */
   failed_jobs: FailedJobsDto;

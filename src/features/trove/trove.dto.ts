@@ -198,6 +198,7 @@ export class RecordsQuery extends PageQuery {
   @IsTrisId()
   tris_id?: string;
 
+  /** Only records in this state. */
   @IsOptional()
   @IsIn(TROVE_STATUSES)
   status?: TroveStatus;

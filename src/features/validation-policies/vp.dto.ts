@@ -11,7 +11,7 @@ import {
   Matches,
   ValidateNested,
 } from 'class-validator';
-import { PageQuery } from '../../http/common.dto.js';
+import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import {
   AreTrisIds,
   AtMost,
@@ -134,7 +134,9 @@ export type PolicyStatus = (typeof POLICY_STATUSES)[number];
 export class WarningDto {
   /** RFC 6901 JSON pointer into the policy. */
   pointer: string;
+  /** The stable, machine-readable name of the warning. */
   code: string;
+  /** What may be a mistake, in words. */
   message: string;
 }
 
@@ -269,6 +271,7 @@ export class ReplayParams {
 }
 
 export class PromotionParams {
+  /** The `job_id` of a promotion that returned 202. */
   @IsUUID('all', { message: '$property must be a job_id that a promotion returned' })
   job_id: string;
 }
@@ -315,15 +318,6 @@ class ReasonDto implements MetricChange {
   after_tct: number;
 }
 
-/** Why an identity cannot be compared. */
-class SubjectProblemDto {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  code: string;
-}
-
 export class EvaluatedSubjectDto {
   tris_id: string;
   /** This and the next three are null for an unknown identity. */
@@ -335,7 +329,7 @@ export class EvaluatedSubjectDto {
   /** The metrics whose shares of the net TCT change most, up to five. Empty for an unknown identity. */
   reasons: ReasonDto[];
   access: AccessFlipDto[];
-  problem?: SubjectProblemDto;
+  problem?: ItemProblemDto;
 }
 
 class LensNameDto {
@@ -422,6 +416,7 @@ export class EvaluationDto {
   model: ModelDto;
   as_of: string;
   position: string;
+  /** The generation of the read models that the answer comes from. */
   generation: string;
   /** One per subject, in order. */
   results: EvaluatedSubjectDto[];
@@ -435,9 +430,11 @@ class ProgressDto {
 }
 
 export class ReplayResultDto extends SummaryDto {
-  /** The compared lenses: the one that was active during the replay, and that of the policy. */
+  /** The lens and the version of the model that were active during the replay. */
   before: ScoringNameDto;
+  /** Those that they were compared with. */
   after: ScoringNameDto;
+  /** The generation of the read models that the answer comes from. */
   generation: string;
   /** All events up to this position are included. */
   position: string;

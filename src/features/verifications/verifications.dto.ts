@@ -63,6 +63,7 @@ export class SubmitProofDto {
 
 export class VerificationGrantedDto {
   tris_id: string;
+  /** The verification status. */
   @ApiProperty({ enum: GRANTABLE_STATUSES })
   status: string;
   issuer: string;
@@ -171,6 +172,7 @@ export class SchemeRootParams extends SchemeParams {
 
 export class ListedSchemeDto {
   scheme: string;
+  /** The verification status that a proof grants. */
   @ApiProperty({ enum: GRANTABLE_STATUSES })
   status: string;
   issuer: string;
