@@ -6,7 +6,7 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json LICENSE ./
 RUN npm ci
-COPY tsconfig.json ./
+COPY nest-cli.json tsconfig.json ./
 COPY projections projections
 COPY scripts scripts
 COPY clients clients

@@ -15,7 +15,7 @@ const ROOT = join(import.meta.dirname, '..');
 const SERVICE = {
   stamp: 'dist/.built-from',
   folders: ['src', 'projections'],
-  files: ['package-lock.json', 'tsconfig.json', 'scripts/compile.mjs', 'scripts/bundle-dependencies.mjs'],
+  files: ['package-lock.json', 'tsconfig.json', 'nest-cli.json', 'scripts/bundle-dependencies.mjs'],
 };
 const CONSOLE = {
   stamp: 'dist/.console-built-from',
@@ -72,7 +72,8 @@ function buildChanged(part, build) {
 
 buildChanged(SERVICE, () => {
   console.error('Building the service, which takes some seconds whenever its sources have changed.');
-  run('scripts/compile.mjs'); // Empties dist/ first, with its stamps.
+  // Nest empties dist/ first, with its stamps.
+  run('node_modules/@nestjs/cli/bin/nest.js', 'build');
   run('scripts/bundle-dependencies.mjs');
 });
 

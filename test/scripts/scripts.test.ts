@@ -103,15 +103,15 @@ describe('install.mjs', () => {
 
 describe('build.mjs', () => {
   beforeEach(() => {
-    for (const file of ['package-lock.json', 'tsconfig.json', 'src/main.ts', 'projections/a.ts']) {
+    for (const file of ['package-lock.json', 'tsconfig.json', 'nest-cli.json', 'src/main.ts', 'projections/a.ts']) {
       write(file, '{}');
     }
-    // It empties dist/ and fills it.
+    // Nest empties dist/ and fills it.
     const builds = `rmSync('dist', { recursive: true, force: true }); mkdirSync('dist');`;
     write(
-      'scripts/compile.mjs',
-      `import { appendFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
-      appendFileSync('calls', 'compile\\n'); ${builds} process.exit(existsSync('fail') ? 3 : 0);`,
+      'node_modules/@nestjs/cli/bin/nest.js',
+      `const { appendFileSync, existsSync, mkdirSync, rmSync } = require('node:fs');
+      appendFileSync('calls', 'nest\\n'); ${builds} process.exit(existsSync('fail') ? 3 : 0);`,
     );
     write(
       'scripts/bundle-dependencies.mjs',
@@ -121,12 +121,12 @@ describe('build.mjs', () => {
 
   test('builds once, and not again while nothing has changed', () => {
     expect(run('build.mjs').status).toBe(0);
-    expect(calls()).toEqual(['compile', 'bundle']);
+    expect(calls()).toEqual(['nest', 'bundle']);
     expect(run('build.mjs').status).toBe(0);
     expect(calls()).toHaveLength(2);
   });
 
-  test.each(['src/main.ts', 'src/new.ts', 'projections/a.ts', 'package-lock.json', 'tsconfig.json'])(
+  test.each(['src/main.ts', 'src/new.ts', 'projections/a.ts', 'package-lock.json', 'tsconfig.json', 'nest-cli.json'])(
     'builds again when %s has changed',
     (file) => {
       run('build.mjs');
@@ -168,12 +168,12 @@ describe('build.mjs', () => {
 
     test('builds it when its packages are installed, and again when it or the service has changed', () => {
       run('build.mjs');
-      expect(calls()).toEqual(['compile', 'bundle']);
+      expect(calls()).toEqual(['nest', 'bundle']);
       write('console/node_modules/.installed', '');
       write('clients/typescript/node_modules/.installed', '');
       run('build.mjs');
       run('build.mjs');
-      expect(calls()).toEqual(['compile', 'bundle', 'console']);
+      expect(calls()).toEqual(['nest', 'bundle', 'console']);
       write('console/src/main.tsx', '{ }');
       run('build.mjs');
       write('clients/typescript/src/client.ts', '{ }');
@@ -181,14 +181,14 @@ describe('build.mjs', () => {
       expect(calls().slice(3)).toEqual(['console', 'console']);
       write('src/main.ts', '{ }');
       run('build.mjs');
-      expect(calls().slice(5)).toEqual(['compile', 'bundle', 'console']);
+      expect(calls().slice(5)).toEqual(['nest', 'bundle', 'console']);
     });
 
     test('installs its packages once with --console, and goes on without it where they cannot be had', () => {
       write('offline', '');
       const { status, stderr } = run('build.mjs', '--console');
       expect([status, stderr]).toEqual([0, expect.stringMatching(/\nThe service starts without the console\.\n$/)]);
-      expect(calls()).toEqual(['compile', 'bundle', 'npm']);
+      expect(calls()).toEqual(['nest', 'bundle', 'npm']);
       rmSync(join(root, 'offline'));
       run('build.mjs', '--console');
       run('build.mjs', '--console');
@@ -201,6 +201,6 @@ describe('build.mjs', () => {
     expect(run('build.mjs').status).toBe(3);
     rmSync(join(root, 'fail'));
     expect(run('build.mjs').status).toBe(0);
-    expect(calls()).toEqual(['compile', 'compile', 'bundle']);
+    expect(calls()).toEqual(['nest', 'nest', 'bundle']);
   });
 });
