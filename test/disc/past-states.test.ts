@@ -204,6 +204,22 @@ test('an identity whose only events occurred after the present is as unknown as 
   expect(await reader.snapshots([ALICE], toCoordinates({ as_of: iso(now) }, now, '?'))).toEqual(unknown);
 });
 
+test('the present ends with the hour, or just before a verification expires that is still valid', async () => {
+  const now = START + DAY + 1_000;
+  const expiring = (expiry: number) =>
+    logOf([{ ...granted(ALICE, 'key:a', iso(expiry)), recorded_at: iso(START) }]).map(decodeEvent);
+  const presentOf = async (expiry: number) => {
+    const reader = await readerOf(expiring(expiry), 1, 0, now, LENSES[0]!);
+    const snapshot = await reader.snapshot(ALICE, {});
+    return [snapshot.as_of, score(snapshot, LOG).verification.length];
+  };
+  const end = START + DAY + 3_599_999;
+  expect(await presentOf(now + 1)).toEqual([now, 1]);
+  expect(await presentOf(end)).toEqual([end - 1, 1]);
+  expect(await presentOf(end + 1)).toEqual([end, 1]);
+  expect(await presentOf(now)).toEqual([end, 0]);
+});
+
 test('a state as of a past time is the fold of what had occurred by then', () => {
   return fc.assert(
     fc.asyncProperty(
@@ -221,10 +237,11 @@ test('a state as of a past time is the fold of what had occurred by then', () =>
 test('a state as of a position, or as it was known at a time, is the fold of what had been recorded by then', () => {
   return fc.assert(
     fc.asyncProperty(
-      logs({ minLength: 300, maxLength: 900 }),
+      fc.oneof(logs({ minLength: 20, maxLength: 80 }), logs({ minLength: 300, maxLength: 900 })),
       perRead,
       fc.nat(),
-      times,
+      // Many are the very time at which an event was recorded.
+      fc.oneof(times, recordings),
       fc.option(times, { nil: undefined }),
       fc.boolean(),
       lenses,

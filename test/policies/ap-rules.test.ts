@@ -522,6 +522,16 @@ describe('how to pass', () => {
     ]);
   });
 
+  it('clears a BAD status only if that takes fewer changes', () => {
+    const bad = factsWith({ net_tct: 50_000, bad_level: 2 });
+    const either = {
+      any: [{ verification: ['zk-KYH', 'zk-KYC (ID only)'] }, { disc_min: 8, verification: ['zk-KYC (ID + AML)'] }],
+    };
+    const factsOf = (rules: object) => howToPass(parsed(rules), bad).map(({ fact }) => fact);
+    expect(factsOf(either)).toEqual(['verification.zk-KYH', 'verification.zk-KYC (ID only)']);
+    expect(factsOf({ any: [either.any[0], { disc_min: 8 }] })).toEqual(['bad_status']);
+  });
+
   it('is sufficient, and no smaller set of changes is, nor a cheaper one of that size', () => {
     let denied = 0;
     let compared = 0;

@@ -115,6 +115,15 @@ describe('disc-2', () => {
     ['some', many(9, FLAGS, 'Low')],
     ['some', [0, 1, 2, 3].map((days) => action('social_praise', 'Low', days))],
     ['solid', [0, 1, 2, 3, 4].map((days) => action('social_praise', 'Low', days))],
+    // Exactly 4: three of today, and half of two of 45 days ago.
+    [
+      'solid',
+      [
+        ...many(2, FLAGS, 'Low'),
+        ...[0, 45].map((days) => action('social_praise', 'Low', days)),
+        ...many(1, FLAGS, 'Low', 45),
+      ],
+    ],
   ])('evidence is %s', (word, actions) => {
     expect(disc2.certainty(of(...actions), MODEL_LENS, TODAY).evidence.word).toBe(word);
   });
