@@ -53,7 +53,9 @@ async function demo({ stores, config, get, print }) {
     `\nHow ${score.tris_id}, who had earned ${score.earned_tct} TCT, fell: ${turn.length} of ${entries.length} events`,
   );
   print(historyTable(turn));
-  print('\nThe same over REST: npm start. The data and how it is mapped: examples/README.md.');
+  print(`\nTo see the same in the console, record the ratings in ./data, and run npm start:
+  node examples/otc-to-ndjson.mjs examples/bitcoin-otc-excerpt.csv | npm run --silent credence -- import -
+examples/README.md says how the data is mapped.`);
   return EXIT.ok;
 }
 

@@ -1,4 +1,7 @@
-import { execFile } from 'node:child_process';
+import { exec, execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 test('npm run demo shows who has the highest and the lowest score, and how a member fell', async () => {
@@ -8,4 +11,11 @@ test('npm run demo shows who has the highest and the lowest score, and how a mem
   expect(top).toMatch(/^Top 5\n(.*\n){5}tris:otc:/);
   expect(bottom).toMatch(/^Bottom 5\n(.*\n){5}.*BAD/);
   expect(fall).toMatch(/^How tris:otc:\d+, who had earned \d+ TCT, fell: \d+ of \d+ events\n(.*\n)+.*BAD/);
+
+  // What it says to run records the same ratings for the console.
+  const [, command] = /^ {2}(node .*)$/m.exec(stdout)!;
+  const data = await mkdtemp(join(tmpdir(), 'credence-demo-test-'));
+  const { stdout: imported } = await promisify(exec)(command!, { env: { ...process.env, CREDENCE_DATA: data } });
+  await rm(data, { recursive: true });
+  expect(imported).toMatch(/2,003 recorded/);
 });
