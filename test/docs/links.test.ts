@@ -8,6 +8,7 @@ const DOCUMENTS = [
   'README.md',
   'CONTRIBUTING.md',
   'circuits/README.md',
+  'clients/typescript/README.md',
   'examples/README.md',
   ...readdirSync('docs', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.md'))
