@@ -148,7 +148,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
 /** Whose policies' decisions an actor may read; null: everybody's. @throws Problem forbidden */
 function ownerFor({ name, organization, scopes }: Actor): string | null {
   if (scopes.has('audit:read')) return organization;
-  // Whoever writes the organization's policies, or checks by them, may see the decisions.
+  // Keys that write the organization's policies, or check by them, may see the decisions.
   if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
   throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "audit:read".`);
 }

@@ -20,7 +20,7 @@ import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
 import { IngestionResultDto } from './ingestion.dto.js';
-import type { Cursor, Occurrence } from './scan.js';
+import type { Cursor, Occurrence, Scan } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
 const PREFIX = 'ing';
@@ -134,16 +134,9 @@ export class Ingestion implements OnModuleInit {
     const last = await scan.finalBlock();
     const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash([...contracts]))}`;
     let cursor = await this.cursor(cursorKey, from_block, id);
-    if (
-      cursor.last_hash !== null &&
-      cursor.next_block - 1 <= last &&
-      (await scan.hashOf(cursor.next_block - 1)) !== cursor.last_hash
-    ) {
-      this.logger.warn('A chain replaced final blocks; reading the history of the wallet again', {
-        chain_id,
-        wallet,
-        job: id,
-      });
+    if (await isReplaced(cursor, scan, last)) {
+      const message = 'A chain replaced final blocks; reading the history of the wallet again';
+      this.logger.warn(message, { chain_id, wallet, job: id });
       cursor = startAt(cursor.since);
     }
     const first = cursor.next_block;
@@ -256,6 +249,11 @@ function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
 
 function startAt(block: number): Cursor {
   return { since: block, next_block: block, last_hash: null, tokens: [] };
+}
+
+/** Whether the chain has another block now where an earlier job stopped. */
+async function isReplaced({ next_block, last_hash }: Cursor, scan: Scan, last: number): Promise<boolean> {
+  return last_hash !== null && next_block - 1 <= last && (await scan.hashOf(next_block - 1)) !== last_hash;
 }
 
 /**

@@ -97,7 +97,7 @@ export class ActionRecorder {
       if (context.idempotency !== null) await this.useKey(action, stream, context);
       if (action.evidence_uri === null) return undefined;
       const recorded = await this.writer.firstOf(stream);
-      // Not again for an action that is there: its text may have been deleted.
+      // Not for an action that is recorded already: its text may have been deleted.
       if (recorded) return conflictWith([recorded], action, context);
       texts.set(recording, await keepText(this.keyValue, action.evidence_uri));
       return undefined;

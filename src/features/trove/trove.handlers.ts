@@ -69,7 +69,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     const news = decideSubmit(earlier, submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
     await this.writer.idempotency.claim(stream, context);
-    // Not again for a record that is there: its texts may have been deleted.
+    // Not for a record that exists already: its texts may have been deleted.
     const texts = earlier ? [] : uri === null ? [title] : [title, uri];
     const { position } = await withTexts(this.keyValue, texts, () =>
       this.writer.update(stream, context, (history) => decideSubmit(troveRecordOf(history), submission)),
@@ -229,7 +229,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   }
 }
 
-/** Whoever submits a record does not review it: no key of the same organization, of the operators not the same key. */
+/** Nobody reviews their own record: no key of the same organization does, and no operator with the same key. */
 function refuseOwnSubmission({ name, organization }: Actor, { submitter }: TroveRecord, submittedBy: string): void {
   if (submitter === null ? submittedBy !== name : submitter !== organization) return;
   throw new Problem(

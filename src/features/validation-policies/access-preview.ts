@@ -13,7 +13,7 @@ export interface AccessProbe {
   grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
 }
 
-/** Whoever asks for a preview; of its scopes only `ops` matters. */
+/** The actor that asks for a preview; of its scopes only `ops` matters. */
 export type RulesReader = Pick<Actor, 'organization' | 'scopes' | 'session'>;
 
 /** Gives previews access to the access policies. Without a provider, previews contain no access decisions. */

@@ -107,7 +107,7 @@ export class Deliveries {
     }
   }
 
-  /** @returns what is stored then: `after`, unless something else than `before` was stored */
+  /** @returns what is stored then: `after`, unless something other than `before` was stored */
   async replace(webhookId: string, before: Delivery, after: Delivery): Promise<Delivery | undefined> {
     const key = deliveryKey(webhookId, before.n);
     if (await this.keyValue.replace(key, asJson(before), asJson(after), keptMs(after))) return after;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Delivery, Progress } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 
-/** One webhook at work: how far it is, and what waits to be sent. */
+/** The state of sending one webhook's messages: how far it is, and what waits to be sent. */
 export class Pump {
   /** Pending deliveries by identity, oldest first. Only the first of a lane is sent. */
   readonly lanes = new Map<string, Delivery[]>();

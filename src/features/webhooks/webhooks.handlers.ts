@@ -118,7 +118,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
     let position: Position;
     try {
-      // Not again for a webhook that is there: its URL may have been deleted.
+      // Not for a webhook that exists already: its URL may have been deleted.
       ({ position } = await withTexts(this.keyValue, isNew ? [url] : [], () =>
         this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
       ));

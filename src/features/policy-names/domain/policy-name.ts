@@ -31,7 +31,8 @@ function evolve(_before: NameOwnership, event: Decoded<(typeof EVENTS)[number]>)
 }
 
 /**
- * Whoever creates the first version of a name owns it. Keys of other organizations cannot create further versions.
+ * The organization that creates the first version of a name owns it. Keys of other organizations cannot create further
+ * versions.
  * @param older the owner of the oldest version, for a name that was in use before ownership was recorded
  * @param owner of the policy to be created @param organization of the key; null: an operator's key
  * @throws Problem policy_name_not_owned
