@@ -6,7 +6,7 @@ import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
-import { excludeFromLimit } from './connections.js';
+import { endWithClient, excludeFromLimit } from './connections.js';
 import { CORS_HEADERS } from './headers.js';
 import { NDJSON } from './json-body.js';
 
@@ -68,6 +68,7 @@ function sendLive(reply: FastifyReply, answer: Live): void {
     raw.useChunkedEncodingByDefault = false;
     raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
     excludeFromLimit(raw);
+    endWithClient(raw);
     answer.begin(raw);
   };
   // The answer to a pipelined request has no connection until those before it have been sent.

@@ -64,15 +64,24 @@ export function serverOf(handler: RequestListener): Server {
   });
 }
 
-/** Node waits for a request that has begun to arrive, however long it takes: one client would hold up the end of the service. */
+/**
+ * A client may end its side of the connection after its requests, and is still answered. And Node waits for a request that
+ * has begun to arrive, however long it takes: one client would hold up the end of the service.
+ */
 class ClosingServer extends Server {
   private readonly sockets = new Set<Socket>();
 
   constructor(options: ServerOptions, handler: RequestListener) {
     super(options, handler);
+    // Not documented by Node, which otherwise ends its own side at once.
+    (this as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
     this.on('connection', (socket: Socket) => {
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
+      socket.once('end', () => {
+        const answer = currentAnswer(socket);
+        if (answer && endingWithClient.has(answer)) answer.destroy();
+      });
     });
   }
 
@@ -96,6 +105,14 @@ export function excludeFromLimit(response: ServerResponse): void {
   const capacity = capacities.get((response.socket as unknown as { server: Server }).server)!;
   capacity.left++;
   response.once('close', () => void capacity.left--);
+}
+
+const endingWithClient = new WeakSet<ServerResponse>();
+
+/** For what lasts long: a client that ends its side of the connection is taken to be gone, as most that do so are. */
+export function endWithClient(response: ServerResponse): void {
+  endingWithClient.add(response);
+  if (response.socket?.readableEnded) response.destroy();
 }
 
 /** Node sets this while a response of the socket is not finished. */

@@ -4,6 +4,7 @@ import type { Caller } from '../credentials/caller.js';
 import type { Logger } from '../kernel/logger.js';
 import { endOfTurn } from '../kernel/turn.js';
 import type { Answers } from './answers.js';
+import { endWithClient } from './connections.js';
 import { parametersOf, type ReadParameter, usesPipeline } from './nest-internals.js';
 import { sendProblem } from './problem-response.js';
 
@@ -84,6 +85,7 @@ export const RequestCaller = parameterOf((request): Caller | null => request.cal
 /** Parameter decorator: an AbortSignal that aborts if the client disconnects before it gets its answer. */
 export const ClientGone = parameterOf((_request, { raw }): AbortSignal => {
   const gone = new AbortController();
+  endWithClient(raw);
   const look = (): void => void (raw.writableFinished || gone.abort());
   if (raw.destroyed) look();
   else raw.once('close', look);

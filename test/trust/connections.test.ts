@@ -80,6 +80,19 @@ describe('a connection', () => {
   });
   afterAll(() => service.close());
   const connections = () => new Promise<number>((settle) => http.getConnections((_error, count) => settle(count)));
+  /** A relay of an action, which is not answered in the turn that it arrives in. */
+  const relayBytes = () => {
+    const action = {
+      tris_id: 'tris:a',
+      action_type: 'loan',
+      category: 'finance',
+      criticality: 'low',
+      platform_id: 'x',
+    };
+    const body = JSON.stringify(action);
+    const headers = `x-api-key: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+    return get('/api/decision-relay', headers).replace('GET', 'POST') + body;
+  };
   const answersIn = (text: string) => text.match(/HTTP\/1\.1 \d+/g) ?? [];
 
   test('gets all answers to 400 pipelined requests, in order', async () => {
@@ -169,13 +182,39 @@ describe('a connection', () => {
     expect(answersIn(raw)).toHaveLength(1);
   });
 
+  /** Ends its own side of the connection with its last byte, as `nc -N` does. */
+  const sendAndEnd = (bytes: string) =>
+    new Promise<string>((settle, fail) => {
+      const socket = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.end(bytes));
+      let text = '';
+      socket.setEncoding('latin1').on('data', (part: string) => (text += part));
+      socket.on('end', () => settle(text)).on('error', fail);
+    });
+
+  test('is answered after its client has ended its own side, and closed then', async () => {
+    expect(answersIn(await sendAndEnd(get('/health/live')))).toEqual(['HTTP/1.1 200']);
+    expect(await sendAndEnd(get('/v1/disc/score/tris:none'))).toMatch(/"code":"identity_not_found"[^]*}$/);
+    const several = await sendAndEnd(get('/health/live') + get('/v1/nothing') + get('/openapi.json').repeat(20));
+    expect(answersIn(several)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', ...Array(20).fill('HTTP/1.1 200')]);
+    const relay = relayBytes();
+    expect(await sendAndEnd(relay)).toMatch(/^HTTP\/1\.1 202 [^]*"received"/);
+    expect(await sendAndEnd(relay.slice(0, -1))).toMatch(/^HTTP\/1\.1 400 [^]*"code":"malformed_request"/);
+    await becomes(connections, (count) => count === 0);
+  });
+
+  test('of a stream is closed when its client ends its own side', async () => {
+    const socket = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.write(get('/v1/disc/changes/stream', `x-api-key: ${service.key}\r\n`));
+    await once(socket, 'data');
+    socket.end();
+    await becomes(connections, (count) => count === 0);
+    socket.destroy();
+  });
+
   test('gets the answers to its requests before that to what is no request', async () => {
-    const body =
-      '{"tris_id":"tris:a","action_type":"loan","category":"finance","criticality":"low","platform_id":"lender"}';
-    const headers = `x-api-key: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
-    const relay = get('/api/decision-relay', headers).replace('GET', 'POST');
+    const relay = relayBytes();
     // As of a client that counts the null byte at the end of its text as a part of it.
-    const raw = await sendRaw(service.port, `${get('/health/live').replace('GET', 'HEAD')}${relay}${body}\0`);
+    const raw = await sendRaw(service.port, `${get('/health/live').replace('GET', 'HEAD')}${relay}\0`);
     expect(answersIn(raw)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 202', 'HTTP/1.1 400']);
     expect(raw).toMatch(/"code":"malformed_request"[^]*}$/);
   });
