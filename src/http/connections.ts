@@ -38,6 +38,8 @@ export function serverOf(handler: RequestListener): Server {
     },
     inTurn(handler),
   );
+  // Their size is limited already; by default, Node drops all but the first 2,000 without a word.
+  server.maxHeadersCount = 0;
   const capacity = { left: MAX_CONNECTIONS };
   capacities.set(server, capacity);
   // Not by `maxConnections`: of several processes that are all full, each would pass the connection on, again and again.
@@ -173,12 +175,17 @@ const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
 const answered = new WeakSet<Socket>();
 
 /**
- * The parser emits a request of unknown length and then refuses it; it would be answered twice.
- * @throws Problem malformed_request for a Transfer-Encoding other than chunked (RFC 9112 section 6.1)
+ * The parser emits a request of unknown length and then refuses it; it would be answered twice. And it takes chunks in
+ * HTTP/1.0, which a proxy that does not know them may have taken for another request.
+ * @throws Problem malformed_request for a Transfer-Encoding other than chunked, or in HTTP/1.0 (RFC 9112 section 6.1)
  */
-export function refuseUnknownLength({ headers, socket }: IncomingMessage): void {
+export function refuseUnknownLength({ headers, socket, httpVersionMinor }: IncomingMessage): void {
   const encoding = headers['transfer-encoding'];
-  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return;
+  if (encoding === undefined) return;
+  if (httpVersionMinor === 0) {
+    throw new Problem('malformed_request', 'HTTP/1.0 has no Transfer-Encoding.', { headers: { connection: 'close' } });
+  }
+  if (encoding.toLowerCase() === 'chunked') return;
   answered.add(socket);
   const detail = `Transfer-Encoding can only be chunked, not ${JSON.stringify(encoding)}.`;
   throw new Problem('malformed_request', detail, { headers: { connection: 'close' } });

@@ -171,6 +171,14 @@ describe('a connection', () => {
       'a length and chunks',
       'POST /v1/x HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
+    [
+      'chunks in HTTP/1.0',
+      'POST /v1/x HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    [
+      'two Host headers far from each other',
+      `GET /health/live HTTP/1.1\r\nhost: a\r\n${'x:\r\n'.repeat(3_000)}host: b\r\n\r\n`,
+    ],
     ['chunks twice', 'POST /v1/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n'],
     ['a space before a colon', 'GET /health/live HTTP/1.1\r\nhost : x\r\n\r\n'],
     ['a folded header', 'GET /health/live HTTP/1.1\r\nhost: x\r\nx-a: 1\r\n 2\r\n\r\n'],
@@ -209,6 +217,14 @@ describe('a connection', () => {
     socket.end();
     await becomes(connections, (count) => count === 0);
     socket.destroy();
+  });
+
+  test('that sends 3,000 headers has all of them read', async () => {
+    const raw = await sendRaw(
+      service.port,
+      get('/health/live', `${'a:\r\n'.repeat(3_000)}x-request-id: last\r\n${LAST}`),
+    );
+    expect(raw).toMatch(/^HTTP\/1\.1 200 [^]*\r\nx-request-id: last\r\n/);
   });
 
   test('gets the answers to its requests before that to what is no request', async () => {
