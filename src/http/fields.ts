@@ -6,6 +6,7 @@ import {
   ArrayUnique,
   IsArray,
   IsIn,
+  Matches as MatchesPattern,
   ValidateBy,
   type ValidationOptions,
 } from 'class-validator';
@@ -53,6 +54,20 @@ function listOf(schema: Record<string, unknown>): object {
   if (schema.type === 'array') return { type: 'array', items: schema };
   return { ...schema, isArray: true, ...(schema.example !== undefined && { example: [schema.example] }) };
 }
+
+/**
+ * As class-validator's, and in the OpenAPI document, whose patterns have no flags. By itself it would only have those that
+ * are literals in the DTO.
+ */
+export const Matches = (pattern: RegExp, options?: ValidationOptions): PropertyDecorator => {
+  const matches = MatchesPattern(pattern, options);
+  if (pattern.flags !== '') return matches;
+  const { source } = pattern;
+  return applyDecorators(
+    matches,
+    ApiProperty(options?.each ? listOf({ type: String, pattern: source }) : { pattern: source }),
+  );
+};
 
 /** A field that is text of a pattern. */
 const text = (name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) =>

@@ -3,7 +3,7 @@ import '../../src/app/app.module.js';
 import { type Class, planOf } from '../../src/http/validation.js';
 import { Server } from '../e2e/server.js';
 
-/** The OpenAPI document says how much a field of a body may contain, also where its DTO names a constant. */
+/** The OpenAPI document says what a field of a body may contain, also where its DTO names a constant. */
 
 const KEYWORDS: Record<string, string> = {
   arrayMinSize: 'minItems',
@@ -14,7 +14,7 @@ const KEYWORDS: Record<string, string> = {
 };
 type Schemas = Record<string, { properties: Record<string, Record<string, unknown>> }>;
 
-test('every limit that is checked is in the schema of its field', async () => {
+test('every limit and every pattern that is checked is in the schema of its field', async () => {
   const server = await Server.start();
   const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
   const { schemas } = (json as { components: { schemas: Schemas } }).components;
@@ -24,10 +24,16 @@ test('every limit that is checked is in the schema of its field', async () => {
   const missing: string[] = [];
   for (const type of bodies) {
     for (const { name, checks } of planOf(type).fields) {
+      const schema = schemas[type.name]!.properties[name]!;
       for (const check of checks) {
+        if (check.name === 'matches') {
+          const { source, flags } = check.constraints[0] as RegExp;
+          const { pattern } = check.each ? (schema['items'] as { pattern?: string }) : schema;
+          if (flags === '' && pattern !== source) missing.push(`${type.name}.${name}: ${source}, not ${pattern}`);
+        }
         const [keyword, limit] = [KEYWORDS[check.name], check.constraints[0]];
         if (!keyword || check.each || limit === Number.MAX_SAFE_INTEGER) continue;
-        const found = schemas[type.name]!.properties[name]![keyword];
+        const found = schema[keyword];
         if (found !== limit) missing.push(`${type.name}.${name}: ${keyword} ${limit}, not ${found}`);
       }
     }

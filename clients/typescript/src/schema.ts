@@ -2373,6 +2373,8 @@ export interface components {
             read_only: string | null;
         };
         CreateKeyDto: {
+            /** @description Events record it as the actor `key:<id>`. */
+            key_id: string;
             /** @description What it permits: scopes that the key of this request has. */
             scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /**
@@ -2380,8 +2382,6 @@ export interface components {
              * @example tris@alice
              */
             organization?: string;
-            /** @description Events record it as the actor `key:<id>`. */
-            key_id: string;
         };
         CreatedKeyDto: {
             /** @description What the key permits. */
@@ -2432,15 +2432,15 @@ export interface components {
              */
             external_id?: string;
             /**
-             * @description A metric category.
-             * @enum {string}
-             */
-            category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance" | "finance" | "governance";
-            /**
              * Format: uri
              * @description Location of the evidence. The log contains only its SHA-256.
              */
             evidence_uri?: string;
+            /**
+             * @description A metric category.
+             * @enum {string}
+             */
+            category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance" | "finance" | "governance";
         };
         RelayedDto: {
             /**
@@ -2910,6 +2910,8 @@ export interface components {
              * @description Count only events that were recorded by then.
              */
             known_at?: string;
+            /** @description Id of the validation policy to use as the lens, or `model`. */
+            vp?: string;
             /**
              * @description The TRIS ids of the identities, each once.
              * @example [
@@ -2917,8 +2919,6 @@ export interface components {
              *     ]
              */
             tris_ids: string[];
-            /** @description Id of the validation policy to use as the lens, or `model`. */
-            vp?: string;
             /**
              * @description Version of the scoring model. Default: the one that serves the platform.
              * @enum {string}
@@ -2950,6 +2950,8 @@ export interface components {
              * @description Count only events that were recorded by then.
              */
             known_at?: string;
+            /** @description Id of the validation policy to use as the lens, or `model`. */
+            vp?: string;
             /**
              * @description The TRIS ids of the identities, each once.
              * @example [
@@ -2957,15 +2959,13 @@ export interface components {
              *     ]
              */
             tris_ids: string[];
-            /** @description Id of the validation policy to use as the lens, or `model`. */
-            vp?: string;
+            /** @description Categories, aliases or full metrics; default: the seven categories. */
+            metrics?: string[];
             /**
              * @description Version of the scoring model. Default: the one that serves the platform.
              * @enum {string}
              */
             model?: "disc-1" | "disc-2";
-            /** @description Categories, aliases or full metrics; default: the seven categories. */
-            metrics?: string[];
         };
         MetricsResultDto: {
             /** @description The answer that a request for this item alone would have returned. */
@@ -2992,6 +2992,8 @@ export interface components {
              * @description Count only events that were recorded by then.
              */
             known_at?: string;
+            /** @description Id of the validation policy to use as the lens, or `model`. */
+            vp?: string;
             /**
              * @description The TRIS ids of the identities, each once.
              * @example [
@@ -3011,8 +3013,6 @@ export interface components {
              * @enum {string}
              */
             depth?: "snapshot" | "insight" | "analysis";
-            /** @description Id of the validation policy to use as the lens, or `model`. */
-            vp?: string;
             /**
              * @description Version of the scoring model. Default: the one that serves the platform.
              * @enum {string}
@@ -3160,10 +3160,10 @@ export interface components {
             tris_org: string;
         };
         AccreditIssuerDto: {
-            /** @description Verification statuses. */
-            statuses: ("zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)")[];
             /** @description The TRIS id of an organization, or `key:<id>`, as verifications list it. */
             issuer: string;
+            /** @description Verification statuses. */
+            statuses: ("zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)")[];
         };
         AccreditedIssuerDto: {
             /** @description Its grants of these count in every policy. */
@@ -3257,6 +3257,8 @@ export interface components {
             curve: "bn128";
         };
         SubmitProofDto: {
+            /** @description The id of a verification scheme. */
+            scheme: string;
             /**
              * @description One for each public input of the scheme, in their order.
              * @example [
@@ -3269,8 +3271,6 @@ export interface components {
              * @example tris@alice
              */
             tris_id?: string;
-            /** @description The id of a verification scheme. */
-            scheme: string;
             /** @description The proof. */
             proof: components["schemas"]["ProofDto"];
         };
@@ -3331,13 +3331,22 @@ export interface components {
             nPublic: number;
         };
         RegisterSchemeDto: {
+            /** @description The id of a verification scheme. */
+            scheme: string;
             /**
              * @description TRIS id of the organization whose roots it accepts, and whose API key can revoke what it grants.
              * @example tris@alice
              */
             issuer: string;
+            /** @description A credential verifies at most one identity in a scope, across all schemes with that scope. */
+            scope: string;
             /** @description What each public signal means, in their order. */
             public_inputs: components["schemas"]["PublicInputDto"][];
+            /**
+             * @description SHA-256, in hex, of the transcript of the trusted setup that made the key. With snarkjs: of the final .zkey file,
+             *     which contains the hash of the circuit and all contributions.
+             */
+            transcript_hash: string;
             /**
              * @description Merkle roots or keys of the issuer whose proofs are accepted.
              * @example [
@@ -3345,22 +3354,13 @@ export interface components {
              *     ]
              */
             roots: string[];
-            /** @description The id of a verification scheme. */
-            scheme: string;
             /**
              * @description What a proof grants.
              * @enum {string}
              */
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
-            /** @description A credential verifies at most one identity in a scope, across all schemes with that scope. */
-            scope: string;
             /** @description The verification key of the circuit. */
             verification_key: components["schemas"]["VerificationKeyDto"];
-            /**
-             * @description SHA-256, in hex, of the transcript of the trusted setup that made the key. With snarkjs: of the final .zkey file,
-             *     which contains the hash of the circuit and all contributions.
-             */
-            transcript_hash: string;
         };
         StoredInputDto: {
             /**
@@ -3450,20 +3450,20 @@ export interface components {
             chain_id: number;
         };
         RegisterIssuerDto: {
+            /** @description The id of a registered issuer of records. */
+            issuer_id: string;
             /**
              * @description Records it proves count as actions of this platform: its owner endorses the identity.
              * @example lending.example
              */
             platform_id: string;
+            /** @description Public key: 32 bytes as base64url. */
+            ed25519?: string;
             /**
              * @description Ethereum address: in lower case, or with a correct EIP-55 checksum.
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             address?: string;
-            /** @description The id of a registered issuer of records. */
-            issuer_id: string;
-            /** @description Public key: 32 bytes as base64url. */
-            ed25519?: string;
             /** @description Only with `address`: attestations of other domains are refused. Default: any domain is accepted. */
             eas_domain?: components["schemas"]["EasDomainDto"];
         };
@@ -3482,6 +3482,8 @@ export interface components {
             retired: boolean;
         };
         AttestationDomainDto: {
+            /** @description The contract of the EIP-712 domain. */
+            verifyingContract: string;
             /**
              * @description The name in the EIP-712 domain.
              * @enum {string}
@@ -3491,31 +3493,29 @@ export interface components {
             version: string;
             /** @description The chain (EIP-155). */
             chainId: number;
-            /** @description The contract of the EIP-712 domain. */
-            verifyingContract: string;
         };
         AttestationMessageDto: {
-            /**
-             * @description The version of off-chain attestations.
-             * @enum {integer}
-             */
-            version: 2;
             /** @description The UID of the schema, 32 bytes as hex. */
             schema: string;
             /** @description The address that the attestation is about. */
             recipient: string;
-            /** @description When the attestation was made. */
-            time: number;
-            /** @description 0: does not expire. */
-            expirationTime: number;
-            /** @description Whether the attestation can be revoked. */
-            revocable: boolean;
             /** @description The UID of a related attestation; zeros: none. */
             refUID: string;
             /** @description ABI-encoded values of the schema. */
             data: string;
             /** @description 32 bytes that make the attestation unique. */
             salt: string;
+            /**
+             * @description The version of off-chain attestations.
+             * @enum {integer}
+             */
+            version: 2;
+            /** @description When the attestation was made. */
+            time: number;
+            /** @description 0: does not expire. */
+            expirationTime: number;
+            /** @description Whether the attestation can be revoked. */
+            revocable: boolean;
         };
         AttestationDto: {
             /** @description The EIP-712 domain. */
@@ -3524,15 +3524,15 @@ export interface components {
             message: components["schemas"]["AttestationMessageDto"];
         };
         RecordProofDto: {
+            /** @description Id of a registered issuer. */
+            issuer: string;
+            /** @description Ed25519: 64 bytes as base64url. Ethereum: 65 bytes as hex after 0x. */
+            signature: string;
             /**
              * @description `signature`: over the record's statement; `eas`: an off-chain attestation.
              * @enum {string}
              */
             type: "signature" | "eas";
-            /** @description Id of a registered issuer. */
-            issuer: string;
-            /** @description Ed25519: 64 bytes as base64url. Ethereum: 65 bytes as hex after 0x. */
-            signature: string;
             /** @description Required for `eas`, not allowed for `signature`. */
             attestation?: components["schemas"]["AttestationDto"];
         };
@@ -3552,6 +3552,11 @@ export interface components {
             title: string;
             /** @description SHA-256 of the content. The same content of the same submitter is the same record. */
             content_hash: string;
+            /**
+             * Format: uri
+             * @description Location of the content. The log contains only its SHA-256.
+             */
+            uri?: string;
             /**
              * Format: date-time
              * @description When it happened; at most a minute ahead of the server's clock.
@@ -3574,11 +3579,6 @@ export interface components {
             record_type: "milestone" | "activity" | "ai_behavior";
             /** @description Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
             metric: string;
-            /**
-             * Format: uri
-             * @description Location of the content. The log contains only its SHA-256.
-             */
-            uri?: string;
             /** @description A record without a proof is decided by a reviewer. */
             proof?: components["schemas"]["RecordProofDto"];
         };
@@ -3760,10 +3760,10 @@ export interface components {
             expires_at: string;
         };
         SignedMessageDto: {
-            /** @description Exactly as it was issued. */
-            message: string;
             /** @description `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or a signature that the wallet's contract accepts. */
             signature: string;
+            /** @description Exactly as it was issued. */
+            message: string;
         };
         TokensDto: {
             /**
@@ -3838,6 +3838,8 @@ export interface components {
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             wallet: string;
+            /** @description The signature, `0x` and hexadecimal digits. */
+            signature?: string;
             /**
              * @description Why an operator ends a link that the wallet signed; recorded with it.
              * @example confirmed_fraud
@@ -3845,8 +3847,6 @@ export interface components {
             reason_code?: string;
             /** @description With `signature`: what a wallet that founded its TRIS signed, with the purpose `unlink`. */
             message?: string;
-            /** @description The signature, `0x` and hexadecimal digits. */
-            signature?: string;
         };
         WalletUnlinkedDto: {
             /**
@@ -3985,10 +3985,10 @@ export interface components {
             url: string;
             /** @description The kinds of events to deliver. */
             events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
-            /** @description Limits what it reports. */
-            filter?: components["schemas"]["WebhookFilterDto"];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
+            /** @description Limits what it reports. */
+            filter?: components["schemas"]["WebhookFilterDto"];
         };
         StoredFilterDto: {
             /** @description The identities that it reports on; null: all. */
@@ -4093,10 +4093,10 @@ export interface components {
             url?: string;
             /** @description The kinds of events to deliver. */
             events?: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
-            /** @description Replaces the filter. */
-            filter?: components["schemas"]["WebhookFilterDto"];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
+            /** @description Replaces the filter. */
+            filter?: components["schemas"]["WebhookFilterDto"];
             /**
              * @description `disabled` pauses it; `active` continues where it ended.
              * @enum {string}
@@ -4212,15 +4212,17 @@ export interface components {
         PolicyMetadataDto: {
             /** @description Declared by the owner, 0.95 to 1.05. */
             total_weight: number;
+            /** @description `v<major>.<minor>`. */
+            version: string;
             /**
              * @description Who may read the policy.
              * @enum {string}
              */
             visibility: "public";
-            /** @description `v<major>.<minor>`. */
-            version: string;
         };
         CreatePolicyDto: {
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
             /**
              * @description TRIS id of the owning organization.
              * @example tris@alice
@@ -4228,8 +4230,6 @@ export interface components {
             tris_org: string;
             /** @description The metrics that count, with their weights. */
             inputs: components["schemas"]["PolicyInputDto"][];
-            /** @description The id of a policy, with its version. */
-            policy_id: string;
             /** @description What the owner declares about the policy. */
             metadata: components["schemas"]["PolicyMetadataDto"];
         };
@@ -4363,6 +4363,8 @@ export interface components {
         EvaluatePolicyDto: {
             /** @description Access policies whose decisions to compare. Default: none in a preview, all that are not retired in a replay. */
             access_policies?: string[];
+            /** @description A stored policy. Send either this or policy. */
+            policy_id?: string;
             /**
              * @description Identities to compare. Default: all, and only the summary is returned.
              * @example [
@@ -4372,8 +4374,6 @@ export interface components {
             subjects?: string[];
             /** @description A policy that need not be stored. Send either this or policy_id. */
             policy?: components["schemas"]["CreatePolicyDto"];
-            /** @description A stored policy. Send either this or policy. */
-            policy_id?: string;
             /**
              * @description Version of the scoring model, for both sides. Default: the one that serves the platform.
              * @enum {string}
@@ -4686,13 +4686,13 @@ export interface components {
             finished_at: string | null;
         };
         PromotePolicyDto: {
+            /** @description A completed replay of this policy for the same scope, on which the decision is based. Recorded with it. */
+            replay_id?: string;
             /**
              * @description Whether it is for the platform or for an organization.
              * @enum {string}
              */
             scope: "platform" | "organization";
-            /** @description A completed replay of this policy for the same scope, on which the decision is based. Recorded with it. */
-            replay_id?: string;
         };
         SwitchDto: {
             /**
@@ -4786,13 +4786,13 @@ export interface components {
             job_id?: string;
         };
         AssignPolicyNameDto: {
+            /** @description `VP_<NAME>` or `AP_<NAME>`: the ids of policies without their version. */
+            name: string;
             /**
              * @description The organization whose keys may create versions of it from now on.
              * @example tris@alice
              */
             tris_org: string;
-            /** @description `VP_<NAME>` or `AP_<NAME>`: the ids of policies without their version. */
-            name: string;
         };
         PolicyNameDto: {
             /** @description The id of a policy without its version. */
@@ -4801,6 +4801,8 @@ export interface components {
             tris_org: string;
         };
         CreateAccessPolicyDto: {
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
             /**
              * @description Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, evidence_min, metrics {category:
              *     0..1}, verification [a status, or {status, issuers?, schemes?}]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
@@ -4809,15 +4811,13 @@ export interface components {
             rules: {
                 [key: string]: unknown;
             } & components["schemas"]["AccessRule"];
-            /** @description The id of a policy, with its version. */
-            policy_id: string;
+            /** @description The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
+            vp?: string;
             /**
              * @description Lifetime of its tokens, s.
              * @default 600
              */
             ttl_seconds?: number;
-            /** @description The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
-            vp?: string;
             /**
              * @description Who may read the rules: everybody, or only the owner's keys and operators. Everybody may check by the policy.
              * @default private
@@ -4860,11 +4860,15 @@ export interface components {
             created_at: string;
         };
         CheckAccessDto: {
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
             /**
              * @description The TRIS id of the identity that is checked.
              * @example tris@alice
              */
             subject_tris: string;
+            /** @description The audience of the token, such as the URL of an application. The token is then valid for that audience only. */
+            audience?: string;
             /**
              * @description Requests a voucher that only this wallet of the subject can redeem. Requires `chain_id` and `verifying_contract`.
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
@@ -4875,10 +4879,6 @@ export interface components {
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             verifying_contract?: string;
-            /** @description The id of a policy, with its version. */
-            policy_id: string;
-            /** @description The audience of the token, such as the URL of an application. The token is then valid for that audience only. */
-            audience?: string;
             /** @description EIP-155: the chain of the contract that verifies the voucher. */
             chain_id?: number;
         };
@@ -4988,12 +4988,12 @@ export interface components {
             checked_at: string;
         };
         CheckManyDto: {
+            /** @description The policy to check all subjects by. */
+            policy_id?: string;
             /** @description The policies to check one subject by. */
             policy_ids?: string[];
             /** @description With `policy_id` a list of subjects, with `policy_ids` one subject. */
             subject_tris: string[] | string;
-            /** @description The policy to check all subjects by. */
-            policy_id?: string;
             /** @description The audience of the tokens. */
             audience?: string;
         };
@@ -5018,6 +5018,8 @@ export interface components {
             rules: {
                 [key: string]: unknown;
             } & components["schemas"]["AccessRule"];
+            /** @description The validation policy to use as the lens. Default: the lens of the key's organization, or the platform's. */
+            vp?: string;
             /**
              * @description The subjects to decide about.
              * @example [
@@ -5025,8 +5027,6 @@ export interface components {
              *     ]
              */
             subjects: string[];
-            /** @description The validation policy to use as the lens. Default: the lens of the key's organization, or the platform's. */
-            vp?: string;
         };
         RuleOutcomeDto: {
             /**
@@ -5259,13 +5259,13 @@ export interface components {
             claims?: components["schemas"]["EligibilityClaimsDto"];
         };
         RevokeEligibilityDto: {
-            /** @description The token, or its id. */
-            token?: string;
             /**
              * Format: uuid
              * @description The id of an eligibility token.
              */
             jti?: string;
+            /** @description The token, or its id. */
+            token?: string;
         };
         RevokedEligibilityDto: {
             /**
@@ -5978,10 +5978,10 @@ export interface operations {
                 as_of?: string;
                 /** @description Count only events that were recorded by then. */
                 known_at?: string;
-                /** @description Count only events up to and including this position. */
-                as_of_position?: string;
                 /** @description Id of the validation policy to use as the lens, or `model`. */
                 vp?: string;
+                /** @description Count only events up to and including this position. */
+                as_of_position?: string;
                 /** @description Version of the scoring model. Default: the one that serves the platform. */
                 model?: "disc-1" | "disc-2";
             };
@@ -6017,6 +6017,8 @@ export interface operations {
                 as_of?: string;
                 /** @description Count only events that were recorded by then. */
                 known_at?: string;
+                /** @description Id of the validation policy to use as the lens, or `model`. */
+                vp?: string;
                 /** @description RFC 3339: only events recorded at this time or later. */
                 from?: string;
                 /** @description RFC 3339: only events recorded at this time or earlier. */
@@ -6027,8 +6029,6 @@ export interface operations {
                 cursor?: string;
                 /** @description Count only events up to and including this position. */
                 as_of_position?: string;
-                /** @description Id of the validation policy to use as the lens, or `model`. */
-                vp?: string;
                 /** @description Version of the scoring model. Default: the one that serves the platform. */
                 model?: "disc-1" | "disc-2";
             };
@@ -6064,10 +6064,10 @@ export interface operations {
                 as_of?: string;
                 /** @description Count only events that were recorded by then. */
                 known_at?: string;
-                /** @description Count only events up to and including this position. */
-                as_of_position?: string;
                 /** @description Id of the validation policy to use as the lens, or `model`. */
                 vp?: string;
+                /** @description Count only events up to and including this position. */
+                as_of_position?: string;
                 /** @description Version of the scoring model. Default: the one that serves the platform. */
                 model?: "disc-1" | "disc-2";
             };
@@ -6103,12 +6103,12 @@ export interface operations {
                 as_of?: string;
                 /** @description Count only events that were recorded by then. */
                 known_at?: string;
+                /** @description Id of the validation policy to use as the lens, or `model`. */
+                vp?: string;
                 /** @description Categories, aliases or full metrics; default: the seven categories. */
                 metrics?: string[];
                 /** @description Count only events up to and including this position. */
                 as_of_position?: string;
-                /** @description Id of the validation policy to use as the lens, or `model`. */
-                vp?: string;
                 /** @description Version of the scoring model. Default: the one that serves the platform. */
                 model?: "disc-1" | "disc-2";
             };
@@ -6142,14 +6142,14 @@ export interface operations {
                 as_of?: string;
                 /** @description Count only events that were recorded by then. */
                 known_at?: string;
+                /** @description Id of the validation policy to use as the lens, or `model`. */
+                vp?: string;
                 /** @description Months that the report covers. */
                 window?: 1 | 3 | 6 | 12;
                 /** @description How much detail the report has. */
                 depth?: "snapshot" | "insight" | "analysis";
                 /** @description Count only events up to and including this position. */
                 as_of_position?: string;
-                /** @description Id of the validation policy to use as the lens, or `model`. */
-                vp?: string;
                 /** @description Version of the scoring model. Default: the one that serves the platform. */
                 model?: "disc-1" | "disc-2";
             };
@@ -6667,12 +6667,12 @@ export interface operations {
             query?: {
                 /** @description Only decisions about this subject. */
                 subject?: string;
+                /** @description Only decisions by this access policy. */
+                policy_id?: string;
                 /** @description Only checks at this time or later. */
                 from?: string;
                 /** @description Only checks at this time or earlier. */
                 to?: string;
-                /** @description Only decisions by this access policy. */
-                policy_id?: string;
                 /** @description Only grants (`true`), or only denials. */
                 granted?: boolean;
                 /** @description The most decisions of a page. */
@@ -7900,10 +7900,10 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description A Merkle root or key of the issuer, as a decimal number. */
-                root: string;
                 /** @description The id of a verification scheme. */
                 scheme: string;
+                /** @description A Merkle root or key of the issuer, as a decimal number. */
+                root: string;
             };
             cookie?: never;
         };

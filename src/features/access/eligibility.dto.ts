@@ -1,5 +1,6 @@
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
-import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { IsOptional, IsString, MaxLength } from 'class-validator';
+import { Matches } from '../../http/fields.js';
 import { JTI } from './domain/decision.js';
 
 export class VerifyEligibilityDto {

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
-import { IsReasonCode, IsWalletAddress, IsWrittenTrisId } from '../../http/fields.js';
+import { IsOptional, IsString, MaxLength } from 'class-validator';
+import { IsReasonCode, IsWalletAddress, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { MAX_SIGNATURE_LENGTH } from './signatures.js';
 import { MAX_MESSAGE_LENGTH } from './siwe.js';
 import { LINK_PROOFS } from './domain/wallets.events.js';

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMinSize, IsArray, IsIn, IsOptional, Matches } from 'class-validator';
-import { CommaSeparated, IsNoPersonalData, IsUnique } from '../../http/fields.js';
+import { ArrayMinSize, IsArray, IsIn, IsOptional } from 'class-validator';
+import { CommaSeparated, IsNoPersonalData, IsUnique, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 import type { GrantableStatus } from './domain/identity.js';
 

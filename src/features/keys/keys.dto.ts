@@ -1,8 +1,8 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional, Matches } from 'class-validator';
+import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional } from 'class-validator';
 import { KEY_ID } from '../../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
-import { IsTrisId } from '../../http/fields.js';
+import { IsTrisId, Matches } from '../../http/fields.js';
 
 export class KeyParams {
   @Matches(KEY_ID, { message: '$property must be the id of a key' })

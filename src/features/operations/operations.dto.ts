@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayNotEmpty, ArrayUnique, IsBoolean, IsIn, IsOptional, Matches } from 'class-validator';
-import { AtMost } from '../../http/fields.js';
+import { ArrayNotEmpty, ArrayUnique, IsBoolean, IsIn, IsOptional } from 'class-validator';
+import { AtMost, Matches } from '../../http/fields.js';
 import { PROJECTIONS } from '../../read-side/all-projections.js';
 import type { GenerationStatus } from '../../stores/ports/read-models.js';
 

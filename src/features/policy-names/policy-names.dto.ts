@@ -1,5 +1,4 @@
-import { Matches } from 'class-validator';
-import { IsWrittenTrisId } from '../../http/fields.js';
+import { IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_NAME } from './domain/policy-name.js';
 
 export class AssignPolicyNameDto {

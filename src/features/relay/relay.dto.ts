@@ -1,4 +1,4 @@
-import { ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
+import { ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, MaxLength } from 'class-validator';
 import { ApiProperty } from '@nestjs/swagger';
 import {
   AtMost,
@@ -9,6 +9,7 @@ import {
   IsTimestamp,
   IsWrittenPlatformId,
   IsWrittenTrisId,
+  Matches,
   TOO_LARGE,
 } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';

@@ -9,7 +9,6 @@ import {
   IsString,
   IsUrl,
   Length,
-  Matches,
   Max,
   MaxLength,
   Min,
@@ -28,6 +27,7 @@ import {
   IsTrisId,
   IsWrittenPlatformId,
   IsWrittenTrisId,
+  Matches,
 } from '../../http/fields.js';
 import { DECISION_METHODS, RECORD_TYPES } from './domain/trove.events.js';
 

@@ -1,5 +1,5 @@
-import { ArrayMaxSize, IsArray, IsIn, IsOptional, Matches } from 'class-validator';
-import { IsUnique } from '../../http/fields.js';
+import { ArrayMaxSize, IsArray, IsIn, IsOptional } from 'class-validator';
+import { IsUnique, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';

@@ -8,7 +8,6 @@ import {
   IsNumber,
   IsOptional,
   IsUUID,
-  Matches,
   ValidateNested,
 } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
@@ -21,6 +20,7 @@ import {
   IsTrisId,
   IsUnique,
   IsWrittenTrisId,
+  Matches,
 } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';

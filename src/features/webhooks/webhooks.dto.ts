@@ -8,12 +8,11 @@ import {
   IsOptional,
   IsString,
   Length,
-  Matches,
   Max,
   Min,
   ValidateNested,
 } from 'class-validator';
-import { AtMost, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { AtMost, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
