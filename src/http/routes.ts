@@ -7,7 +7,7 @@ import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { type ListOfBody, NDJSON } from './json-body.js';
 import { parametersOf } from './nest-internals.js';
-import type { Class } from './validation.js';
+import { type Class, codesOf } from './validation.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -107,7 +107,7 @@ export interface RouteOptions {
   live?: true;
   /** Answers with `Lines`. */
   lines?: true;
-  /** Problems in addition to those of every route of its kind. */
+  /** Problems in addition to those of every route of its kind, and of the fields of its input. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
   audience?: keyof typeof PUBLIC_TO;
@@ -267,6 +267,7 @@ function describedAnswers(
     ...(options.waits ? WAITING : []),
     ...(isRepeatable ? (['idempotency_key_reused'] as const) : []),
     ...(options.problems ?? []),
+    ...[policy.body, policy.query, policy.params].flatMap((input) => (input ? codesOf(input) : [])),
     'method_not_allowed',
     'validation_failed',
     'internal_error',

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
-import { type FieldError, refusal } from '../kernel/problems.js';
+import { type FieldError, type ProblemCode, PROBLEMS, refusal } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
@@ -86,6 +86,15 @@ export function planOf(type: Class): Plan {
   const plan = { type, fields: inOrder, names: new Set(inOrder.map(({ name }) => name)) };
   plans.set(type, plan);
   return plan;
+}
+
+/** The codes of its own that a refusal of an input of this class may have. */
+export function codesOf(type: Class): ProblemCode[] {
+  const codes = planOf(type).fields.flatMap(({ checks, nested }) => [
+    ...checks.map(({ code }) => code),
+    ...(nested ? codesOf(nested.plan().type) : []),
+  ]);
+  return codes.filter((code): code is ProblemCode => code !== undefined && code in PROBLEMS);
 }
 
 /** The class that `@Type` names, else the field's own. class-transformer reveals it only by creating an instance. */

@@ -40,3 +40,10 @@ test('every limit and every pattern that is checked is in the schema of its fiel
   }
   expect(missing).toEqual([]);
 }, 60_000);
+
+test('what a field alone may be refused with is among the refusals of its routes', async () => {
+  const server = await Server.start();
+  const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
+  const refusals = json.paths['/v1/policies/ap/check'].post.responses['400'].description;
+  expect(refusals).toContain('`address_checksum`');
+}, 60_000);

@@ -115,7 +115,6 @@ export class AccessPoliciesController {
       'Idempotency-Key returns the same decisions. `Credence-Position` covers all. There are no vouchers.',
     type: CheckManyResultDto,
     waits: true,
-    problems: ['batch_too_large'],
   })
   async checkMany(@Body() body: CheckManyDto, @Context() request: RequestContext) {
     const checks = checksOf(body);
@@ -138,7 +137,7 @@ export class AccessPoliciesController {
       'Decides as a check by a policy of the key’s organization would, for up to 100 subjects, and gives the outcome of ' +
       'every node of the rules. The policy need not exist. Nothing is recorded, and there are no tokens.',
     type: DryRunDto,
-    problems: ['policy_not_found', 'batch_too_large'],
+    problems: ['policy_not_found'],
   })
   async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
     const rule = validRules(rules);

@@ -34,7 +34,6 @@ export class SessionsController {
     summary: 'Start a wallet sign-in: returns the message to sign (EIP-4361)',
     description: 'The message is valid for ten minutes.',
     type: ChallengeDto,
-    problems: ['personal_data', 'address_checksum'],
   })
   async start(@Body() body: StartSignInDto) {
     return new Written(await this.commands.execute(new StartSignIn(challengeRequestOf(body))), null);

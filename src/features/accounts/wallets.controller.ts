@@ -38,7 +38,7 @@ export class WalletsController {
       'A session links its own wallet, to the TRIS it acts for or to the wallet’s own: `tris:<address>`, of a contract ' +
       '`tris:eip155:<chain>:<address>`.',
     type: AccountLinkedDto,
-    problems: ['personal_data', 'self_statement', 'address_checksum', 'wallet_already_linked', 'write_conflict'],
+    problems: ['self_statement', 'wallet_already_linked', 'write_conflict'],
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
     // Part of the body hash, since a key and a session create different links.
@@ -95,7 +95,7 @@ export class WalletsController {
     example: { wallet: WALLET, reason_code: 'key_stolen' },
     summary: 'End all sessions of a wallet, on every chain',
     type: SessionsEndedDto,
-    problems: ['address_checksum', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async endSessions(@Body() { wallet, reason_code }: EndSessionsDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, reason_code, end_sessions: true });

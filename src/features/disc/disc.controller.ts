@@ -182,7 +182,7 @@ export class DiscController {
     summary: 'Get the scores of up to 100 identities',
     description: BATCH,
     type: ScoreBatchResultDto,
-    problems: ['batch_too_large', 'policy_not_found'],
+    problems: ['policy_not_found'],
   })
   async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');
@@ -200,7 +200,7 @@ export class DiscController {
     summary: 'Get the metrics of up to 100 identities',
     description: BATCH,
     type: MetricsBatchResultDto,
-    problems: ['batch_too_large', 'policy_not_found', 'unknown_metric'],
+    problems: ['policy_not_found', 'unknown_metric'],
   })
   async metricsOfMany(
     @Body() { tris_ids, metrics, ...query }: MetricsBatchDto,
@@ -217,7 +217,7 @@ export class DiscController {
     summary: 'Get reports of up to 25 identities',
     description: BATCH,
     type: ReportBatchResultDto,
-    problems: ['batch_too_large', 'policy_not_found'],
+    problems: ['policy_not_found'],
   })
   async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');

@@ -27,7 +27,7 @@ export class AccreditationController {
     example: { issuer: 'tris:lendco', statuses: ['zk-KYH'] },
     summary: 'Accredit an issuer of verifications: its grants of these statuses count in every policy',
     type: AccreditedIssuerDto,
-    problems: ['personal_data', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async accredit(@Body() { issuer, statuses }: AccreditIssuerDto, @Context() request: RequestContext) {
     const context = request.of({ issuer, statuses });

@@ -27,7 +27,7 @@ export class IdentityController {
     example: { level: 3, reason_code: 'confirmed_fraud' },
     summary: 'Set an identity’s BAD status: it overrides the computed score',
     type: IdentityBadStatusDto,
-    problems: ['personal_data', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async setBadStatus(
     @Param() { tris_id }: WrittenTrisIdParams,
@@ -61,7 +61,7 @@ export class IdentityController {
     },
     summary: 'Grant an identity a verification status',
     type: GrantedVerificationDto,
-    problems: ['self_statement', 'personal_data', 'write_conflict'],
+    problems: ['self_statement', 'write_conflict'],
   })
   async grant(
     @Param() { tris_id }: WrittenTrisIdParams,

@@ -24,7 +24,7 @@ export class IngestionController {
       'Its events in listed contracts become actions of its TRIS, each counted once. The wallet must have signed its ' +
       'link. Takes a session of the TRIS or a key.',
     type: IngestionStartedDto,
-    problems: ['address_checksum', 'chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
+    problems: ['chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, chain_id, from_block: from_block ?? null });

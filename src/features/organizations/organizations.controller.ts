@@ -38,7 +38,7 @@ export class OrganizationsController {
     summary: 'Register an organization and the platforms it owns',
     description: 'For a registered organization it adds platforms, or returns 200 if there is nothing to add.',
     type: OrganizationDto,
-    problems: ['personal_data', 'platform_already_registered', 'write_conflict'],
+    problems: ['platform_already_registered', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
@@ -96,7 +96,7 @@ export class OrganizationsController {
     example: { platform_id: 'lendco-web', tris_org: 'tris:lendco' },
     summary: 'Register a platform to an organization',
     type: PlatformDto,
-    problems: ['personal_data', 'organization_not_found', 'platform_already_registered'],
+    problems: ['organization_not_found', 'platform_already_registered'],
   })
   @ApiResponse({ status: 200, description: 'Already registered to this organization', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {

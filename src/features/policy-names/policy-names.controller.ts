@@ -19,7 +19,7 @@ export class PolicyNamesController {
       'The name is the id of a policy without its version. Whoever creates the first version owns it; an operator can ' +
       'reserve it before, or take it back from somebody who should not have it. Existing policies keep their owner.',
     type: PolicyNameDto,
-    problems: ['personal_data', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async assign(@Body() { name, tris_org }: AssignPolicyNameDto, @Context() request: RequestContext) {
     const context = request.of({ name, tris_org });

@@ -84,7 +84,6 @@ export class RelayController {
       'are recorded in their order, others in any. `Credence-Position` covers all. If the log takes none of the actions, ' +
       'the answer is 503; if it takes some, those that it did not take have the status 503.',
     type: RelayBatchResultDto,
-    problems: ['batch_too_large'],
   })
   async relayMany(@Body() { actions: given }: RelayBatchDto, @Context() request: RequestContext) {
     const actions: (Action | Problem)[] = [];

@@ -29,7 +29,7 @@ export class IssuersController {
     summary: 'Register an issuer: records with its proof are approved from now on',
     description: 'An issuer cannot be changed. Registering the same content again returns 200.',
     type: IssuerDto,
-    problems: ['personal_data', 'address_checksum', 'issuer_conflict', 'write_conflict'],
+    problems: ['issuer_conflict', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with this content', type: IssuerDto })
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {

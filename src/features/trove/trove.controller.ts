@@ -45,7 +45,7 @@ export class TroveController {
     summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
     description: 'It counts once it is approved: by its proof, which is verified in the background, or by a reviewer.',
     type: SubmittedRecordDto,
-    problems: ['unknown_criticality', 'personal_data', 'record_conflict', 'record_decided', 'write_conflict'],
+    problems: ['record_conflict', 'record_decided', 'write_conflict'],
   })
   async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
     const submission = toSubmission(body, request.actor.organization, this.clock());

@@ -74,8 +74,6 @@ export class ValidationPoliciesController {
       'A policy cannot be changed. Repeating it with the same content returns 200. It has no effect until promoted.',
     type: CreatedPolicyDto,
     problems: [
-      'personal_data',
-      'unknown_criticality',
       'weight_criticality_mismatch',
       'duplicate_metric',
       'total_weight_out_of_range',
@@ -138,13 +136,10 @@ export class ValidationPoliciesController {
       'same in the background.',
     type: EvaluationDto,
     problems: [
-      'personal_data',
       'policy_not_found',
-      'unknown_criticality',
       'weight_criticality_mismatch',
       'duplicate_metric',
       'total_weight_out_of_range',
-      'batch_too_large',
       'preview_busy',
     ],
   })

@@ -34,7 +34,6 @@ export class VerificationsController {
     description: 'Takes a session of the TRIS or a key. The proof is bound to the identity. Repeating it returns 200.',
     type: VerificationGrantedDto,
     problems: [
-      'personal_data',
       'scheme_not_found',
       'scheme_retired',
       'self_statement',
@@ -72,7 +71,7 @@ export class VerificationsController {
     description:
       'Only the roots of a scheme can change. Registering the same content again returns 200. transcript_hash binds the key to the record of its setup; it is declared, for auditors to compare.',
     type: SchemeDto,
-    problems: ['personal_data', 'scheme_conflict', 'verifier_unavailable'],
+    problems: ['scheme_conflict', 'verifier_unavailable'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with this content', type: SchemeDto })
   async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {
