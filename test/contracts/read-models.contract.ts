@@ -201,6 +201,16 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await models.read(id, [])).toBeUndefined();
       });
 
+      test('are neither leased nor changed for another log', async () => {
+        await models.createGeneration(id, VIEWS, LOG);
+        await models.setStatus(id, 'ready', 'log-2');
+        expect(await models.acquireLease(id, 'me', TTL_MS, 'log-2')).toBe(false);
+        expect(await generation()).toMatchObject({ status: 'building', lease: null });
+        await models.setStatus(id, 'ready', LOG);
+        expect(await models.acquireLease(id, 'me', TTL_MS, LOG)).toBe(true);
+        expect(await generation()).toMatchObject({ status: 'ready', lease: { holder: 'me' } });
+      });
+
       test('are found when another handle has made them', async () => {
         const other = await harness.open();
         await leased();

@@ -13,7 +13,8 @@ import { type PartitionFiles, foldPartition } from '../../src/read-side/bulk-par
 import { Follower, type FollowerOptions } from '../../src/read-side/follower.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
-import type { ReadModels } from '../../src/stores/ports/read-models.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
 import { contentOf, severalLogs } from '../contracts/builds.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { type Given, logOf } from '../projections/log.js';
@@ -133,6 +134,11 @@ test('of a short log, has these rows as well, however often it was killed, and n
     await killedAfter(steps, inMemory, id);
     await models.acquireLease(id, 'me', 60_000);
     isLoading = (await models.load(id, 'me'))!.last !== null;
+    if (isLoading) {
+      const base = startOf(store.logId);
+      const batch = { id: 'batch', base, next: { ...base, position: 1 }, puts: new EncodedRows(), deletes: [] };
+      expect(await models.apply(id, { ...batch, holder: 'me' })).toBe('refused');
+    }
     await models.releaseLease(id, 'me');
     expect(existsSync(buildFolder(id))).toBe(false);
     await built(inMemory, id);
@@ -158,6 +164,11 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
     expect(await content(id)).toEqual([empty]);
     await models.acquireLease(id, 'me', 60_000);
     isLoading = (await models.load(id, 'me'))!.last !== null;
+    if (isLoading) {
+      const base = startOf(store.logId);
+      const batch = { id: 'batch', base, next: { ...base, position: 1 }, puts: new EncodedRows(), deletes: [] };
+      expect(await models.apply(id, { ...batch, holder: 'me' })).toBe('refused');
+    }
     await models.releaseLease(id, 'me');
   }
   expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));

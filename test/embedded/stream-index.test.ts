@@ -1,5 +1,6 @@
+import { jest } from '@jest/globals';
 import { join } from 'node:path';
-import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
+import { INDEX_DATABASES, StreamIndex, StreamPositions } from '../../src/stores/lmdb/stream-index.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { writeEntry } from '../../src/stores/lmdb/stored-event.js';
 import { sampleEvents } from '../contracts/sample-events.js';
@@ -60,6 +61,20 @@ test('entries being written to the stored index are never taken for the end of a
   release();
   await storing;
   expect([index.last('s'), index.last('t'), index.position('s', 0), index.position('s', 1)]).toEqual([1, 0, 1, 3]);
+});
+
+test('events whose entries a failed write has lost are found again, although others were committed meanwhile', async () => {
+  await append('s', 0);
+  const index = new StreamIndex(env);
+  index.catchUp();
+  jest.spyOn(env, 'writeIf').mockRejectedValueOnce(new Error('the disk is full'));
+  await expect(index.store()).rejects.toThrow('the disk is full');
+  await append('t', 0);
+  const committed = new StreamPositions();
+  committed.add('t', 0, 2);
+  index.add(committed, 1, 1);
+  index.catchUp();
+  expect([index.last('s'), index.last('t')]).toEqual([0, 0]);
 });
 
 test('a stream longer than a slice is stored whole', async () => {
