@@ -73,6 +73,17 @@ test('the window grows again when the server is fast again', () => {
   expect(simulation.window.size).toBe(512);
 });
 
+test('appends that were sent before the window shrank do not shrink it again', () => {
+  const simulation = new Simulation(10_000, 5);
+  simulation.run(30);
+  const { window } = simulation;
+  window.answered(performance.now() - 700, 512);
+  const shrunk = window.size;
+  expect(shrunk).toBeLessThan(512);
+  window.answered(performance.now() - 700, 512);
+  expect(window.size).toBe(shrunk);
+});
+
 test('requests are admitted in their order up to the limit, and refused after two seconds', async () => {
   jest.useFakeTimers();
   try {

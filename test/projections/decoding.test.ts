@@ -7,6 +7,7 @@ import {
   wholeNumber,
 } from '../../src/kernel/event-definition.js';
 import { decodeEvent } from '../../projections/events.js';
+import { decodeSlice } from '../../src/read-side/fold.js';
 import { type Given, logOf, relayed } from './log.js';
 
 const recorded = (given: Given) => logOf([given])[0]!;
@@ -70,3 +71,13 @@ test.each(['a'.repeat(5_000), 'tris:a\0b', ''])(
     expect(event).toMatchObject({ type: 'Undecodable', data: { tris_id: null } });
   },
 );
+
+test('of an append with an event of a newer build, no event is decoded', async () => {
+  const action = relayed('tris:alice', 'financial_loan', 'High');
+  const [before, first, newer] = logOf([action, action, { ...action, schema: 99 }]);
+  Object.assign(first!.metadata, { index: 0, size: 2 });
+  Object.assign(newer!.metadata, { index: 1, size: 2 });
+  const { events, stop } = await decodeSlice([before!, first!, newer!]);
+  expect(events.map(({ position }) => position)).toEqual([1]);
+  expect(stop).toBeInstanceOf(NewerSchema);
+});

@@ -9,7 +9,7 @@ import { loadSnapshot, saveSnapshot } from '../../src/read-side/snapshots.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
-import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
+import { type Manifest, type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { eventually } from '../contracts/harness.js';
 import { copiedRows } from '../contracts/builds.js';
@@ -79,6 +79,26 @@ describeRedis('Redis', () => {
     expect(await copiedRows(far, there)).toEqual(await copiedRows(near, 'g1'));
     await Promise.all([store.close(), near.close(), far.close()]);
     await folder.remove();
+    await clear();
+  });
+
+  test('nothing is applied to a generation that has lost a row', async () => {
+    const { url, prefix, clear } = redis.place();
+    const models = await RedisReadModels.open({ url, prefix });
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    await models.acquireLease('g1', 'me', 60_000);
+    const base = startOf('log');
+    const next = { ...base, position: 1, event_id: 'e1' };
+    const puts = EncodedRows.of([{ row: { view: 'people', key: 'a' }, value: 1 }]);
+    const batch = { base, next, holder: 'me', puts, deletes: [] };
+    expect(await models.apply('g1', { ...batch, id: 'b1' })).toBe('applied');
+    const raw = new Redis(url);
+    const [rows] = await raw.keys(`*${prefix}:g1:*:rows`);
+    await raw.hdel(rows!, 'people\0a');
+    raw.disconnect();
+    const more = { ...batch, base: next, next: { ...next, position: 2, event_id: 'e2' } };
+    expect(await models.apply('g1', { ...more, id: 'b2' })).toBe('refused');
+    await models.close();
     await clear();
   });
 

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { divide } from '../../src/scoring/contributions.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { type Ledger, netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
@@ -164,4 +165,13 @@ describe('the next rating', () => {
   test('out of the BAD band is Poor, at a net of zero', () => {
     expect(nextRating(ledger(0, 500))).toEqual({ rating: 'Poor', tct_needed: 5_000 });
   });
+});
+
+test.each([
+  [5, [3, 3, 3], [2, 2, 1]],
+  [10, [7, 2, 2], [6, 2, 2]],
+  [1, [1, 1], [1, 0]],
+  [4, [4], [4]],
+])('%i is divided among %j by largest remainder, the earlier of two equal ones first: %j', (amount, parts, shares) => {
+  expect(divide(amount, parts)).toEqual(shares);
 });
