@@ -110,6 +110,46 @@ describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => 
     LONG,
   );
 
+  test(
+    'the leader hangs: appends go to the next one long before it answers again',
+    async () => {
+      for (const node of nodes) if (node.hasEnded) await node.start();
+      const stays = async () => (await leader()) !== undefined && nodes.every((node) => !node.hasEnded);
+      await eventually(stays, 'three nodes and a leader');
+      const log = await EventStoreDbEventStore.open({ url });
+      const append = async () => {
+        const stream = newStream('hanging');
+        await log.append(stream, 'no-stream', sampleEvents(stream, 1));
+      };
+      await eventually(
+        () =>
+          append().then(
+            () => true,
+            () => false,
+          ),
+        'an append',
+      );
+      const { pid } = (await leader())!;
+      process.kill(pid, 'SIGSTOP');
+      const began = performance.now();
+      try {
+        await eventually(
+          () =>
+            append().then(
+              () => true,
+              () => false,
+            ),
+          'an append to the next leader',
+        );
+        expect(performance.now() - began).toBeLessThan(45_000);
+      } finally {
+        process.kill(pid, 'SIGCONT');
+        await log.close();
+      }
+    },
+    LONG,
+  );
+
   test('a wrong password is refused', async () => {
     await expect(EventStoreDbEventStore.open({ url: url.replace('changeit', 'wrong') })).rejects.toThrow(
       /refuses the credentials/,

@@ -16,6 +16,8 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** A connection attempt is given up after this time, whatever its state. */
 const LONGEST_CONNECT_MS = 60_000;
+/** The same where there are other nodes: a leader that hangs is followed by another one within seconds. */
+const LONGEST_CONNECT_OF_SEVERAL_MS = 3_000;
 /** How often to check whether the right log is back, ms. */
 const REFUSED_PAUSE_MS = 1_000;
 
@@ -193,7 +195,8 @@ export class Connection {
   async #renewOnceItAnswers(link: ClientLink): Promise<void> {
     if (this.#probed === link) return;
     this.#probed = link;
-    const until = performance.now() + LONGEST_CONNECT_MS;
+    const hasOthers = this.place.includes(',') || /^\w+\+discover:/.test(this.url);
+    const until = performance.now() + (hasOthers ? LONGEST_CONNECT_OF_SEVERAL_MS : LONGEST_CONNECT_MS);
     while (link === this.#current && link.isConnecting && !this.#closed) {
       const answered = await answers(link.target, this.url, this.patience.answerMs);
       if (link !== this.#current || !link.isConnecting || this.#closed) break;
