@@ -118,7 +118,8 @@ function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
   if (answer.cacheControl.startsWith('public')) reply.headers(CORS_HEADERS);
   const known = reply.request.raw.headers['if-none-match'];
   if (known !== undefined && matches(known, etag)) {
-    reply.code(304).send();
+    // A cache replaces the headers that it has with these (RFC 9110, section 15.4.5). Only long bodies are compressed.
+    reply.code(304).header('vary', 'accept-encoding').send();
     return;
   }
   if (answer.body instanceof JsonText) reply.header('content-type', JSON_TYPE).send(answer.body.text);

@@ -73,6 +73,7 @@ test('a version that was sent compressed is known by its ETag, whatever is accep
   for (const accepted of ['br', 'gzip', undefined]) {
     const again = await get(HISTORY, accepted, { 'if-none-match': String(known['etag']) });
     expect([again.status, again.body.length, again.headers['content-encoding']]).toEqual([304, 0, undefined]);
+    expect(again.headers['vary']).toBe('accept-encoding');
   }
 });
 
