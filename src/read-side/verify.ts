@@ -277,9 +277,7 @@ class GenerationVerifier {
 class Pass {
   private readonly digests = new RowDigests();
   private readonly fresh: FreshFold;
-  /**
-   * Rows changed since the comparison began. The scan may have passed them already, so they are compared separately.
-   */
+  /** Rows changed since the comparison began, which are compared at the end: the scan may have passed them already. */
   private readonly recent = new Map<string, RowKey>();
   private comparing = false;
   private compared = 0;
@@ -302,15 +300,32 @@ class Pass {
     this.comparing = true;
 
     for (const { projection, view } of this.verifier.views) {
+      let waiting: RowKey[] = [];
       for await (const rows of this.verifier.pages(projection, view, this.part)) {
-        const difference = await this.compare(rows);
+        waiting = waiting.concat(this.unchanged(rows));
+        const difference = waiting.length < PAGE ? null : await this.compare(waiting.splice(0));
         if (difference) return difference;
         this.compared += rows.length;
         this.verifier.result.rows += rows.length;
         this.verifier.tell('comparing', this.part, this.compared, this.digests.size);
       }
+      const difference = await this.compare(waiting);
+      if (difference) return difference;
     }
     return (await this.compareAll([...this.recent.values()])) ?? (await this.findMissing());
+  }
+
+  /**
+   * Without rows that were changed since the comparison began, or that are unknown: these are compared at the end.
+   * Otherwise a log that grows as fast as its rows are compared would never be verified.
+   */
+  private unchanged(rows: readonly RowKey[]): RowKey[] {
+    return rows.filter((row) => {
+      const address = addressOf(row);
+      if (this.digests.isUnseen(address)) return true;
+      this.recent.set(address, row);
+      return false;
+    });
   }
 
   private async compareAll(rows: readonly RowKey[]): Promise<Difference | null> {

@@ -7,7 +7,7 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Ledger, reached } from '../e2e/ledger.js';
 import { Server, unique } from '../e2e/server.js';
-import { credence, longTest, verified } from './faults.js';
+import { credence, credenceWith, longTest, verified } from './faults.js';
 import { FaultyMachine, describeFaulty } from './faulty-machine.js';
 
 /** What operators do to it, on purpose or not: several processes on one folder, a clock that is set, an older copy of the log. */
@@ -30,7 +30,7 @@ longTest(
     const same = await Promise.all(Array.from({ length: 20 }, (_, n) => servers[n % 2]!.relay(shared)));
     expect(new Set(same.map(({ json }) => json.action_id)).size).toBe(1);
     for (const args of [['rebuild', 'all', '--swap'], ['verify'], ['rollback'], ['status']]) {
-      const { code, stdout, stderr } = await credence(data, ...args);
+      const { code, stdout, stderr } = await credenceWith({}, data, ...args);
       expect([args, code, code === 0 ? '' : stdout + stderr]).toEqual([args, 0, '']);
     }
     const [first, second] = servers as [Server, Server];
