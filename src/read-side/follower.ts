@@ -61,7 +61,7 @@ export class Follower {
   private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'>;
   /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
-  /** Events whose build in bulk was told. A build that continues, or starts again, does not tell them once more. */
+  /** Events that a build has told. Neither one that continues, or starts again, nor what replaces it tells them once more. */
   private told = 0;
 
   constructor(
@@ -101,8 +101,9 @@ export class Follower {
     const built = await this.build(generation, options, signal);
     if (built === 'refused') return this.refused(id);
     if (built === 'aborted') return 'aborted';
+    if (built) this.told = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
-    const applier = new Applier(this.store, this.readModels, begun, this.holder, options.onApplied);
+    const applier = new Applier(this.store, this.readModels, begun, this.holder, this.untold(options.onApplied));
     const isReady = await this.readiness(generation);
     await isReady(applier.checkpoint);
     try {
@@ -127,6 +128,24 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
+  /** Tells how many events the work of a build corresponds to. */
+  private teller({ checkpoint }: Generation, { onApplied }: FollowOptions): (done: number) => void {
+    return (done) => {
+      if (done <= this.told) return;
+      onApplied?.(checkpoint, done - this.told);
+      this.told = done;
+    };
+  }
+
+  /** Leaves out as many events as a build has told that was given up. */
+  private untold(onApplied: FollowOptions['onApplied']): FollowOptions['onApplied'] {
+    return (checkpoint, events) => {
+      const told = Math.min(this.told, events);
+      this.told -= told;
+      onApplied?.(checkpoint, events - told);
+    };
+  }
+
   private async refused(id: string): Promise<Ended> {
     return (await this.generation(id)) ? 'lease_lost' : 'gone';
   }
@@ -143,7 +162,9 @@ export class Follower {
     if (checkpoint.position > 0) return undefined;
     if (this.readModels.beginBuild && this.store.marks && this.inBulk) {
       const finishing = () => reflectPlatformLens(this.store, this.readModels);
-      const onProgress = (events: number) => options.onApplied?.(checkpoint, events);
+      const tell = this.teller(generation, options);
+      let done = 0;
+      const onProgress = (events: number) => tell((done += events));
       const ofBuild = { ...this.shared, signal, onProgress };
       const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, ofBuild);
       this.inBulk = built !== undefined;
@@ -155,11 +176,12 @@ export class Follower {
 
   /** Builds a generation in this process: of a short log in memory, of a long one with files. */
   private async buildAlone(
-    { id, views, checkpoint }: Generation,
+    generation: Generation,
     load: BulkLoad,
-    { onApplied, logger }: FollowOptions,
+    options: FollowOptions,
     signal: AbortSignal,
   ): Promise<Built> {
+    const { id, views } = generation;
     const isBegun = load.last !== null;
     const events = await this.store.countAfter(0);
     if (!isBegun && (events === 0 || !this.inBulk)) return undefined;
@@ -167,19 +189,16 @@ export class Follower {
       await reflectPlatformLens(this.store, this.readModels);
       return load.finish(next);
     };
-    const onProgress = (done: number) => {
-      if (done <= this.told) return;
-      onApplied?.(checkpoint, done - this.told);
-      this.told = done;
-    };
     const projections = projectionsOf(views);
-    const options = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
+    const onProgress = this.teller(generation, options);
+    const { logger } = options;
+    const ofBuild = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
     try {
       if (!isBegun && events < this.bulk.from) {
-        const built = await buildInMemory(this.store, { ...load, finish }, options);
+        const built = await buildInMemory(this.store, { ...load, finish }, ofBuild);
         if (built !== 'too_large') return built;
       }
-      const built = await buildInBulk(this.store, { ...load, finish }, options);
+      const built = await buildInBulk(this.store, { ...load, finish }, ofBuild);
       if (built !== 'too_large') return built;
       this.inBulk = false;
       return undefined;

@@ -255,10 +255,15 @@ test('leaves a log to the ordinary follower, and no files, if one identity has t
   const positions = async (partitionBytes: number) => {
     const id = await newGeneration();
     const applied: number[] = [];
+    let told = 0;
     const follower = new Follower(store, models, { bulk: { ...sizes, partitionBytes } });
     // A bulk build stays at the start of the log until its end.
-    const onApplied = ({ position }: { position: number }) => void applied.push(position);
+    const onApplied = ({ position }: { position: number }, events: number) => {
+      applied.push(position);
+      told += events;
+    };
     expect(await follower.follow(id, { signal, toHead: true, onApplied })).toBe('at_head');
+    expect(told).toBe(await store.countAfter(0));
     expect(existsSync(buildFolder(id))).toBe(false);
     expect(await content(id)).toEqual(await content(await ordinary()));
     return new Set(applied);
