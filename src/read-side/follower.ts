@@ -61,8 +61,8 @@ export class Follower {
   private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'>;
   /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
-  /** Events that a build has told. Neither one that continues, or starts again, nor what replaces it tells them once more. */
-  private told = 0;
+  /** Events that a build has reported. One that continues or starts again, or what replaces it, does not report them again. */
+  private reported = 0;
 
   constructor(
     private readonly store: EventStore,
@@ -101,9 +101,9 @@ export class Follower {
     const built = await this.build(generation, options, signal);
     if (built === 'refused') return this.refused(id);
     if (built === 'aborted') return 'aborted';
-    if (built) this.told = 0;
+    if (built) this.reported = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
-    const applier = new Applier(this.store, this.readModels, begun, this.holder, this.untold(options.onApplied));
+    const applier = new Applier(this.store, this.readModels, begun, this.holder, this.unreported(options.onApplied));
     const isReady = await this.readiness(generation);
     await isReady(applier.checkpoint);
     try {
@@ -128,21 +128,21 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  /** Tells how many events the work of a build corresponds to. */
-  private teller({ checkpoint }: Generation, { onApplied }: FollowOptions): (done: number) => void {
+  /** Reports the progress of a build: to how many events its work corresponds. */
+  private progressOf({ checkpoint }: Generation, { onApplied }: FollowOptions): (done: number) => void {
     return (done) => {
-      if (done <= this.told) return;
-      onApplied?.(checkpoint, done - this.told);
-      this.told = done;
+      if (done <= this.reported) return;
+      onApplied?.(checkpoint, done - this.reported);
+      this.reported = done;
     };
   }
 
-  /** Leaves out as many events as a build has told that was given up. */
-  private untold(onApplied: FollowOptions['onApplied']): FollowOptions['onApplied'] {
+  /** Reports applied events, without as many as a build had reported before it was given up. */
+  private unreported(onApplied: FollowOptions['onApplied']): FollowOptions['onApplied'] {
     return (checkpoint, events) => {
-      const told = Math.min(this.told, events);
-      this.told -= told;
-      onApplied?.(checkpoint, events - told);
+      const known = Math.min(this.reported, events);
+      this.reported -= known;
+      onApplied?.(checkpoint, events - known);
     };
   }
 
@@ -162,9 +162,7 @@ export class Follower {
     if (checkpoint.position > 0) return undefined;
     if (this.readModels.beginBuild && this.store.marks && this.inBulk) {
       const finishing = () => reflectPlatformLens(this.store, this.readModels);
-      const tell = this.teller(generation, options);
-      let done = 0;
-      const onProgress = (events: number) => tell((done += events));
+      const onProgress = this.progressOf(generation, options);
       const ofBuild = { ...this.shared, signal, onProgress };
       const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, ofBuild);
       this.inBulk = built !== undefined;
@@ -190,7 +188,7 @@ export class Follower {
       return load.finish(next);
     };
     const projections = projectionsOf(views);
-    const onProgress = this.teller(generation, options);
+    const onProgress = this.progressOf(generation, options);
     const { logger } = options;
     const ofBuild = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
     try {

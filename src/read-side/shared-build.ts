@@ -63,8 +63,8 @@ const working = new Set<string>();
 
 export interface SharedBuildOptions {
   signal: AbortSignal;
-  /** Called with the number of further events that the work of all processes corresponds to. */
-  onProgress?: (events: number) => void;
+  /** Called with the number of events that the work of all processes corresponds to. */
+  onProgress?: (done: number) => void;
   /** To invite workers. */
   jobs?: Jobs | undefined;
   sizes?: Partial<SharedBuildSizes>;
@@ -84,7 +84,7 @@ export async function buildShared(
   finishing: () => Promise<void>,
   options: SharedBuildOptions,
 ): Promise<Checkpoint | 'refused' | 'aborted' | undefined> {
-  const { signal, jobs } = options;
+  const { signal, jobs, onProgress } = options;
   const sizes = { ...SIZES, ...options.sizes };
   const build = await begun(id, holder, store, readModels, sizes);
   if (!build || build === 'refused') return build;
@@ -96,8 +96,8 @@ export async function buildShared(
       await jobs.enqueue(BUILD_JOB, `${plan.id}-${call}-${n}`, { generation: id, build: plan.id });
     }
   }
-  const told = new Told(plan, options.onProgress);
-  const ended = await new BuildWorker(id, build, store, readModels, sizes, signal).run((state) => told.tell(state));
+  const worker = new BuildWorker(id, build, store, readModels, sizes, signal);
+  const ended = await worker.run((state) => onProgress?.(workOf(plan, state)));
   if (ended === 'aborted') return 'aborted';
   if (ended === 'gone') return 'refused';
   if (ended === 'failed') {
@@ -425,23 +425,6 @@ function* merged(
     yield { event, isShared: false };
   }
   for (; !next.done; next = shared.next()) yield { event: next.value, isShared: true };
-}
-
-/** Tells the progress of a build, in events. */
-class Told {
-  private events = 0;
-
-  constructor(
-    private readonly plan: BuildPlan,
-    private readonly onProgress: ((events: number) => void) | undefined,
-  ) {}
-
-  tell(state: BuildState): void {
-    const more = workOf(this.plan, state) - this.events;
-    if (more <= 0) return;
-    this.events += more;
-    this.onProgress?.(more);
-  }
 }
 
 /** The number of events that the work of all processes on a generation's shared build corresponds to; 0 without one. */
