@@ -1,4 +1,5 @@
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import { type Position, START } from '../kernel/event.js';
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
@@ -12,6 +13,13 @@ const MAX_IN_FLIGHT = 64;
 
 /** What became of an item of a batch. */
 export type Outcome<T> = T | Problem | StoreUnavailable;
+
+/** The last position at which an item of a batch was recorded; START if none was. */
+export function lastPosition(outcomes: readonly (Error | { position: Position })[]): Position {
+  let last: Position = START;
+  for (const outcome of outcomes) if (!(outcome instanceof Error) && outcome.position > last) last = outcome.position;
+  return last;
+}
 
 /** Executes the commands of batches, each as if it were sent alone: what happens to one makes no difference to others. */
 export class Batches {

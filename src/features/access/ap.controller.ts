@@ -7,7 +7,7 @@ import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import type { Actor } from '../../commands/context.js';
 import type { Caller } from '../../credentials/caller.js';
-import { type Position, START } from '../../kernel/event.js';
+import { lastPosition } from '../../commands/batches.js';
 import { itemProblem } from '../../http/problem-response.js';
 import { readBody } from '../../http/validation.js';
 import { hashed } from './domain/access-policy.js';
@@ -119,13 +119,11 @@ export class AccessPoliciesController {
   async checkMany(@Body() body: CheckManyDto, @Context() request: RequestContext) {
     const checks = checksOf(body);
     const outcomes = await this.commands.execute(new CheckAccessOfMany(checks, body.audience ?? null, request));
-    let last: Position = START;
     const results = outcomes.map((outcome, i): CheckManyItemDto => {
       if (outcome instanceof Error) return { ...checks[i]!, ...itemProblem(outcome) };
-      if (outcome.position > last) last = outcome.position;
       return { ...checks[i]!, status: 200, data: outcome.body };
     });
-    return new Written({ results } satisfies CheckManyResultDto, last);
+    return new Written({ results } satisfies CheckManyResultDto, lastPosition(outcomes));
   }
 
   @Post('/evaluate')

@@ -1,7 +1,7 @@
 import { Body, Controller, Inject, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { type Position, START } from '../../kernel/event.js';
+import { lastPosition } from '../../commands/batches.js';
 import { isObject } from '../../kernel/json.js';
 import { Problem, type ProblemCode, refusal } from '../../kernel/problems.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -92,10 +92,8 @@ export class RelayController {
       await yieldIfDue();
     }
     const outcomes = await this.commands.execute(new RelayActions(actions, request));
-    let last: Position = START;
-    for (const outcome of outcomes) if (!(outcome instanceof Error) && outcome.position > last) last = outcome.position;
     const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
-    return new Written(answer, last);
+    return new Written(answer, lastPosition(outcomes));
   }
 
   private actionOf(item: unknown): Action | Problem {
