@@ -42,7 +42,7 @@ interface Family {
 }
 
 /** The actor is the session itself. */
-type RequestContext = Omit<CommandContext, 'actor' | 'body_hash'>;
+type SessionContext = Omit<CommandContext, 'actor' | 'body_hash'>;
 
 export interface Refreshed {
   family: string;
@@ -93,7 +93,7 @@ export class RefreshFamilies {
    * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family; chain_not_configured
    * or chain_unavailable, after which the token may be sent again
    */
-  async rotate(token: string, context: RequestContext): Promise<Refreshed> {
+  async rotate(token: string, context: SessionContext): Promise<Refreshed> {
     const { id, handle, secret } = read(token);
     const presented = digest(secret);
     for (;;) {
@@ -129,7 +129,7 @@ export class RefreshFamilies {
   private async refuseUnlessAccepted(
     id: string,
     { wallet, chain_id, signed }: Family,
-    context: RequestContext,
+    context: SessionContext,
   ): Promise<void> {
     if (chain_id === null) return;
     // An older session has no signature that the contract could confirm.
@@ -139,7 +139,7 @@ export class RefreshFamilies {
   }
 
   /** Revokes the family of a token, whether the token is current or replaced. Does nothing for an unknown token. */
-  async revoke(token: string, context: RequestContext): Promise<Position | null> {
+  async revoke(token: string, context: SessionContext): Promise<Position | null> {
     if (!TOKEN.test(token)) return null;
     const { id } = read(token);
     const family = await this.find(id);
@@ -169,7 +169,7 @@ export class RefreshFamilies {
     id: string,
     wallet: string,
     reason: 'signed_out' | 'reused' | 'rejected',
-    context: RequestContext,
+    context: SessionContext,
   ): Promise<Position> {
     const address = wallet.toLowerCase();
     const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });

@@ -27,7 +27,7 @@ interface Part {
   newer?: { at: number; error: NewerSchema };
 }
 
-/** Reads the log on for webhooks, and creates deliveries of what it tells. */
+/** Reads the log for webhooks, and creates the deliveries of the messages about its events. */
 @Injectable()
 export class DeliveryCreator {
   /** Two parts of the log may be read in turn: the newest, and an older one for webhooks that are behind. */

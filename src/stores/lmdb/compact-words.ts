@@ -3,7 +3,7 @@
  * these lists never change: another list needs another form.
  */
 
-/** The first 128 take one byte, the others two. Those of the metadata begin. */
+/** The first 128 take one byte, the others two. The words of the metadata come first. */
 export const WORDS: readonly string[] = (
   'schema occurred_at recorded_at correlation_id causation_id actor body_hash idempotency traceparent index size ' +
   // Relayed actions and their categories, criticalities and commonest metrics.
