@@ -4,10 +4,11 @@ import { connect, createServer, type Socket } from 'node:net';
 /**
  * - `open`: passes everything on
  * - `stalled`: takes connections and keeps what comes; passes it on once it is open again
+ * - `hanging`: takes connections and throws away what comes, also while there is no server
  * - `lossy`: as stalled, but throws away what comes
  * - `deaf`: passes on what the client sends, and throws away what the server answers
  */
-export type ProxyMode = 'open' | 'stalled' | 'lossy' | 'deaf';
+export type ProxyMode = 'open' | 'stalled' | 'hanging' | 'lossy' | 'deaf';
 
 /** A TCP proxy in front of a server on the loopback, whose network can be made bad. */
 export class Proxy {
@@ -36,7 +37,8 @@ export class Proxy {
         [pair.server, pair.client],
       ] as const) {
         from.on('data', (data) => {
-          const lost = this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
+          const lost =
+            this.#mode === 'hanging' || this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
           if (lost) return;
           const isAnswer = from === pair.server;
           if (isAnswer && this.#losesNextAnswer) this.#lose(pair.client);
@@ -47,6 +49,7 @@ export class Proxy {
         to.on('drain', () => this.#mode !== 'stalled' && from.resume());
         from.on('error', () => undefined);
         from.on('close', () => {
+          if (this.#mode === 'hanging' && from === pair.server) return;
           to.destroy();
           this.#pairs.delete(pair);
         });
