@@ -308,35 +308,36 @@ describeRedis('a build that several processes share', () => {
     let worker: Child;
     let jobs: BullmqJobs;
 
-    beforeEach(async () => {
-      worker = new Child(HELPER, [join(folder.path, 'log'), place.url, place.prefix, JSON.stringify(sizes)]);
-      jobs = await BullmqJobs.open(place.url, { prefix: `{${place.prefix}-jobs}` });
-      await worker.printed(1);
-    });
+    beforeEach(async () => void (jobs = await BullmqJobs.open(place.url, { prefix: `{${place.prefix}-jobs}` })));
     afterEach(async () => {
       await worker.kill();
       await jobs.close();
     });
 
     /** The build of a process that waits until the worker has claimed a part, before it claims its second one. */
-    function buildBeside(id: string, then: () => Promise<void> | void): { own: PartName[]; ended: Promise<unknown> } {
+    async function buildBeside(id: string, then: () => Promise<void> | void, each = sizes): Promise<PartName[]> {
+      worker = new Child(HELPER, [join(folder.path, 'log'), place.url, place.prefix, JSON.stringify(each)]);
+      await worker.printed(1);
       const own: PartName[] = [];
-      const waiting = watchClaims(models, async (part) => {
-        own.push(part);
-        if (own.length > 1) return;
-        await worker.printed(2);
-        await then();
-      });
-      const ended = follower(sizes, waiting, jobs).follow(id, { signal, toHead: true });
-      return { own, ended };
+      let claimed: Promise<void> | undefined;
+      const waiting = watchClaims(
+        models,
+        (part) => void own.push(part),
+        () => {
+          if (own.length > 0) claimed ??= worker.printed(2).then(then);
+          return claimed;
+        },
+      );
+      expect(await follower(each, waiting, jobs).follow(id, { signal, toHead: true })).toBe('at_head');
+      return own;
     }
     const claimedByWorker = () => worker.lines.flatMap((line) => (line as { part?: PartName }).part ?? []);
 
     test('both work on it, each on parts of its own', async () => {
       const expected = await ordinary();
       const id = await newGeneration();
-      const { own, ended } = buildBeside(id, () => worker.send('go'));
-      expect(await ended).toBe('at_head');
+      // No claim ends, however late it is renewed.
+      const own = await buildBeside(id, () => worker.send('go'), { ...sizes, claimMs: 600_000 });
       expect(await content(id)).toEqual(expected);
       expect(claimedByWorker().filter((part) => own.includes(part))).toEqual([]);
       expect(claimedByWorker().length).toBeGreaterThan(0);
@@ -345,8 +346,7 @@ describeRedis('a build that several processes share', () => {
     test('one that is killed costs the part that it worked on', async () => {
       const expected = await ordinary();
       const id = await newGeneration();
-      const { own, ended } = buildBeside(id, () => worker.kill());
-      expect(await ended).toBe('at_head');
+      const own = await buildBeside(id, () => worker.kill());
       expect(await content(id)).toEqual(expected);
       expect(claimedByWorker()).toHaveLength(1);
       expect(own).toContain(claimedByWorker()[0]);
@@ -356,8 +356,7 @@ describeRedis('a build that several processes share', () => {
     test('one that stood still until the build was over changes nothing', async () => {
       const expected = await ordinary();
       const id = await newGeneration();
-      const { own, ended } = buildBeside(id, () => worker.signal('SIGSTOP'));
-      expect(await ended).toBe('at_head');
+      const own = await buildBeside(id, () => worker.signal('SIGSTOP'));
       expect(own).toContain(claimedByWorker()[0]);
       worker.signal('SIGCONT');
       worker.send('go');

@@ -18,12 +18,20 @@ export async function openLog(folder: string): Promise<EventStore> {
   return store;
 }
 
-/** The same read models; `onClaim` is called for each part of a build that is claimed through them, and awaited. */
-export function watchClaims(models: ReadModels, onClaim: (part: PartName) => Promise<void> | void): ReadModels {
+/**
+ * The same read models; `onClaim` is called for each part of a build that is claimed through them, and awaited, as is
+ * `beforeClaim` before each attempt.
+ */
+export function watchClaims(
+  models: ReadModels,
+  onClaim: (part: PartName) => Promise<void> | void,
+  beforeClaim: () => Promise<void> | void = () => undefined,
+): ReadModels {
   const watched = (build: SharedBuild | undefined) =>
     build &&
     decorated(build, {
       claim: async (part, ...args) => {
+        await beforeClaim();
         const isClaimed = await build.claim(part, ...args);
         if (isClaimed) await onClaim(part);
         return isClaimed;
