@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { verify } from '../../src/read-side/verify.js';
 import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
@@ -207,7 +206,6 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
           const read = () => connection.send((redis) => redis.get(key));
           await connection.send((redis) => redis.set(key, 'old'));
           await nodes.whole();
-          await sleep(200);
           const takeOver = nodes.cutOff(key);
           await connection.send((redis) => redis.set(key, 'new'));
           const { restarts } = connection;
@@ -235,7 +233,6 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
           await service.setBad(5);
           await eventually(() => levels().includes(5), 'the first message');
           await nodes.whole();
-          await sleep(200);
           const takeOver = nodes.cutOff(`credence:kv:=webhook:{${id}}:1`);
           receiver.answer = (_, response) => void response.destroy();
           await service.setBad(4);

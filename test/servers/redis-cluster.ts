@@ -53,11 +53,21 @@ export async function startSixNodes(): Promise<SixNodes> {
   );
   if (!/All 16384 slots covered/.test(created)) throw new Error(`The Redis Cluster was not created: ${created}`);
   const masters = () => servers.filter(({ port }) => /role:master/.test(cli(port, 'INFO', 'replication')));
-  const isWhole = () =>
-    servers.every(({ port }) => /cluster_state:ok/.test(cli(port, 'CLUSTER', 'INFO'))) &&
-    masters().length === 3 &&
-    masters().every(({ port }) => /slave0:.*state=online/.test(cli(port, 'INFO', 'replication')));
-  const whole = () => eventually(isWhole, 'a Redis Cluster of three masters and three replicas');
+  const whole = () => {
+    /** By port: how much a master had written when it was first looked at. */
+    const written = new Map<number, number>();
+    const isCopied = ({ port }: RedisServer) => {
+      const told = cli(port, 'INFO', 'replication');
+      const [, offset] = /master_repl_offset:(\d+)/.exec(told) ?? [];
+      if (offset !== undefined && !written.has(port)) written.set(port, Number(offset));
+      return Number(/slave0:.*state=online,offset=(\d+)/.exec(told)?.[1]) >= written.get(port)!;
+    };
+    const isWhole = () =>
+      servers.every(({ port }) => /cluster_state:ok/.test(cli(port, 'CLUSTER', 'INFO'))) &&
+      masters().length === 3 &&
+      masters().every(isCopied);
+    return eventually(isWhole, 'a Redis Cluster of three masters and three replicas');
+  };
   await whole();
   return {
     url: `redis://${addresses.join(',')}?cluster=true`,
