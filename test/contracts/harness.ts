@@ -5,9 +5,9 @@ export interface Harness<T> {
   destroy(): Promise<void>;
 }
 
-/** Polls until it is true; fails after forty seconds. */
+/** Polls until it is true; fails after two minutes. */
 export async function eventually(condition: () => boolean | Promise<boolean>, what = 'the condition'): Promise<void> {
-  const deadline = Date.now() + 40_000;
+  const deadline = Date.now() + 120_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`${what} did not become true`);
     await new Promise((resolve) => setTimeout(resolve, 5));

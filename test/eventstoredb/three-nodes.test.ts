@@ -3,7 +3,7 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
-import { eventually, recovery } from '../contracts/harness.js';
+import { becomes, eventually, recovery } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { makeCertificates } from '../servers/certificates.js';
 import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
@@ -98,7 +98,7 @@ describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => 
         }
       });
       await eventually(() => acknowledged.length > 50, 'appends');
-      const lost = (await leader())!;
+      const lost = (await becomes(leader, (node) => node !== undefined))!;
       await lost.kill();
       const before = acknowledged.length;
       try {
@@ -140,7 +140,7 @@ describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => 
           ),
         'an append',
       );
-      const lost = (await leader())!;
+      const lost = (await becomes(leader, (node) => node !== undefined))!;
       const proxy = proxies[nodes.indexOf(lost)]!;
       const { accepted } = proxy;
       proxy.mode = 'hanging';
@@ -156,7 +156,12 @@ describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => 
         await eventually(() => proxy.accepted > accepted, 'a new connection to the leader that hangs');
         // Killed, so that the other nodes agree at once that it is gone. Its clients see it hang.
         await lost.kill();
+        const isElected = async () => ![undefined, lost].includes(await leader());
+        await withRestarts(lost, eventually(isElected, 'the next leader'));
+        const elected = performance.now();
         await recovery('EventStoreDB has a leader that hangs', withRestarts(lost, next));
+        // A connection attempt that nobody gives up takes a minute.
+        expect(performance.now() - elected).toBeLessThan(40_000);
       } finally {
         proxy.mode = 'open';
         await log.close();

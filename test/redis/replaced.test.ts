@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { listSnapshots } from '../../src/read-side/snapshots.js';
 import { verify } from '../../src/read-side/verify.js';
-import { recovery } from '../contracts/harness.js';
+import { eventually, recovery } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import type { Answer } from '../http/client.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';
@@ -12,7 +12,6 @@ import { type RedisService, startRedisService } from './service.js';
 
 const SCORE = '/v1/disc/score/tris:alice';
 const MANIFEST = '{credence:views}:manifest';
-const RECOVERY_MS = 15_000;
 
 /** A Redis whose snapshots a test makes, moves and loads, and the service on it with a log of its own. */
 async function start(options: Record<string, string> = {}, env: Record<string, string> = {}) {
@@ -58,8 +57,8 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
 
     const state = (raw: Redis) => generationState(raw);
     const foreign = await state(there.raw);
-    await until(async () => (await here.service.get(SCORE)).json.code === 'read_models_foreign');
-    await until(async () => (await refusalOf(here.service)) === 'read_models_foreign');
+    await eventually(async () => (await here.service.get(SCORE)).json.code === 'read_models_foreign');
+    await eventually(async () => (await refusalOf(here.service)) === 'read_models_foreign');
     const head = await here.service.stores.eventStore.head();
     const until_ms = performance.now() + 3_000;
     while (performance.now() < until_ms) {
@@ -85,10 +84,10 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await here.redis.run();
     await recovery(
       'the right Redis is back',
-      until(async () => (await refusalOf(here.service)) === null),
+      eventually(async () => (await refusalOf(here.service)) === null),
     );
     const position = await here.service.relay('tris:bob');
-    await until(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
+    await eventually(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
     expect(scoreOf(await here.service.get(SCORE))).toEqual(score);
     expect((await verify(here.service.stores.eventStore, here.service.stores.readModels)).difference).toBeNull();
   });
@@ -101,12 +100,12 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const resume = await service.stopProjector();
     await redis.kill();
     await redis.run();
-    await until(async () => (await service.get(SCORE)).json.code === 'projection_behind');
+    await eventually(async () => (await service.get(SCORE)).json.code === 'projection_behind');
     for (let i = 0; i < 20; i++) expect((await service.get(SCORE)).json.code).toBe('projection_behind');
     await resume();
     await recovery(
       'an older snapshot of Redis',
-      until(async () => (await service.get(SCORE)).status === 200),
+      eventually(async () => (await service.get(SCORE)).status === 200),
     );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
   });
@@ -130,13 +129,13 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       }
     };
     const readers = Array.from({ length: 4 }, reader);
-    await until(async () => seen > 0);
+    await eventually(async () => seen > 0);
     await redis.kill();
-    await until(async () => codes.has('store_unavailable'));
+    await eventually(async () => codes.has('store_unavailable'));
     await redis.run();
-    await until(async () => (await service.get(SCORE)).status === 200);
+    await eventually(async () => (await service.get(SCORE)).status === 200);
     await service.relay('tris:bob');
-    await until(async () => scoresEqual(await service.get(SCORE), score));
+    await eventually(async () => scoresEqual(await service.get(SCORE), score));
     ended = true;
     await Promise.all(readers);
     expect(wrong).toEqual([]);
@@ -152,24 +151,24 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       const { status, json } = await service.get(SCORE, { 'credence-min-position': position });
       return status === 200 ? json.model.id : json.code;
     };
-    await until(async () => (await modelOf()) === 'disc-2');
+    await eventually(async () => (await modelOf()) === 'disc-2');
     const resume = await service.stopProjector();
     await raw.hset(MANIFEST, before);
     await raw.save();
     await redis.kill();
     await redis.run();
-    await until(async () => (await modelOf()) === 'projection_behind');
+    await eventually(async () => (await modelOf()) === 'projection_behind');
     for (let i = 0; i < 20; i++) expect(await modelOf()).toBe('projection_behind');
     await resume();
-    await until(async () => (await modelOf()) === 'disc-2');
+    await eventually(async () => (await modelOf()) === 'disc-2');
 
     // Also while a worker runs, which has applied the promotion already.
     await raw.hset(MANIFEST, before);
     await raw.save();
     await redis.kill();
     await redis.run();
-    await until(async () => (await raw.hget(MANIFEST, 'text'))?.includes('"lens_revision":-1') === false);
-    await until(async () => (await modelOf()) === 'disc-2');
+    await eventually(async () => (await raw.hget(MANIFEST, 'text'))?.includes('"lens_revision":-1') === false);
+    await eventually(async () => (await modelOf()) === 'disc-2');
   });
 
   test.each(['rows', 'index', 'ranges'])(
@@ -182,7 +181,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       const seen = new Set<string>();
       await recovery(
         'lost rows',
-        until(async () => {
+        eventually(async () => {
           const answer = await service.get(SCORE);
           seen.add(answer.status === 200 ? 'right' : answer.json.code);
           if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
@@ -201,11 +200,11 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const resume = await service.stopProjector();
     const [key] = await raw.keys('{credence:g1:*:rows');
     await raw.unlink(key!);
-    await until(async () => (await refusalOf(service)) === 'read_models_damaged');
+    await eventually(async () => (await refusalOf(service)) === 'read_models_damaged');
     const ready = await service.get('/health/ready');
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_damaged: g1')]);
     await resume();
-    await until(async () => (await refusalOf(service)) === null);
+    await eventually(async () => (await refusalOf(service)) === null);
   });
 
   test('a Redis that was emptied: the newest snapshot is loaded and the events after it are applied; without one, the log is folded again', async () => {
@@ -216,7 +215,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const empty = async (score: unknown) => {
       const before = losses();
       await raw.flushall();
-      await until(async () => {
+      await eventually(async () => {
         const answer = await service.get(SCORE);
         if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
         else expect(answer.json.code).toBe('projection_rebuilding');
@@ -225,7 +224,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       expect((await verify(eventStore, readModels)).difference).toBeNull();
     };
     await scoreAfter(service, 5);
-    await until(async () => (await listSnapshots(folder.path)).length > 0);
+    await eventually(async () => (await listSnapshots(folder.path)).length > 0);
     const [first] = await listSnapshots(folder.path);
     await empty(await scoreAfter(service, 3));
     const loaded = () => service.lines.filter((line) => line.includes('has the rows of'));
@@ -238,7 +237,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     expect(service.lines.join('')).toMatch(/the snapshot \S+ is not used: it is cut/);
     expect(service.lines.join('')).toContain('read models are gone: they are built again from the log');
     // A later one is complete again.
-    await until(async () => (await listSnapshots(folder.path)).some((listed) => 'snapshot' in listed));
+    await eventually(async () => (await listSnapshots(folder.path)).some((listed) => 'snapshot' in listed));
     await folder.remove();
   });
 
@@ -246,8 +245,8 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const { raw, service } = await own();
     const score = await scoreAfter(service, 5);
     await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');
-    await until(async () => (await service.get(SCORE)).json.code === 'read_models_damaged');
-    await until(async () => (await refusalOf(service)) === 'read_models_damaged');
+    await eventually(async () => (await service.get(SCORE)).json.code === 'read_models_damaged');
+    await eventually(async () => (await refusalOf(service)) === 'read_models_damaged');
     const ready = await service.get('/health/ready');
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('maxmemory-policy is allkeys-lru')]);
     expect(service.lines.filter((line) => line.includes('allkeys-lru') && !line.includes('request_id'))).toHaveLength(
@@ -256,10 +255,10 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
     await recovery(
       'eviction is off again',
-      until(async () => (await service.get(SCORE)).status === 200),
+      eventually(async () => (await service.get(SCORE)).status === 200),
     );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
-    await until(async () => (await refusalOf(service)) === null);
+    await eventually(async () => (await refusalOf(service)) === null);
   });
 
   test('memory that is nearly full while eviction is on: no wrong score is served, and all are right again after it', async () => {
@@ -267,7 +266,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const members = Array.from({ length: 20 }, (_, n) => `tris:member-${n}`);
     const positions = await Promise.all(members.flatMap((id) => [service.relay(id), service.relay(id)]));
     const last = positions.reduce((a, b) => (positionOf(b) > positionOf(a) ? b : a));
-    await until(async () => (await service.get(SCORE, { 'credence-min-position': last })).status === 404);
+    await eventually(async () => (await service.get(SCORE, { 'credence-min-position': last })).status === 404);
     const used = Number(/used_memory:(\d+)/.exec(await raw.info('memory'))![1]);
     await raw.config('SET', 'maxmemory', String(used - 200_000));
     await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');
@@ -285,7 +284,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     }
     await raw.config('SET', 'maxmemory', '0');
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
-    await until(async () => (await service.get(`/v1/disc/score/${members[0]!}`)).status === 200);
+    await eventually(async () => (await service.get(`/v1/disc/score/${members[0]!}`)).status === 200);
     await look();
     expect(wrong).toEqual([]);
   });
@@ -312,7 +311,7 @@ async function scoreAfter(service: RedisService, actions: number): Promise<unkno
   let position = '';
   for (let n = 0; n < actions; n++) position = await service.relay('tris:alice');
   let answer: Answer;
-  await until(async () => {
+  await eventually(async () => {
     answer = await service.get(SCORE, { 'credence-min-position': position });
     return answer.status === 200;
   });
@@ -334,11 +333,3 @@ const scoreOf = ({ json }: Answer): unknown => ({ ...json, position: undefined, 
 const scoresEqual = (answer: Answer, score: unknown) =>
   answer.status === 200 && JSON.stringify(scoreOf(answer)) === JSON.stringify(score);
 const positionOf = (position: string) => Number(position.split('.')[1]);
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + RECOVERY_MS;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`not within ${RECOVERY_MS} ms: ${String(condition)}`);
-    await sleep(10);
-  }
-}
