@@ -6,17 +6,20 @@ import { readFileSync } from 'node:fs';
 const service = spawn('npm', ['start'], {
   env: { ...process.env, CREDENCE_PORT: '0' },
   stdio: ['ignore', 'pipe', 'inherit'],
-  // npm passes no signal on: it and the service end together.
+  // npm passes no signal on: it and the service get the same one.
   detached: true,
 });
-const ended = once(service, 'exit');
-let output = '';
-for await (const chunk of service.stdout.setEncoding('utf8')) {
-  output += chunk;
-  if (/^Credence serves (\S+)\s/m.test(output)) break;
-}
-const [, url] = /^Credence serves (\S+)\s/m.exec(output) ?? [];
-if (!url) throw new Error(`the service did not start: ${output}`);
+// Of the service, too, which ends after npm: both hold the pipe.
+const ended = once(service, 'close');
+const url = await new Promise((resolve, reject) => {
+  let output = '';
+  service.stdout.setEncoding('utf8').on('data', (text) => {
+    output += text;
+    const [, address] = /^Credence serves (\S+)\s/m.exec(output) ?? [];
+    if (address) resolve(address);
+  });
+  service.stdout.once('end', () => reject(new Error(`the service did not start: ${output}`)));
+});
 const answer = await fetch(`${url}/api/decision-relay`, {
   method: 'POST',
   headers: { 'content-type': 'application/json', 'x-api-key': readFileSync('data/dev-api-key', 'utf8') },
