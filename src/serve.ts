@@ -63,7 +63,8 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     onCommit: metrics.observe,
     repairs: config.has('worker'),
   });
-  opened.push(() => closeStores(opening));
+  let projector: Projector | undefined;
+  opened.push(() => closeStores(opening, projector));
   // Where no server counts for all processes, the first one of them does.
   const counting = { counts: member ?? undefined, ...opening };
   const stores = tracing ? tracedStores(counting, tracing) : counting;
@@ -73,17 +74,15 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
-  const projector = config.has('worker')
-    ? new Projector(projections, eventStore, readModels, logger, {
-        retained: config.retainedGenerations,
-        ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
-        snapshots,
-        jobs: stores.jobs,
-      })
-    : undefined;
-  // Together, since each may wait some seconds for a server that gives no answers.
-  opened.push(() => Promise.all([projector?.stop(), stores.jobs.close()]));
-  await projector?.start();
+  if (config.has('worker')) {
+    projector = new Projector(projections, eventStore, readModels, logger, {
+      retained: config.retainedGenerations,
+      ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
+      snapshots,
+      jobs: stores.jobs,
+    });
+    await projector.start();
+  }
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing, member);
   opened.push(() => app.close());

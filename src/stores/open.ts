@@ -171,9 +171,16 @@ export function storesExist(data: string): boolean {
   return existsSync(join(data, 'log', 'data.mdb'));
 }
 
-/** Closes everything, the log last. */
-export async function closeStores({ eventStore, readModels, keyValue, jobs }: Stores): Promise<void> {
-  await jobs.close();
+/**
+ * Closes everything, the log last.
+ * @param projector that applies the log to the read models, if this process has one
+ */
+export async function closeStores(
+  { eventStore, readModels, keyValue, jobs }: Stores,
+  projector?: { stop(): Promise<void> },
+): Promise<void> {
+  // Together, since each may wait some seconds for a server that gives no answers.
+  await Promise.all([projector?.stop(), jobs.close()]);
   await Promise.all([keyValue.close(), readModels.close()]);
   await eventStore.close();
 }
