@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { isObject } from '../../kernel/json.js';
 import { removeUnfinished, requireSpace, writtenAside } from '../written-aside.js';
+import type { VisitRow } from './encoded-rows.js';
 import type { Checkpoint, StoredRow } from './read-models.js';
 
 /**
@@ -59,9 +60,6 @@ export interface Snapshot extends SnapshotHeader, SnapshotEnd {
 export class SnapshotDamaged extends Error {
   override readonly name = 'SnapshotDamaged';
 }
-
-/** Where the rows of a snapshot are put: the address is bytes[start, middle), the content bytes[middle, end). */
-type Visit = (bytes: Buffer, start: number, middle: number, end: number) => void;
 
 /**
  * Writes a snapshot: beside its name, then it is read back, synced and renamed. What processes that have ended left
@@ -175,10 +173,11 @@ export async function snapshotAt(path: string): Promise<Snapshot> {
 
 /**
  * Reads and checks every row of a snapshot, and yields after each block.
- * @param visit gets each row; the bytes are valid only during the call. Content of no length: the row was deleted
+ * @param visit gets each row, see `EncodedRows.forEach`; the bytes are valid only during the call. Content of no length:
+ * the row was deleted
  * @throws SnapshotDamaged, at the latest at the end: until then the rows must not be used
  */
-export async function* readSnapshot(path: string, visit: Visit): AsyncGenerator<{ entries: number }> {
+export async function* readSnapshot(path: string, visit: VisitRow): AsyncGenerator<{ entries: number }> {
   const file = await open(path);
   try {
     const { text, offset } = await headerOf(file);
@@ -210,7 +209,7 @@ export async function* readSnapshot(path: string, visit: Visit): AsyncGenerator<
   }
 }
 
-function visitRows(rows: Buffer, visit: Visit): number {
+function visitRows(rows: Buffer, visit: VisitRow): number {
   let count = 0;
   for (let at = 0; at < rows.length; count++) {
     if (at + ROW_HEAD > rows.length) throw new SnapshotDamaged('it is damaged: a row is cut');
