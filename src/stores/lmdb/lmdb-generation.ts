@@ -12,10 +12,10 @@ import {
   type Checkpoint,
   type RowQuery,
   type RangeRow,
-  type RowKey,
+  type ScannedPage,
   type StoredRow,
 } from '../ports/read-models.js';
-import { rowAddress } from '../ports/row-key.js';
+import { keyOf, rowAddress } from '../ports/row-key.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import { firstBytes } from './first-bytes.js';
 import { isDamage } from './damage.js';
@@ -302,39 +302,20 @@ export class LmdbGeneration {
   }
 
   /** @throws GenerationDamaged */
-  scan(
-    view: string,
-    cursor: string | null,
-    limit: number,
-  ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
-    if (this.#applied()?.isLoading) return { rows: [], cursor: null };
-    return this.#checked(() => this.#scan(view, cursor, limit));
-  }
-
-  #scan(
-    view: string,
-    cursor: string | null,
-    limit: number,
-  ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
-    const size = Math.min(Math.max(1, limit), MAX_SLICE);
-    const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;
-    const rows: { row: RowKey; value: Json }[] = [];
-    let last: string | null = null;
-    const range = this.#rows.getRange({
-      start,
-      exclusiveStart: cursor !== null,
-      end: `${view}\x01`,
-      limit: size,
-    } as object);
-    for (const { key, value } of range) {
-      const [, name, sort] = key.split('\0') as [string, string, string | undefined];
-      rows.push({
-        row: sort === undefined ? { view, key: name } : { view, key: name, sort },
-        value: rowIn(key, value),
-      });
-      last = key.slice(view.length + 1);
-    }
-    return { rows, cursor: rows.length < size ? null : last };
+  scan(view: string, cursor: string | null, limit: number): ScannedPage {
+    return this.#checked(() => {
+      if (this.#applied()?.isLoading) return { rows: [], cursor: null };
+      const size = Math.min(Math.max(1, limit), MAX_SLICE);
+      const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;
+      const range = { start, exclusiveStart: cursor !== null, end: `${view}\x01`, limit: size };
+      const rows: ScannedPage['rows'] = [];
+      let last: string | null = null;
+      for (const { key, value } of this.#rows.getRange(range as object)) {
+        rows.push({ row: keyOf(key), value: rowIn(key, value) });
+        last = key.slice(view.length + 1);
+      }
+      return { rows, cursor: rows.length < size ? null : last };
+    });
   }
 
   /** Copies it as of one commit into another, existing folder. */

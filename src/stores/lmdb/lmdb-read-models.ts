@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
-import type { Json } from '../../kernel/json.js';
 import { isAlive } from '../../kernel/processes.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
@@ -27,7 +26,7 @@ import {
   type RowQuery,
   type ReadModels,
   type ReadResult,
-  type RowKey,
+  type ScannedPage,
   type StoredRow,
 } from '../ports/read-models.js';
 
@@ -244,12 +243,7 @@ export class LmdbReadModels implements ReadModels {
     };
   }
 
-  async scan(
-    id: string,
-    view: string,
-    cursor: string | null,
-    limit: number,
-  ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
+  async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
     const page = await this.#ask(id, (generation) => generation.scan(view, cursor, limit));
     if (page) return page;
     const damage = this.#damaged.get(id) ?? this.#record(id)?.damage;

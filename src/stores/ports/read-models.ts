@@ -123,6 +123,12 @@ export interface BulkLoad {
   finish(next: Checkpoint): Promise<boolean>;
 }
 
+/** Some rows of a view, and the cursor of the next page; null: there is none. */
+export interface ScannedPage {
+  rows: { row: RowKey; value: Json }[];
+  cursor: string | null;
+}
+
 /** A row as it is stored. */
 export interface StoredRow {
   /** See `rowAddress`. */
@@ -201,13 +207,8 @@ export interface ReadModels {
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;
 
-  /** Pages through every row of a view, each once as long as the generation exists. `cursor` null: the start/end. */
-  scan(
-    id: string,
-    view: string,
-    cursor: string | null,
-    limit: number,
-  ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }>;
+  /** Pages through every row of a view, each once as long as the generation exists. `cursor` null: from the start. */
+  scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage>;
 
   /**
    * Reads every row of a generation as of one checkpoint, which it returns at the end with the number of rows, while

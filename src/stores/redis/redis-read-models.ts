@@ -16,7 +16,7 @@ import {
   type RowQuery,
   type ReadModels,
   type ReadResult,
-  type RowKey,
+  type ScannedPage,
   type StoredRow,
 } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
@@ -269,14 +269,9 @@ export class RedisReadModels implements ReadModels {
   }
 
   /** First the rows without a sort key, then those with one. */
-  async scan(
-    id: string,
-    view: string,
-    cursor: string | null,
-    limit: number,
-  ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
+  async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
     const size = Math.min(Math.max(1, limit), MAX_PAGE);
-    const rows: { row: RowKey; value: Json }[] = [];
+    const rows: ScannedPage['rows'] = [];
     const end = `(${view}\x01`;
     let inRanges = cursor?.startsWith(RANGES) ?? false;
     let last = cursor?.slice(1);
