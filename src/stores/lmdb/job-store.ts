@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
@@ -111,7 +112,7 @@ export class JobStore {
       }
       if (slice.length < LIST_SLICE) break;
       start = slice.at(-1)!.key - 1;
-      await new Promise(setImmediate);
+      await setImmediate();
     }
     return found;
   }

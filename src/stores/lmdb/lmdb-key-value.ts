@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
@@ -108,7 +109,7 @@ export class LmdbKeyValue implements KeyValue {
         else if (!this.#live(key, value)) absent.push(key);
       }
       if (absent.length === 0) {
-        await new Promise(setImmediate);
+        await setImmediate();
         continue;
       }
       const damaged: string[] = [];
@@ -183,7 +184,7 @@ export async function copyMissing(folder: string, target: string, prefix: string
         start = page.length > SWEEP_SLICE ? page.pop()!.key : undefined;
         const missing = page.filter(({ key, value }) => expiry(key, copied.get(key)) < expiry(key, value));
         if (missing.length > 0) await to.grow(() => missing.forEach(({ key, value }) => copied.putSync(key, value)));
-        await new Promise(setImmediate);
+        await setImmediate();
       }
     } finally {
       await to.close();
