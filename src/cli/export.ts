@@ -71,7 +71,7 @@ async function writeFile(path: string, lines: AsyncIterable<string>): Promise<vo
 /** @throws TargetRefused before the disk of the folder is full */
 async function* leavingSpace(lines: AsyncIterable<string>, folder: string): AsyncIterable<string> {
   for await (const text of lines) {
-    await requireSpace(folder, Buffer.byteLength(text));
+    requireSpace(folder, Buffer.byteLength(text));
     yield text;
   }
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readFile, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { type FileHandle, mkdir, open, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../kernel/event.js';
+import { FreeSpace } from '../kernel/free-space.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { sealedJson, unsealedJson } from '../stores/ports/sealed-json.js';
 
@@ -12,8 +13,6 @@ import { sealedJson, unsealedJson } from '../stores/ports/sealed-json.js';
  */
 
 const HEADER = 8;
-/** How long a reading of the free space is valid, ms. */
-const SPACE_CHECK_MS = 100;
 const STATE = 'build.json';
 
 /** A file, or its beginning. */
@@ -66,13 +65,16 @@ export class BuildFolder {
    */
   private readonly writer = randomUUID().slice(0, 8);
   private files = 0;
-  private space: { isEnough: Promise<boolean>; until: number } | undefined;
+  private readonly space: FreeSpace;
 
   /** @param reserved no file is written if fewer bytes are free: the log must still be able to grow */
   constructor(
     private readonly path: string,
-    private readonly reserved: number,
-  ) {}
+    reserved: number,
+  ) {
+    // The folder around it, which exists already.
+    this.space = new FreeSpace(dirname(path), reserved);
+  }
 
   /** The state of an interrupted build of this log; undefined if there is none that can be continued. */
   async state(log: string): Promise<BuildState | undefined> {
@@ -141,27 +143,13 @@ export class BuildFolder {
 
   /** @throws NoSpaceToBuild */
   private async orWithoutSpace<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.space.isEnough()) throw new NoSpaceToBuild(this.path);
     try {
-      await this.checkSpace();
       return await work();
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
       throw new NoSpaceToBuild(this.path);
     }
-  }
-
-  private async checkSpace(): Promise<void> {
-    const now = performance.now();
-    if (!this.space || this.space.until < now) {
-      this.space = { isEnough: this.hasSpace(), until: now + SPACE_CHECK_MS };
-    }
-    if (!(await this.space.isEnough)) throw Object.assign(new Error('the disk is almost full'), { code: 'ENOSPC' });
-  }
-
-  private async hasSpace(): Promise<boolean> {
-    await mkdir(this.path, { recursive: true });
-    const { bavail, bsize } = await statfs(this.path);
-    return bavail * bsize >= this.reserved;
   }
 }
 

@@ -53,7 +53,7 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
  */
 async function copyStores(data: string, target: string): Promise<LogExtent> {
   const sizeOf = (name: string) => statSync(join(data, name, 'data.mdb'), { throwIfNoEntry: false })?.size ?? 0;
-  await requireSpace(target, sizeOf('log') + sizeOf('state'));
+  requireSpace(target, sizeOf('log') + sizeOf('state'));
   await mkdir(join(target, 'state'));
   const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
   await state.backup(join(target, 'state')).finally(() => state.close());

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, statfs, writeFile } from 'node:fs/promises';
+import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { freeBytes } from '../kernel/free-space.js';
 import { isAlive } from '../kernel/processes.js';
 
 /** A target cannot be written; the message is one sentence. */
@@ -47,11 +48,9 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
 }
 
 /** @throws TargetRefused if a disk would be almost full once these bytes are written to a folder on it */
-export async function requireSpace(folder: string, bytes: number): Promise<void> {
-  const { blocks, bavail, bsize } = await statfs(folder);
-  const free = bavail * bsize;
-  // A file system without blocks does not say how large it is.
-  if (blocks === 0 || free - bytes >= RESERVED_BYTES) return;
+export function requireSpace(folder: string, bytes: number): void {
+  const free = freeBytes(folder);
+  if (free - bytes >= RESERVED_BYTES) return;
   const [needed, found] = [bytes + RESERVED_BYTES, free].map((amount) => Math.ceil(amount / 2 ** 20));
   throw new TargetRefused(
     `The disk of ${folder} is too full: ${found} MB are free, and ${needed} MB are needed, of which ` +

@@ -1,10 +1,11 @@
-import { statfsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { CommitPause } from './commit-pause.js';
 import { shortageOf } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
+import { FreeSpace } from '../../kernel/free-space.js';
 import { IS_MEMORY_SHORT } from '../../kernel/memory.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
@@ -14,8 +15,6 @@ const READER_CHECK_MS = 60_000;
  * its memory while it reports the failure, and ends the process.
  */
 const RESERVED_BYTES = 32 * 2 ** 20;
-/** How long a reading of the free space is valid, ms. */
-const SPACE_CHECK_MS = 100;
 
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
@@ -72,7 +71,7 @@ export class LmdbEnvironment {
   #group: WriteGroup | undefined;
   /** Backups under way, which read the open file. */
   #backups: Promise<unknown> = Promise.resolve();
-  #space: { isEnough: boolean; until: number } | undefined;
+  readonly #space: FreeSpace;
   /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
   #isFresh = false;
 
@@ -110,6 +109,7 @@ export class LmdbEnvironment {
 
   private constructor(folder: string, options: EnvironmentOptions) {
     this.folder = folder;
+    this.#space = new FreeSpace(folder, RESERVED_BYTES);
     this.#options = { ...options, databases: { ...options.databases } };
     // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
     this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
@@ -321,23 +321,11 @@ export class LmdbEnvironment {
   }
 
   #requireSpace(): void {
-    if (!this.#space || this.#space.until < performance.now()) {
-      this.#space = { isEnough: this.#hasSpace(), until: performance.now() + SPACE_CHECK_MS };
-    }
-    if (this.#space.isEnough) return;
+    if (this.#space.isEnough()) return;
     throw new StoreUnavailable(
       `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: no further data is written there`,
       { code: 'store_full' },
     );
-  }
-
-  #hasSpace(): boolean {
-    try {
-      const { bavail, bsize } = statfsSync(this.folder);
-      return bavail * bsize >= RESERVED_BYTES;
-    } catch {
-      return true; // unknown: the write itself will show it
-    }
   }
 
   /** The error that callers get for a failed commit. */

@@ -262,7 +262,7 @@ export class LmdbReadModels implements ReadModels {
     const folder = join(this.#folder, `${COPY}${process.pid}-${randomUUID()}`);
     await mkdir(folder);
     try {
-      await requireSpace(folder, (await stat(join(this.#path(id), 'data.mdb'))).size);
+      requireSpace(folder, (await stat(join(this.#path(id), 'data.mdb'))).size);
       await generation.backup(folder);
       const copy = await LmdbGeneration.open(folder);
       try {

@@ -92,7 +92,7 @@ async function write(
   try {
     const digest = createHash('sha256');
     const append = async (bytes: Buffer): Promise<void> => {
-      await requireSpace(dirname(path), bytes.length);
+      requireSpace(dirname(path), bytes.length);
       digest.update(bytes);
       await file.appendFile(bytes);
     };
