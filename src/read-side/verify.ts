@@ -261,7 +261,7 @@ class GenerationVerifier {
     return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
   }
 
-  /** How many events of the log precede a position. */
+  /** Tells how far a fold up to `goal` is: about how many events precede its position. */
   tellFolded(part: number, position: Position, goal: Position): void {
     this.tell('folding', part, Math.round((this.events * position) / goal), this.events);
   }
