@@ -1,16 +1,24 @@
+import { ApiProperty } from '@nestjs/swagger';
+
 export class LivenessDto {
+  /** Always `ok`. */
   status: string;
 }
 
 export class CheckDto {
+  /** The name of the part. */
   name: string;
   /** `ok` or `failed`. */
+  @ApiProperty({ enum: ['ok', 'failed'] })
   status: string;
+  /** The state of the part, in words. */
   detail: string;
 }
 
 export class ReadinessDto {
   /** `ok` or `unavailable`. */
+  @ApiProperty({ enum: ['ok', 'unavailable'] })
   status: string;
+  /** The parts of the service. */
   checks: CheckDto[];
 }

@@ -35,7 +35,9 @@ export class PageQuery {
 export class FieldErrorDto {
   /** RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
   pointer: string;
+  /** The stable, machine-readable name of the rule that the field breaks. */
   code: string;
+  /** What is wrong, in words. */
   message: string;
 }
 
@@ -53,15 +55,20 @@ export class BuildProgressDto {
 /** A refusal, RFC 9457. */
 export class ProblemDto {
   /** URI reference that identifies the kind of problem. */
+  @ApiProperty({ format: 'uri-reference' })
   type: string;
   title: string;
+  /** The HTTP status. */
+  @ApiProperty({ type: 'integer' })
   status: number;
   /** What is wrong with this request. */
   detail: string;
   /** Stable, machine-readable name of the kind. */
   @ApiProperty(PROBLEM_CODE)
   code: string;
+  /** The `X-Request-Id` of the request; the log of the service contains it. */
   request_id: string;
+  /** Up to 100 wrong fields of the request. */
   errors?: FieldErrorDto[];
   /** Of `projection_rebuilding`, if it is known. */
   progress?: BuildProgressDto;
@@ -70,8 +77,11 @@ export class ProblemDto {
 /** Why an item of a batch has no result: the refusal that a request for it alone would have got. */
 export class ItemProblemDto {
   /** URI reference that identifies the kind of problem. */
+  @ApiProperty({ format: 'uri-reference' })
   type: string;
   title: string;
+  /** The HTTP status of the problem. */
+  @ApiProperty({ type: 'integer' })
   status: number;
   /** What is wrong with this item. */
   detail: string;

@@ -13,8 +13,8 @@ import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, PUBLIC_WITH } from './rout
 export interface Reference {
   /** Of controllers, in the order of the document; `controller` is the name of its class without "Controller". */
   tags: readonly (readonly [controller: string, name: string, description: string])[];
-  /** Fields and parameters by name, or those of one schema by `Schema.name`: what they do not declare themselves. */
-  fields: Readonly<Record<string, Readonly<Record<string, unknown>> & { description: string }>>;
+  /** Fields and parameters by name: what they do not declare themselves. */
+  fields: Readonly<Record<string, Readonly<Record<string, unknown>> & { description?: string }>>;
   /** Schemas that DTOs refer to and that are no classes. */
   schemas: Readonly<Record<string, object>>;
   /** Schemas that differ by a field. Asked for when the document is made. */
@@ -230,12 +230,8 @@ function sortByTag(document: OpenAPIObject, tags: Reference['tags']): void {
 }
 
 function describeFields(document: OpenAPIObject, fields: Reference['fields']): void {
-  for (const [schema, { properties = {} }] of Object.entries(
-    document.components?.schemas as Record<string, { properties?: Record<string, Field> }>,
-  )) {
-    for (const [name, field] of Object.entries(properties)) {
-      complete(field, fields[`${schema}.${name}`] ?? fields[name]);
-    }
+  for (const { properties = {} } of Object.values(document.components?.schemas as Record<string, Schema>)) {
+    for (const [name, field] of Object.entries(properties)) complete(field, fields[name]);
   }
   for (const { parameters = [] } of operationsOf(document)) {
     for (const parameter of parameters) parameter.description ??= fields[parameter.name]?.description;
@@ -246,7 +242,7 @@ function describeFields(document: OpenAPIObject, fields: Reference['fields']): v
 function complete(field: Field, known: Reference['fields'][string] | undefined): void {
   if (!known) return;
   const { description, type, ...keywords } = known;
-  field.description ??= description;
+  if (description !== undefined) field.description ??= description;
   const types = [field.type ?? []].flat();
   if (types.includes('array') || types.length === 0) return;
   if (type === 'integer') {

@@ -2081,13 +2081,13 @@ export interface components {
             status: string;
         };
         CheckDto: {
-            /** @description The name of the part. */
-            name: string;
             /**
              * @description `ok` or `failed`.
              * @enum {string}
              */
             status: "ok" | "failed";
+            /** @description The name of the part. */
+            name: string;
             /** @description The state of the part, in words. */
             detail: string;
         };
@@ -2179,17 +2179,17 @@ export interface components {
             message: string;
         };
         ItemProblemDto: {
-            /** @description Stable, machine-readable name of the kind. */
-            code: components["schemas"]["ProblemCode"];
             /**
              * Format: uri-reference
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description The name of the kind of problem. */
-            title: string;
             /** @description The HTTP status of the problem. */
             status: number;
+            /** @description Stable, machine-readable name of the kind. */
+            code: components["schemas"]["ProblemCode"];
+            /** @description The name of the kind of problem. */
+            title: string;
             /** @description What is wrong with this item. */
             detail: string;
             /** @description The first ten wrong fields, with pointers into the item. */
@@ -2663,13 +2663,13 @@ export interface components {
             next_cursor: string | null;
         };
         ContributionDto: {
-            /** @description A metric, `<category>_<name>`. */
-            metric: string;
             /**
              * @description The category of the metric.
              * @enum {string}
              */
             category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance";
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
             /** @description Number of actions. */
             actions: number;
             /** @description Its contribution to the earned TCT. If a day's TCT is limited, its share of the limit. */
@@ -2693,13 +2693,13 @@ export interface components {
             flagged_tct: number;
         };
         ForfeitDto: {
-            /** @description A metric, `<category>_<name>`. */
-            metric: string;
             /**
              * @description The category of the metric.
              * @enum {string}
              */
             category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance";
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
             /** @description Number of actions. */
             actions: number;
             /** @description TCT of negative evidence. */
@@ -3067,6 +3067,11 @@ export interface components {
             position: string;
         };
         CredonationDto: {
+            /**
+             * @description The category of the endorsed action.
+             * @enum {string}
+             */
+            category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance";
             /** @description TRIS of the sender. */
             from: string;
             /** @description TCT of the endorsed action. */
@@ -3076,11 +3081,6 @@ export interface components {
              * @description When the action occurred.
              */
             timestamp: string;
-            /**
-             * @description The category of the endorsed action.
-             * @enum {string}
-             */
-            category: "financial" | "creative" | "educational" | "behavioral" | "social" | "security" | "compliance";
         };
         ValidationsDto: {
             /** @description The TRIS id of an identity. */
@@ -3495,6 +3495,11 @@ export interface components {
             chainId: number;
         };
         AttestationMessageDto: {
+            /**
+             * @description The version of off-chain attestations.
+             * @enum {integer}
+             */
+            version: 2;
             /** @description The UID of the schema, 32 bytes as hex. */
             schema: string;
             /** @description The address that the attestation is about. */
@@ -3505,11 +3510,6 @@ export interface components {
             data: string;
             /** @description 32 bytes that make the attestation unique. */
             salt: string;
-            /**
-             * @description The version of off-chain attestations.
-             * @enum {integer}
-             */
-            version: 2;
             /** @description When the attestation was made. */
             time: number;
             /** @description 0: does not expire. */
@@ -3655,15 +3655,15 @@ export interface components {
              * @enum {string}
              */
             record_type: "milestone" | "activity" | "ai_behavior";
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
-            /** @description A metric, `<category>_<name>`. */
-            metric: string;
             /**
              * @description The criticality of the record.
              * @enum {string}
              */
             criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
             /** @description null after it was deleted. */
             title: string | null;
             /** @description A SHA-256 that identifies the content. */
@@ -4291,13 +4291,13 @@ export interface components {
             next_cursor: string | null;
         };
         ShownInputDto: {
-            /** @description The name that the policy was created with. */
-            metric: string;
             /**
              * @description The criticality of the metric.
              * @enum {string}
              */
             criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
+            /** @description The name that the policy was created with. */
+            metric: string;
             /** @description The weight of the metric. */
             weight: number;
         };
@@ -4416,12 +4416,12 @@ export interface components {
             evidence?: components["schemas"]["EvidenceDto"];
         };
         DeltaDto: {
+            /** @description Change of the score. */
+            score: number;
             /** @description Change of the health of each category. */
             metrics: {
                 [key: string]: number;
             };
-            /** @description Change of the score. */
-            score: number;
             /** @description Change of the net TCT. */
             total_tct: number;
         };
@@ -4531,6 +4531,12 @@ export interface components {
             lost_by: string[];
         };
         SummaryDto: {
+            /** @description Identities whose score rises, falls, or does not change. */
+            up: number;
+            /** @description Number of identities whose score falls. */
+            down: number;
+            /** @description Number of identities whose score does not change. */
+            unchanged: number;
             /** @description Number of identities by old and new rating. */
             rating_moves: {
                 [key: string]: {
@@ -4539,12 +4545,6 @@ export interface components {
             };
             /** @description Identities compared. */
             count: number;
-            /** @description Identities whose score rises, falls, or does not change. */
-            up: number;
-            /** @description Number of identities whose score falls. */
-            down: number;
-            /** @description Number of identities whose score does not change. */
-            unchanged: number;
             /** @description The mean change of the score. */
             mean_delta: number;
             /** @description How many identities have which score and rating. */
@@ -4611,6 +4611,12 @@ export interface components {
             model: components["schemas"]["ModelDto"];
         };
         ReplayResultDto: {
+            /** @description Identities whose score rises, falls, or does not change. */
+            up: number;
+            /** @description Number of identities whose score falls. */
+            down: number;
+            /** @description Number of identities whose score does not change. */
+            unchanged: number;
             /** @description Number of identities by old and new rating. */
             rating_moves: {
                 [key: string]: {
@@ -4619,12 +4625,6 @@ export interface components {
             };
             /** @description Identities compared. */
             count: number;
-            /** @description Identities whose score rises, falls, or does not change. */
-            up: number;
-            /** @description Number of identities whose score falls. */
-            down: number;
-            /** @description Number of identities whose score does not change. */
-            unchanged: number;
             /** @description The mean change of the score. */
             mean_delta: number;
             /** @description How many identities have which score and rating. */
@@ -5338,17 +5338,17 @@ export interface components {
             total: number;
         };
         ProblemDto: {
-            /** @description Stable, machine-readable name of the kind. */
-            code: components["schemas"]["ProblemCode"];
             /**
              * Format: uri-reference
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description The name of the kind of problem. */
-            title: string;
             /** @description The HTTP status. */
             status: number;
+            /** @description Stable, machine-readable name of the kind. */
+            code: components["schemas"]["ProblemCode"];
+            /** @description The name of the kind of problem. */
+            title: string;
             /** @description What is wrong with this request. */
             detail: string;
             /** @description The `X-Request-Id` of the request; the log of the service contains it. */

@@ -73,6 +73,7 @@ export type AccessPolicyStatus = (typeof ACCESS_POLICY_STATUSES)[number];
 
 export class ListedAccessPolicyDto {
   policy_id: string;
+  /** Whether the policy can be checked. */
   @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
   status: AccessPolicyStatus;
   /**
@@ -81,6 +82,7 @@ export class ListedAccessPolicyDto {
    */
   content_hash: string | null;
   ttl_seconds: number;
+  /** The validation policy that is used as the lens; null: the default lens. */
   vp: string | null;
   /** The owner; null: the platform's operators. */
   tris_org: string | null;
@@ -91,6 +93,7 @@ export class ListedAccessPolicyDto {
 
 export class AccessPolicyDto extends ListedAccessPolicyDto {
   declare content_hash: string;
+  /** The conditions for access. */
   @ApiProperty(RULES)
   rules: JsonObject;
 }
@@ -102,6 +105,7 @@ export class AccessPoliciesDto {
 
 export class RetiredAccessPolicyDto {
   policy_id: string;
+  /** Whether the policy can be checked. */
   @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
   status: AccessPolicyStatus;
 }
@@ -249,6 +253,7 @@ export class AccessReasonDto {
   /** The rule that prevents access. */
   @ApiProperty({ enum: ['identity', ...RULE_NAMES] })
   rule: string;
+  /** What the rule requires. */
   @ApiProperty(ANY_VALUE)
   required: number | string | boolean | null;
   /** null: unknown, which is different from a low value. */
@@ -283,6 +288,7 @@ export class AccessDto {
   granted: boolean;
   /** JWT of the type eligibility+jwt; null: not granted. */
   eligibility_token: string | null;
+  /** When the token expires; null: not granted. */
   expires_at: string | null;
   /** The same decision for a contract to verify; null: not granted, or not requested. */
   voucher: VoucherDto | null;

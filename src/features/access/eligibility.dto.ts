@@ -4,6 +4,7 @@ import { Matches } from '../../http/fields.js';
 import { JTI } from './domain/decision.js';
 
 export class VerifyEligibilityDto {
+  /** An eligibility token. */
   @IsString()
   @MaxLength(8_192)
   token: string;
@@ -27,14 +28,19 @@ class LensClaimDto {
 }
 
 class ModelClaimDto {
+  /** The version of the model. */
   id: string;
+  /** Identifies the constants and formulas of the version. */
   hash: string;
 }
 
 /** Times in seconds since the epoch. */
 export class EligibilityClaimsDto {
+  /** The URL of the service that issued the token. */
   iss: string;
+  /** The TRIS id of the subject. */
   sub: string;
+  /** The only audience that the token is for; absent: any. */
   aud?: string;
   jti: string;
   iat: number;
@@ -60,6 +66,7 @@ export const ELIGIBILITY_REASONS = [
 ] as const;
 
 export class EligibilityDto {
+  /** Whether the token is valid now. */
   active: boolean;
   /** Why the token is not active. */
   @ApiProperty({ enum: ELIGIBILITY_REASONS, required: false })
@@ -121,6 +128,7 @@ class VoucherMessageDto {
 /** An access decision as EIP-712 typed data of the type `Voucher`, for an `EligibilityVerifier` on a chain. */
 export class VoucherDto {
   domain: VoucherTargetDto;
+  /** The signed content. */
   message: VoucherMessageDto;
   /** r, s and v (27 or 28), 65 bytes as hex. */
   signature: string;
@@ -141,15 +149,19 @@ class VoucherIssuerDto {
 }
 
 class TypedFieldDto {
+  /** The name of the member. */
   name: string;
+  /** The type of the member. */
   type: string;
 }
 
 /** The issuers that a contract should trust, and the type they sign. */
 @ApiExtraModels(TypedFieldDto)
 export class VoucherIssuersDto {
+  /** The addresses that sign vouchers. */
   issuers: VoucherIssuerDto[];
   domain: VoucherDomainDto;
+  /** The EIP-712 type that is signed. */
   @ApiProperty({ enum: ['Voucher'] })
   primary_type: string;
   /** EIP-712 types by name. */

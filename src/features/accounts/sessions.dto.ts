@@ -36,6 +36,7 @@ export class StartSignInDto {
 }
 
 export class ChallengeDto {
+  /** The nonce in the message. It can be used once. */
   nonce: string;
   /** An EIP-4361 message, to be signed unchanged (EIP-191, `personal_sign`). */
   message: string;
@@ -95,6 +96,7 @@ export const SIGNED_MESSAGE_PROBLEMS: ProblemCode[] = [
 export class TokensDto {
   /** For `Authorization: Bearer`. */
   access_token: string;
+  /** How the access token is sent. */
   @ApiProperty({ enum: ['Bearer'] })
   token_type: 'Bearer';
   /** Lifetime of the access token, s. */
@@ -108,6 +110,7 @@ export class TokensDto {
 }
 
 export class RefreshTokenDto {
+  /** The refresh token. */
   @IsString()
   @MaxLength(4_096)
   refresh_token: string;
@@ -121,6 +124,7 @@ export class RevokedDto {
 export class SessionsEndedDto {
   /** EIP-55. */
   wallet: string;
+  /** Always true. */
   @ApiProperty({ enum: [true] })
   ended: true;
 }

@@ -14,11 +14,13 @@ export class LinkAccountDto {
 }
 
 export class AccountLinkedDto {
+  /** The wallet is linked. */
   @ApiProperty({ enum: ['linked'] })
   status: 'linked';
 }
 
 export class WalletLinkedDto {
+  /** The wallet is linked. */
   @ApiProperty({ enum: ['linked'] })
   status: 'linked';
   /** EIP-55. */
@@ -36,6 +38,7 @@ export class UnlinkWalletDto {
   @MaxLength(MAX_MESSAGE_LENGTH)
   message?: string;
 
+  /** The signature, `0x` and hexadecimal digits. */
   @IsOptional()
   @IsString()
   @MaxLength(MAX_SIGNATURE_LENGTH)
@@ -57,6 +60,7 @@ export class EndSessionsDto {
 }
 
 export class WalletUnlinkedDto {
+  /** The link has ended. */
   @ApiProperty({ enum: ['unlinked'] })
   status: 'unlinked';
   /** EIP-55. */
@@ -77,6 +81,7 @@ export class WalletDto {
 
 export class WalletsDto {
   tris_id: string;
+  /** The linked wallets, by address. */
   wallets: WalletDto[];
   next_cursor: string | null;
 }

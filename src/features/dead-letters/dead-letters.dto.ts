@@ -6,6 +6,7 @@ export const DEAD_LETTER_STATES = ['open', 'acknowledged'] as const;
 export type DeadLetterState = (typeof DEAD_LETTER_STATES)[number];
 
 export class DeadLettersQuery extends PageQuery {
+  /** Only events in this state. */
   @IsOptional()
   @IsIn(DEAD_LETTER_STATES)
   state: DeadLetterState = 'open';
@@ -43,6 +44,7 @@ export class DeadLetterDto {
 }
 
 export class DeadLettersDto {
+  /** The events, in log order. */
   dead_letters: DeadLetterDto[];
   next_cursor: string | null;
 }

@@ -58,6 +58,7 @@ export class CoordinatesQuery extends SharedCoordinates implements CoordinatePar
 }
 
 export class HistoryQuery extends CoordinatesQuery {
+  /** Entries on a page. */
   @IsOptional()
   @IsInt()
   @Min(1)
@@ -107,6 +108,7 @@ export class ScoreBatchDto extends SharedCoordinates {
 }
 
 export class MetricsBatchDto extends ScoreBatchDto {
+  /** Categories, aliases or full metrics; default: the seven categories. */
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(50)
@@ -152,6 +154,7 @@ export class DiscScoreDto {
 export class DiscRankDto {
   tris_id: string;
   tct_total: number;
+  /** The rank by accumulated TCT. */
   @ApiProperty({ enum: RANKS })
   disc_rank: Rank;
 }
@@ -163,6 +166,7 @@ export class LensDto {
 }
 
 export class ModelDto {
+  /** The version of the model. */
   @ApiProperty({ enum: MODEL_IDS })
   id: ModelId;
   /** Identifies the version: equal hashes mean the same constants and formulas. */
@@ -172,6 +176,7 @@ export class ModelDto {
 export class EvidenceDto {
   /** Good days and flags that still count, four decimals. */
   amount: number;
+  /** The amount of evidence in a word. */
   @ApiProperty({ enum: EVIDENCE_WORDS })
   word: Certainty['evidence']['word'];
 }
@@ -251,12 +256,15 @@ export class HistoryEntryDto {
 export class HistoryDto {
   tris_id: string;
   lens: LensDto;
+  /** The events, in log order. */
   entries: HistoryEntryDto[];
   next_cursor: string | null;
 }
 
 export class ContributionDto {
   metric: string;
+  /** The category of the metric. */
+  @ApiProperty({ enum: MODEL.categories })
   category: string;
   actions: number;
   /** Its contribution to the earned TCT. If a day's TCT is limited, its share of the limit. */
@@ -268,6 +276,8 @@ export class ContributionDto {
 
 export class ForfeitDto {
   metric: string;
+  /** The category of the metric. */
+  @ApiProperty({ enum: MODEL.categories })
   category: string;
   actions: number;
   flagged_tct: number;
@@ -279,11 +289,13 @@ export class ForfeitDto {
 export class PlatformShareDto {
   platform_id: string;
   actions: number;
+  /** Earned TCT. */
   tct: number;
   flagged_tct: number;
 }
 
 export class NextRatingDto {
+  /** The next rating. */
   @ApiProperty({ enum: RATINGS })
   rating: Rating;
   /** Net TCT that is still missing. */
@@ -316,6 +328,7 @@ export class ExplanationDto extends CoordinatesDto {
 
 /** Metrics with their proof (requirement 20). */
 export class MetricsDto {
+  /** Always `success`. */
   @ApiProperty({ enum: ['success'] })
   status: 'success';
   /** Compact Ed25519 JWS over subject, payload, timestamp and coordinates. */
@@ -327,7 +340,11 @@ export class MetricsDto {
 }
 
 export class PeriodDto {
+  /** The start of the period. */
+  @ApiProperty({ format: 'date-time' })
   from: string;
+  /** The end of the period. */
+  @ApiProperty({ format: 'date-time' })
   to: string;
 }
 
@@ -340,12 +357,15 @@ export class TrajectoryPointDto {
 }
 
 export class CredonatorDto {
+  /** The TRIS id of the sender. */
   from: string;
+  /** The TCT of all endorsed actions. */
   amount: number;
   count: number;
 }
 
 export class ReportDto extends CoordinatesDto {
+  /** The id of the report. It follows from its content hash. */
   report_id: string;
   /**
    * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof and generated_at, and
@@ -358,6 +378,7 @@ export class ReportDto extends CoordinatesDto {
    */
   portable_hash: string;
   tris_id: string;
+  /** The time that the report covers. */
   period: PeriodDto;
   /** In months. */
   @ApiProperty({ type: 'integer', enum: WINDOWS })
@@ -377,9 +398,13 @@ export class ReportDto extends CoordinatesDto {
   evidence?: EvidenceDto;
   @ApiProperty(INTERVAL)
   reliability_interval?: [number, number];
+  /** The score over the period. */
   trajectory: TrajectoryPointDto[];
+  /** Health by category. */
   metrics: DiscMetricsDto;
+  /** Who endorsed the identity most in the period. */
   top_credonators: CredonatorDto[];
+  /** The platforms with the largest effect in the period. */
   top_platforms: PlatformShareDto[];
   /** The 1,000 metrics with the most actions. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
@@ -400,6 +425,7 @@ export class ChangeDto {
 }
 
 export class ChangesDto {
+  /** The identities that changed, in the order of their last change. */
   changes: ChangeDto[];
   /** Cursor for later changes. Never null: poll with it. */
   next_cursor: string;

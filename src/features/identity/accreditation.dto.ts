@@ -14,6 +14,7 @@ export class AccreditIssuerDto {
   @IsNoPersonalData()
   issuer: string;
 
+  /** Verification statuses. */
   @IsArray()
   @ArrayMinSize(1)
   @IsIn(GRANTABLE_STATUSES, { each: true })
@@ -43,6 +44,7 @@ export class AccreditedIssuerDto {
 }
 
 export class AccreditedIssuersDto {
+  /** The issuers. */
   issuers: AccreditedIssuerDto[];
   next_cursor: string | null;
 }

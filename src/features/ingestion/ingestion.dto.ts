@@ -64,6 +64,7 @@ export class IngestionDto {
   wallet: string;
   @ApiProperty({ type: 'integer' })
   chain_id: number;
+  /** The state of the job. */
   @ApiProperty({ enum: JOB_STATUSES })
   status: JobStatus;
   progress: IngestionProgressDto;

@@ -185,6 +185,7 @@ export class OperationStartedDto {
 }
 
 export class DroppedGenerationDto {
+  /** The id of the generation that was deleted. */
   generation: string;
 }
 

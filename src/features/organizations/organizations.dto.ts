@@ -32,10 +32,12 @@ export class ListedOrganizationDto {
 }
 
 export class OrganizationDto extends ListedOrganizationDto {
+  /** The platforms that the organization owns. */
   platform_ids: string[];
 }
 
 export class OrganizationsDto {
+  /** The organizations. */
   organizations: ListedOrganizationDto[];
   next_cursor: string | null;
 }

@@ -12,6 +12,7 @@ export class AssignPolicyNameDto {
 }
 
 export class PolicyNameDto {
+  /** The id of a policy without its version. */
   name: string;
   tris_org: string;
 }

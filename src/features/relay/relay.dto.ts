@@ -28,6 +28,7 @@ export class RelayActionDto {
   @IsNoPersonalData()
   action_type: string;
 
+  /** A metric category. */
   @IsIn(CATEGORY_NAMES)
   category: string;
 
@@ -72,8 +73,10 @@ export function toAction(body: RelayActionDto, now: number): Action {
 }
 
 export class RelayedDto {
+  /** The action is recorded. */
   @ApiProperty({ enum: ['received'] })
   status: 'received';
+  /** The outcome, in words. */
   message: string;
   /** Id of the recorded action. */
   action_id: string;

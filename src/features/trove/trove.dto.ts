@@ -29,6 +29,7 @@ import {
   IsWrittenTrisId,
   Matches,
 } from '../../http/fields.js';
+import { CRITICALITIES } from '../../scoring/model.js';
 import { DECISION_METHODS, RECORD_TYPES } from './domain/trove.events.js';
 
 const ISSUER_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
@@ -50,18 +51,23 @@ export class AttestationDomainDto {
   @Max(Number.MAX_SAFE_INTEGER)
   chainId: number;
 
+  /** The contract of the EIP-712 domain. */
   @Matches(ADDRESS)
   verifyingContract: string;
 }
 
 /** An off-chain EAS attestation, version 2. Times in seconds since the epoch. */
 export class AttestationMessageDto {
+  /** The version of off-chain attestations. */
   @IsIn([2])
+  @ApiProperty({ type: 'integer' })
   version: number;
 
+  /** The UID of the schema, 32 bytes as hex. */
   @Matches(BYTES_32)
   schema: string;
 
+  /** The address that the attestation is about. */
   @Matches(ADDRESS)
   recipient: string;
 
@@ -76,9 +82,11 @@ export class AttestationMessageDto {
   @Max(Number.MAX_SAFE_INTEGER)
   expirationTime: number;
 
+  /** Whether the attestation can be revoked. */
   @IsBoolean()
   revocable: boolean;
 
+  /** The UID of a related attestation; zeros: none. */
   @Matches(BYTES_32)
   refUID: string;
 
@@ -88,6 +96,7 @@ export class AttestationMessageDto {
   })
   data: string;
 
+  /** 32 bytes that make the attestation unique. */
   @Matches(BYTES_32)
   salt: string;
 }
@@ -97,6 +106,7 @@ export class AttestationDto {
   @Type(() => AttestationDomainDto)
   domain: AttestationDomainDto;
 
+  /** The attested content. */
   @ValidateNested()
   @Type(() => AttestationMessageDto)
   message: AttestationMessageDto;
@@ -188,6 +198,7 @@ export class SubmitRecordDto {
 }
 
 export class RecordParams {
+  /** The id of a record. */
   @Matches(RECORD_ID, { message: '$property must be the id of a record' })
   record_id: string;
 }
@@ -226,11 +237,13 @@ export class ReviewRecordDto {
 export class SubmittedRecordDto {
   /** The content hash; of an organization's record followed by `-` and 16 hexadecimal digits. */
   record_id: string;
+  /** The state of the record. */
   @ApiProperty({ enum: TROVE_STATUSES })
   status: TroveStatus;
 }
 
 export class RecordDecisionDto {
+  /** How the record was decided. */
   @ApiProperty({ enum: DECISION_METHODS })
   method: string;
   /** An issuer's id, or `key:<id>` of the reviewer. */
@@ -246,12 +259,15 @@ export class RecordDecisionDto {
 /** The decision of an organization. */
 export class RecordReviewDto extends RecordDecisionDto {
   organization: string;
+  /** Whether it approved the record. */
   approved: boolean;
 }
 
 export class OfferedProofDto {
+  /** The kind of proof. */
   @ApiProperty({ enum: ['signature', 'eas'] })
   type: string;
+  /** The id of the issuer that signed. */
   issuer: string;
 }
 
@@ -260,6 +276,8 @@ export class RecordDto extends SubmittedRecordDto {
   @ApiProperty({ enum: RECORD_TYPES })
   record_type: string;
   metric: string;
+  /** The criticality of the record. */
+  @ApiProperty({ enum: CRITICALITIES })
   criticality: string;
   /** null after it was deleted. */
   title: string | null;
@@ -267,8 +285,11 @@ export class RecordDto extends SubmittedRecordDto {
   uri: string | null;
   occurred_at: string;
   submitted_at: string;
+  /** The AI agent; null for other records. */
   agent_id: string | null;
+  /** The TRIS id of the agent’s operator; null for other records. */
   operator_tris: string | null;
+  /** The proof that the record came with; null: without a proof. */
   proof: OfferedProofDto | null;
   /** The organization that submitted it; null: an operator. */
   submitter: string | null;
@@ -281,6 +302,7 @@ export class RecordDto extends SubmittedRecordDto {
 }
 
 export class RecordsDto {
+  /** The records, in order of submission. */
   records: RecordDto[];
   next_cursor: string | null;
 }
@@ -332,7 +354,9 @@ export class IssuerParams {
 export class IssuerDto {
   issuer_id: string;
   platform_id: string;
+  /** The public key, 32 bytes as base64url; null if it has an address. */
   ed25519: string | null;
+  /** The Ethereum address; null if it has an Ed25519 key. */
   address: string | null;
   /** null: attestations of any domain are accepted. */
   eas_domain: EasDomainDto | null;

@@ -7,6 +7,7 @@ import { ModelDto } from '../disc/disc.dto.js';
 import { REPLAY_ID, REPLAY_MESSAGE } from './vp.dto.js';
 
 export class ModelParams {
+  /** The version of the scoring model. */
   @IsIn(MODEL_IDS)
   model_id: ModelId;
 }
@@ -34,10 +35,12 @@ export class KnownModelDto extends ModelDto {
 }
 
 export class ModelsDto {
+  /** The versions. */
   models: KnownModelDto[];
 }
 
 export class ModelSwitchDto {
+  /** The version that is active from `position` on. */
   active: ModelDto;
   previous: ModelDto;
   replay_id: string | null;

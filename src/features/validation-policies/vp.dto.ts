@@ -23,7 +23,7 @@ import {
   Matches,
 } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import { type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
+import { CRITICALITIES, type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
@@ -143,6 +143,7 @@ export class WarningDto {
 export class CreatedPolicyDto {
   policy_id: string;
   tris_org: string;
+  /** Whether the policy can be promoted. */
   @ApiProperty({ enum: POLICY_STATUSES })
   status: PolicyStatus;
   /** SHA-256 of the RFC 8785 JSON of policy_id, tris_org, inputs and metadata with canonical names. */
@@ -159,11 +160,15 @@ export class CreatedPolicyDto {
 class ShownInputDto {
   /** The name that the policy was created with. */
   metric: string;
+  /** The criticality of the metric. */
+  @ApiProperty({ enum: CRITICALITIES })
   criticality: Criticality;
+  /** The weight of the metric. */
   weight: number;
 }
 
 class PolicyStateDto {
+  /** What happened to the policy. */
   @ApiProperty({ enum: ['created', 'promoted', 'rolled_back', 'retired'] })
   status: 'created' | 'promoted' | 'rolled_back' | 'retired';
   /** Only for promotions and rollbacks. */
@@ -182,15 +187,18 @@ export class PolicyDto extends CreatedPolicyDto {
   /** Where it is the active lens now. */
   @ApiProperty({ enum: LENS_SCOPES, isArray: true })
   active_for: LensScope[];
+  /** What happened to the policy, in order. */
   history: PolicyStateDto[];
 }
 
 export class ListedPolicyDto {
   policy_id: string;
   tris_org: string;
+  /** Whether the policy can be promoted. */
   @ApiProperty({ enum: POLICY_STATUSES })
   status: PolicyStatus;
   content_hash: string;
+  /** The version, `v<major>.<minor>`. */
   version: string;
   /** Where it is the active lens now: for the platform, for its owner. */
   @ApiProperty({ enum: LENS_SCOPES, isArray: true })
@@ -205,6 +213,7 @@ export class PoliciesDto {
 
 export class RetiredPolicyDto {
   policy_id: string;
+  /** Whether the policy can be promoted. */
   @ApiProperty({ enum: POLICY_STATUSES })
   status: PolicyStatus;
 }
@@ -292,22 +301,30 @@ export class PreviewDto {
 }
 
 class DeltaDto {
+  /** Change of the score. */
+  @ApiProperty({ minimum: -100, maximum: 100 })
   score: number;
+  /** Change of the net TCT. */
   total_tct: number;
+  /** Change of the health of each category. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
   metrics: Record<string, number>;
 }
 
 class RatingChangeDto {
+  /** The rating now. */
   @ApiProperty({ enum: RATINGS })
   from: Rating;
+  /** The rating with the policy. */
   @ApiProperty({ enum: RATINGS })
   to: Rating;
 }
 
 class AccessFlipDto {
   policy_id: string;
+  /** Whether the check grants now. */
   before: boolean;
+  /** Whether the check would grant. */
   after: boolean;
 }
 
@@ -315,6 +332,7 @@ class ReasonDto implements MetricChange {
   metric: string;
   /** Its share of the net TCT under each lens. */
   before_tct: number;
+  /** The same with the policy. */
   after_tct: number;
 }
 
@@ -322,6 +340,7 @@ export class EvaluatedSubjectDto {
   tris_id: string;
   /** This and the next three are null for an unknown identity. */
   current: PreviewDto | null;
+  /** The answer with the policy. */
   projected: PreviewDto | null;
   delta: DeltaDto | null;
   /** null if the rating does not change. */
@@ -346,6 +365,7 @@ class ScoringNameDto extends LensNameDto {
 const BY_RATING = { type: 'object', additionalProperties: { type: 'integer' } } as const;
 
 class HistogramDto implements Histogram {
+  /** Number of identities by rating. */
   @ApiProperty(BY_RATING)
   by_rating: Record<Rating, number>;
   /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
@@ -374,7 +394,9 @@ class MoverDto implements Mover {
 }
 
 class TopMoversDto {
+  /** The largest increases. */
   up: MoverDto[];
+  /** The largest decreases. */
   down: MoverDto[];
 }
 
@@ -387,6 +409,7 @@ class AccessChangeDto implements AccessChange {
   lost: number;
   /** Up to twenty in each direction. */
   gained_by: string[];
+  /** Up to twenty identities that lose access. */
   lost_by: string[];
 }
 
@@ -394,14 +417,22 @@ export class SummaryDto implements Summary {
   /** Identities compared. */
   count: number;
   /** Identities whose score rises, falls, or does not change. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
   up: number;
+  /** Number of identities whose score falls. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
   down: number;
+  /** Number of identities whose score does not change. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
   unchanged: number;
+  /** The mean change of the score. */
   mean_delta: number;
+  /** How many identities have which score and rating. */
   histogram: HistogramsDto;
   /** Number of identities by old and new rating. */
   @ApiProperty({ type: 'object', additionalProperties: BY_RATING })
   rating_moves: Record<Rating, Record<Rating, number>>;
+  /** The identities whose scores change most. */
   top_movers: TopMoversDto;
   access: AccessChangeDto[];
 }
@@ -420,6 +451,7 @@ export class EvaluationDto {
   generation: string;
   /** One per subject, in order. */
   results: EvaluatedSubjectDto[];
+  /** The changes of all compared identities. */
   summary: SummaryDto;
 }
 
@@ -452,6 +484,7 @@ export class ReplayDto {
   /** Whether the policy is compared with the lens of the platform or with that of the organization. */
   @ApiProperty({ enum: LENS_SCOPES })
   scope: LensScope;
+  /** The state of the replay. */
   @ApiProperty({ enum: JOB_STATUSES })
   status: JobStatus;
   progress: ProgressDto;
@@ -465,6 +498,7 @@ export class SwitchDto {
   policy_id: string;
   @ApiProperty({ enum: LENS_SCOPES })
   scope: LensScope;
+  /** The lens that is active from `position` on. */
   active: LensNameDto;
   previous: LensNameDto;
   /** Generation of the read models; null while the switch is not applied yet. */
@@ -477,6 +511,7 @@ export class SwitchDto {
 }
 
 export class PromotionDto extends SwitchDto {
+  /** Whether the read models have switched. */
   @ApiProperty({ enum: ['switching', 'applied'] })
   status: 'switching' | 'applied';
 }

@@ -28,10 +28,13 @@ const IsG2 = field(
 
 /** A proof as snarkjs writes it. */
 export class ProofDto {
+  /** A point of the first group of bn254: `[x, y, "1"]`. */
   @IsG1()
   pi_a: string[];
+  /** A point of the second group of bn254. */
   @IsG2()
   pi_b: string[][];
+  /** A point of the first group of bn254: `[x, y, "1"]`. */
   @IsG1()
   pi_c: string[];
   @IsIn(['groth16'])
@@ -45,6 +48,7 @@ export class SubmitProofDto {
   @Matches(SCHEME_ID, { message: SCHEME_MESSAGE })
   scheme: string;
 
+  /** The proof. */
   @ValidateNested()
   @Type(() => ProofDto)
   proof: ProofDto;
@@ -93,12 +97,16 @@ export class VerificationKeyDto {
   @Min(1)
   @Max(MAX_INPUTS)
   nPublic: number;
+  /** A point of the first group of bn254: `[x, y, "1"]`. */
   @IsG1()
   vk_alpha_1: string[];
+  /** A point of the second group of bn254. */
   @IsG2()
   vk_beta_2: string[][];
+  /** A point of the second group of bn254. */
   @IsG2()
   vk_gamma_2: string[][];
+  /** A point of the second group of bn254. */
   @IsG2()
   vk_delta_2: string[][];
   /** Accepted and ignored: it follows from alpha and beta. */
@@ -106,6 +114,7 @@ export class VerificationKeyDto {
   @IsArray()
   @ApiProperty({ type: 'array', items: {} })
   vk_alphabeta_12?: unknown[];
+  /** One point of the first group for each public signal, and one more. */
   @IsArray()
   @AtMost(MAX_INPUTS + 1)
   @IsG1({ each: true })
@@ -176,6 +185,7 @@ export class ListedSchemeDto {
   @ApiProperty({ enum: GRANTABLE_STATUSES })
   status: string;
   issuer: string;
+  /** A credential verifies at most one identity in a scope. */
   scope: string;
   /** SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
   verification_key_hash: string;
@@ -188,18 +198,22 @@ export class ListedSchemeDto {
 export class StoredInputDto {
   @ApiProperty({ enum: INPUT_ROLES })
   role: string;
+  /** The value of a constant; null for other roles. */
   value: string | null;
 }
 
 export class SchemeDto extends ListedSchemeDto {
   /** The public signal that encodes the scope. */
   scope_value: string;
+  /** What each public signal means, in their order. */
   public_inputs: StoredInputDto[];
   verification_key: VerificationKeyDto;
+  /** Merkle roots or keys of the issuer whose proofs are accepted. */
   roots: string[];
 }
 
 export class SchemesDto {
+  /** The schemes. */
   schemes: ListedSchemeDto[];
   next_cursor: string | null;
 }

@@ -104,6 +104,7 @@ export class CreateWebhookDto {
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
   events: WebhookEvent[];
 
+  /** Limits what it reports. */
   @IsOptional()
   @ValidateNested()
   @Type(() => WebhookFilterDto)
@@ -133,7 +134,9 @@ export class ReplayWebhookDto {
 }
 
 export class StoredFilterDto {
+  /** The identities that it reports on; null: all. */
   tris_ids: string[] | null;
+  /** New ratings that are reported; null: all. */
   ratings: string[] | null;
   score_below: number | null;
   score_above: number | null;
@@ -145,11 +148,14 @@ export class WebhookDto {
   tris_org: string | null;
   /** null if it was deleted with `credence texts delete`; nothing is sent then. */
   url: string | null;
+  /** The events that it reports. */
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
   events: WebhookEvent[];
+  /** Limits what it reports. */
   filter: StoredFilterDto;
   /** The access policy of `access.denied_now`; null: none. */
   policy_id: string | null;
+  /** Whether messages are sent. */
   @ApiProperty({ enum: WEBHOOK_STATUSES })
   status: (typeof WEBHOOK_STATUSES)[number];
   /** `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
@@ -167,12 +173,14 @@ export class CreatedWebhookDto extends WebhookDto {
 }
 
 export class WebhooksDto {
+  /** The webhooks of the organization. */
   webhooks: WebhookDto[];
   next_cursor: string | null;
 }
 
 export class DeletedWebhookDto {
   webhook_id: string;
+  /** It is deleted. */
   @ApiProperty({ enum: ['deleted'] })
   status: string;
 }
@@ -185,12 +193,14 @@ export class RotatedSecretDto {
 
 export class ReplayedWebhookDto {
   webhook_id: string;
+  /** Everything after this position is delivered. */
   after: string;
 }
 
 export class AttemptDto {
   /** The `webhook-id` of the message. */
   message_id: string;
+  /** Whether the receiver answered with a status of 2xx. */
   delivered: boolean;
   /** Status of the receiver's answer. */
   status: number | null;
@@ -201,7 +211,9 @@ export class AttemptDto {
 
 export class LastAttemptDto {
   at: string;
+  /** Status of the receiver’s answer; null without one. */
   status: number | null;
+  /** Why the attempt has no status, such as `timeout`; null if it has one. */
   failure: string | null;
   ms: number;
 }
@@ -210,21 +222,25 @@ export class DeliveryDto {
   delivery_id: string;
   /** The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
   message_id: string;
+  /** The kind of event that the message reports. */
   event: string;
   tris_id: string | null;
   /** The position of the event. */
   position: string;
+  /** Whether it was delivered, has failed permanently, or is waiting. */
   @ApiProperty({ enum: ['pending', 'delivered', 'failed'] })
   status: string;
   attempts: number;
   created_at: string;
   next_attempt_at: string | null;
+  /** The last attempt; null before the first. */
   last_attempt: LastAttemptDto | null;
   /** The message. */
   payload: JsonObject;
 }
 
 export class DeliveriesDto {
+  /** The deliveries, newest first. */
   deliveries: DeliveryDto[];
   next_cursor: string | null;
 }
