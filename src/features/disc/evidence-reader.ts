@@ -147,18 +147,8 @@ export class EvidenceReader {
   ): Promise<void> {
     if (cells.length === 0) return;
     const block = await this.blockAt(tris_id, spread, position);
-    for (let from = 0; from < cells.length; from += LOOK_UPS) {
-      const some = cells.slice(from, from + LOOK_UPS);
-      const { results } = await this.views.readSince(
-        position,
-        some.map((cell) => ({ range: earlierThan(cell, block) })),
-      );
-      for (const [i, cell] of some.entries()) {
-        const [found] = results[i] as RangeRow[];
-        cell.slots = found && isEarlier(found.sort, cell) ? (found.value as Cell).slots : [];
-      }
-      await yieldIfDue();
-    }
+    const earlier = await this.earlier(cells, block, position);
+    for (const [i, cell] of cells.entries()) cell.slots = earlier[i]?.slots ?? [];
     const byPlace = new Map(cells.map((cell) => [`${cell.name}/${cell.sort.slice(-PERIOD_DIGITS)}`, cell]));
     const range = { ...timelineOf(tris_id), after: sortByPosition(block - 1), limit: BLOCK };
     const { results } = await this.views.readSince(position, [{ range }]);
@@ -310,20 +300,29 @@ export class EvidenceReader {
     if (cells.every(({ cell }) => cell.changed <= position)) return undefined;
     const block = await this.blockAt(tris_id, spread, position);
     const changed = cells.filter(({ cell }) => cell.changed >= block);
-    for (let from = 0; from < changed.length; from += LOOK_UPS) {
-      const some = changed.slice(from, from + LOOK_UPS);
-      const { results } = await this.views.readSince(
-        position,
-        some.map((each) => ({ range: earlierThan(each, block) })),
-      );
-      for (const [i, each] of some.entries()) {
-        const [found] = results[i] as RangeRow[];
-        const isFound = found && isEarlier(found.sort, each);
-        each.cell = isFound ? (found.value as Cell) : { ...each.cell, slots: [] };
+    const earlier = await this.earlier(changed, block, position);
+    for (const [i, each] of changed.entries()) each.cell = earlier[i] ?? { ...each.cell, slots: [] };
+    return block;
+  }
+
+  /** Each cell as it was before a block; undefined if it did not exist then. */
+  private async earlier(
+    cells: readonly { key: string; sort: string }[],
+    block: Position,
+    position: Position,
+  ): Promise<(Cell | undefined)[]> {
+    const found: (Cell | undefined)[] = [];
+    for (let from = 0; from < cells.length; from += LOOK_UPS) {
+      const some = cells.slice(from, from + LOOK_UPS);
+      const queries = some.map((cell) => ({ range: earlierThan(cell, block) }));
+      const { results } = await this.views.readSince(position, queries);
+      for (const [i, cell] of some.entries()) {
+        const [row] = results[i] as RangeRow[];
+        found.push(row && isEarlier(row.sort, cell) ? (row.value as Cell) : undefined);
       }
       await yieldIfDue();
     }
-    return block;
+    return found;
   }
 
   /** Events before the evidence was spread, which only the cells of metrics and totals include. */
