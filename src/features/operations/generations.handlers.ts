@@ -194,9 +194,7 @@ export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> 
   async execute({ run }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
     const started = performance.now();
     const result = await verify(this.store, this.readModels, run);
-    if (result.generations.length === 0) {
-      throw new GenerationError('No generation of read models serves yet: start the service once.');
-    }
+    if (result.generations.length === 0) throw new GenerationError(NOTHING_SERVES);
     return { ...result, seconds: (performance.now() - started) / 1000 };
   }
 }

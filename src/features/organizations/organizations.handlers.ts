@@ -9,14 +9,9 @@ import { TRIS_ID } from '../../kernel/identifiers.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
+import type { OrganizationDto, OrganizationsDto } from './organizations.dto.js';
 import { Platforms, platformStream } from './platforms.js';
 
-export interface OrganizationView {
-  tris_org: string;
-  vetted: boolean;
-  registered_at: string;
-  platform_ids: string[];
-}
 interface Result<T> {
   body: T;
   position: Position;
@@ -25,7 +20,7 @@ interface Result<T> {
 }
 
 /** Registers an organization and its platforms. Each platform has its own stream; a retry adds those still missing. */
-export class RegisterOrganization extends Command<Result<OrganizationView>> {
+export class RegisterOrganization extends Command<Result<OrganizationDto>> {
   constructor(
     readonly trisOrg: string,
     readonly platformIds: readonly string[],
@@ -43,7 +38,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
   ) {}
 
   /** @throws Problem platform_already_registered; nothing is written then, unless two requests race for a platform */
-  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Result<OrganizationView>> {
+  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Result<OrganizationDto>> {
     for (const [i, platformId] of platformIds.entries()) {
       await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
     }
@@ -131,7 +126,7 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
 }
 
 /** One organization: registration and vetting from its stream (always current), platforms from the read model. */
-export class GetOrganization extends Query<OrganizationView> {
+export class GetOrganization extends Query<OrganizationDto> {
   constructor(readonly trisOrg: string) {
     super();
   }
@@ -145,7 +140,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
   ) {}
 
   /** @throws Problem organization_not_found, projection_behind */
-  async execute({ trisOrg }: GetOrganization): Promise<OrganizationView> {
+  async execute({ trisOrg }: GetOrganization): Promise<OrganizationDto> {
     const history = await this.store.readStream(organizationStream(trisOrg));
     const { registered_at, vetted } = organizationOf(history);
     if (registered_at === null) throw unknownOrganization(trisOrg);
@@ -159,10 +154,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
 }
 
 /** Registered organizations by TRIS id. */
-export class ListOrganizations extends Query<{
-  organizations: Omit<OrganizationView, 'platform_ids'>[];
-  next_cursor: string | null;
-}> {
+export class ListOrganizations extends Query<OrganizationsDto> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,

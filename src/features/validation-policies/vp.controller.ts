@@ -6,7 +6,7 @@ import { Context, RequestActor, RequestContext } from '../../http/command-contex
 import type { Actor } from '../../commands/context.js';
 import { ClientGone } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
-import { Problem } from '../../kernel/problems.js';
+import { refusal } from '../../kernel/problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotions.handlers.js';
 import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
@@ -147,9 +147,7 @@ export class ValidationPoliciesController {
     const { policy, policy_id, subjects, access_policies = [], model } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
       const message = 'send either policy or policy_id';
-      throw new Problem('validation_failed', `The body is not valid: ${message}.`, {
-        errors: [{ pointer: '/policy_id', code: 'exclusive', message }],
-      });
+      throw refusal([{ pointer: '/policy_id', code: 'exclusive', message }]);
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
     return this.queries.execute(

@@ -15,15 +15,8 @@ import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.js';
 import { type ProvenGrant, decideProven, grantOf, readSignals } from './domain/verification.js';
 import { nullifierUsed } from './domain/verifications.events.js';
+import type { VerificationGrantedDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
-
-export interface VerificationGranted {
-  tris_id: string;
-  status: string;
-  issuer: string;
-  scheme: string;
-  expires_at: string;
-}
 
 interface Submission {
   /** null: the TRIS of the session. */
@@ -34,7 +27,7 @@ interface Submission {
 }
 
 /** Verifies a proof and grants the status of its scheme. */
-export class SubmitProof extends Command<{ body: VerificationGranted; position: Position; own: boolean }> {
+export class SubmitProof extends Command<{ body: VerificationGrantedDto; position: Position; own: boolean }> {
   constructor(
     readonly submission: Submission,
     readonly request: CommandRequest,
@@ -88,7 +81,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
     // A retry gets the first answer, even if the scheme or the credential is no longer valid.
     if (earlier?.metadata.body_hash === context.body_hash) {
-      const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGranted;
+      const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGrantedDto;
       return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
     }
     const scheme = await this.schemes.get(id);

@@ -55,9 +55,8 @@ export function policyOf(history: readonly RecordedEvent[]): Policy | undefined 
 
 function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[number]>): Policy | undefined {
   switch (event.type) {
-    case 'ValidationPolicyCreated': {
+    case 'ValidationPolicyCreated':
       return { ...event.data, retired: false };
-    }
     case 'ValidationPolicyRetired':
       return policy && { ...policy, retired: true };
     default:
