@@ -53,18 +53,27 @@ export class OpsController {
     return this.member ? this.member.metrics() : this.registry.metrics();
   }
 
-  /** Whether the request comes from this machine, and not through a proxy on it. */
+  /** Whether the request comes from this machine, and neither through a proxy nor from a web page in a browser on it. */
   private isLocal(request: FastifyRequest): boolean {
     const { headers, socket } = request.raw;
     // Not every proxy adds a header. An operator with a proxy sets CREDENCE_TRUST_PROXY; Prometheus then needs a key.
-    if (this.config.trustProxy || OF_A_PROXY.some((name) => headers[name] !== undefined)) return false;
+    if (this.config.trustProxy || OF_OTHERS.some((name) => headers[name] !== undefined)) return false;
     return isLoopback(socket.remoteAddress ?? '') && isLoopback(nameOf(headers.host ?? ''));
   }
 }
 
-const OF_A_PROXY = ['forwarded', 'via', 'x-real-ip', ...['for', 'host', 'proto'].map((of) => `x-forwarded-${of}`)];
+/** Headers that proxies add; and Origin, by which a browser names the page that asks. */
+const OF_OTHERS = [
+  'forwarded',
+  'via',
+  'x-real-ip',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'origin',
+];
 
 /** The host of a Host header. */
 const nameOf = (host: string): string => host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 
-const isLoopback = (address: string): boolean => /^(?:127\.\d|localhost$|::1$|::ffff:127\.)/i.test(address);
+const isLoopback = (address: string): boolean => /^(?:(?:::ffff:)?127(?:\.\d+){3}|localhost|::1)$/i.test(address);

@@ -273,20 +273,22 @@ test('documents are within the rate limit', async () => {
 });
 
 describe('metrics without a key', () => {
-  const proxied = [
+  const refused = [
     ['Via', { via: '1.1 proxy' }],
     ['X-Real-IP', { 'x-real-ip': '203.0.113.7' }],
     ['X-Forwarded-Proto', { 'x-forwarded-proto': 'https' }],
     ['the name of a site', { host: 'credence.example' }],
+    ['a name that begins like an address', { host: '127.0.0.1.credence.example' }],
+    ['a page of another site', { origin: 'https://site.example' }],
   ] as const;
-  test('are for the machine itself, not for what comes through a proxy on it', async () => {
+  test('are for the machine itself, not for a proxy on it, nor for a page of another site in a browser on it', async () => {
     const service = await startService();
     try {
       expect((await service.get('/metrics')).status).toBe(200);
       for (const host of ['localhost', `127.0.0.1:${service.port}`, '[::1]:80']) {
         expect([host, (await service.get('/metrics', { host })).status]).toEqual([host, 200]);
       }
-      for (const [what, headers] of proxied) {
+      for (const [what, headers] of refused) {
         expect([what, (await service.get('/metrics', headers)).status]).toEqual([what, 401]);
         expect((await service.get('/metrics', { ...headers, 'x-api-key': service.key })).status).toBe(200);
       }
