@@ -53,10 +53,11 @@ export function LiveView() {
   });
   const { data, error, failureReason } = query;
   const show = useCallback((next: Feed) => client.setQueryData(KEY, (feed.current = next)), [client]);
+  // It is followed again once it has been read to its end.
   const readAgain = useCallback(() => {
-    feed.current = START;
+    show(START);
     void client.refetchQueries({ queryKey: KEY });
-  }, [client]);
+  }, [client, show]);
   const isReady = data?.hasCaughtUp === true && !isPaused;
   useEffect(() => {
     if (!isReady) return undefined;

@@ -6,6 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toNdjson } from '../../examples/otc.mjs';
 import { DOCUMENTED_METRICS } from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
+import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
 import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
@@ -376,6 +377,20 @@ describeBrowser('the policy lab', () => {
     await dialog.getByText('Recorded. The read models are switching…').waitFor();
     await dialog.getByText('Done. The lens of the platform is VP_TRADE_V2').waitFor();
     expect(looks).toBe(3);
+  });
+
+  test('the live view is followed as a stream again after a promotion', async () => {
+    const page = await open('#/live');
+    let streams = 0;
+    page.on('request', (request) => void (/changes\/stream/.test(request.url()) && streams++));
+    const followed = page.getByText(/, followed live\.$/);
+    await followed.waitFor();
+    for (const action of ['promote', 'rollback']) {
+      const before = streams;
+      expect((await server.post(`/v1/policies/vp/VP_TRADE_V2/${action}`, { scope: 'platform' })).status).toBe(200);
+      await eventually(() => streams > before);
+      await followed.waitFor();
+    }
   });
 
   test('edits the rules of an access policy as a tree, and checks a subject while they are edited', async () => {
