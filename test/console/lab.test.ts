@@ -367,13 +367,25 @@ describeBrowser('the policy lab', () => {
       job_id,
     };
     let looks = 0;
-    await page.route('**/promote', (route) => route.fulfill({ status: 202, json: recorded }));
+    let answer = () => {};
+    const asked = new Promise<void>((resolve) => {
+      void page.route('**/promote', async (route) => {
+        resolve();
+        await new Promise<void>((released) => (answer = released));
+        await route.fulfill({ status: 202, json: recorded });
+      });
+    });
     await page.route(`**/v1/promotions/${job_id}`, (route) =>
       route.fulfill({ json: { ...recorded, status: looks++ < 2 ? 'switching' : 'applied' } }),
     );
     await page.getByRole('button', { name: 'Promote…' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Promote for the platform' }).click();
+    await asked;
+    // Under way, it can no longer be cancelled.
+    await page.keyboard.press('Escape');
+    expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
+    answer();
     await dialog.getByText('Recorded. The read models are switching…').waitFor();
     await dialog.getByText('Done. The lens of the platform is VP_TRADE_V2').waitFor();
     expect(looks).toBe(3);

@@ -262,7 +262,22 @@ describeBrowser('the operations view', () => {
     await dialog.getByRole('alert').filter({ hasText: 'organization must be a TRIS id' }).waitFor();
     expect(await violations(page)).toEqual([]);
     await dialog.getByLabel('Organization it acts for, if any').fill('tris:lendco');
+    let answer = () => {};
+    const asked = new Promise<void>((resolve) => {
+      void page.route('**/v1/ops/keys', async (route) => {
+        if (route.request().method() === 'POST') {
+          resolve();
+          await new Promise<void>((released) => (answer = released));
+        }
+        await route.fallback();
+      });
+    });
     await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+    await asked;
+    // Under way, it can no longer be cancelled: nobody would see the secret.
+    await page.keyboard.press('Escape');
+    expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
+    answer();
     const secret = (await page.getByTestId('secret').textContent())!;
     expect((await server.get('/v1/me', { key: secret })).json).toEqual({
       key_id: 'lendco',

@@ -54,7 +54,13 @@ export function SwitchDialog(props: {
       <button type="button" onClick={() => dialog.current!.showModal()}>
         {verb}…
       </button>
-      <dialog ref={dialog} aria-labelledby={title} onClose={closed}>
+      <dialog
+        ref={dialog}
+        aria-labelledby={title}
+        // Under way, it can no longer be cancelled.
+        closedby={change.isPending ? 'none' : 'closerequest'}
+        onClose={closed}
+      >
         <h2 id={title}>
           {verb} {policyId} for {whose}
         </h2>
@@ -87,7 +93,7 @@ export function SwitchDialog(props: {
               {verb} for {whose}
             </button>
           )}
-          <button type="button" onClick={close}>
+          <button type="button" disabled={change.isPending} onClick={close}>
             {change.isSuccess ? 'Close' : 'Cancel'}
           </button>
         </p>

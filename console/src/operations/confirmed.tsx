@@ -44,7 +44,13 @@ export function Confirmed<T>(props: {
       >
         {label}…
       </button>
-      <dialog ref={dialog} aria-labelledby={titleId} onClose={() => change.reset()}>
+      <dialog
+        ref={dialog}
+        aria-labelledby={titleId}
+        // Under way, it can no longer be cancelled.
+        closedby={change.isPending ? 'none' : 'closerequest'}
+        onClose={() => change.reset()}
+      >
         <h2 id={titleId}>{title}</h2>
         {change.isSuccess && outcome ? (
           <>
@@ -63,7 +69,7 @@ export function Confirmed<T>(props: {
               <button type="submit" className="primary" disabled={change.isPending}>
                 {verb}
               </button>
-              <button type="button" onClick={() => dialog.current!.close()}>
+              <button type="button" disabled={change.isPending} onClick={() => dialog.current!.close()}>
                 Cancel
               </button>
             </p>
