@@ -2,7 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiError } from './api.ts';
 
-/** What a query shows: its data, that it is being loaded, or why there is none. */
+/** What a query shows: its data, that it is being loaded, and why there is none, or none that is newer. */
 export function Loaded<T>({
   query,
   what,
@@ -13,9 +13,13 @@ export function Loaded<T>({
   what: string;
   children: (data: T) => ReactNode;
 }) {
-  if (query.data !== undefined) return children(query.data);
-  if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />;
-  return <Waiting what={what} reason={query.failureReason} />;
+  if (query.data === undefined && !query.error) return <Waiting what={what} reason={query.failureReason} />;
+  return (
+    <>
+      {query.error && <Failure error={query.error} retry={() => void query.refetch()} />}
+      {query.data !== undefined && children(query.data)}
+    </>
+  );
 }
 
 /** @param reason of a first failure, while the request is being repeated */

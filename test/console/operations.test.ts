@@ -312,6 +312,21 @@ describeBrowser('the operations view', () => {
     await eventually(async () => received.length > before);
   });
 
+  test('data that cannot be loaded again is shown with the reason', async () => {
+    const page = await open();
+    const keys = page.getByRole('region', { name: 'List of keys' });
+    await keys.waitFor();
+    const problem = { code: 'unauthorized', detail: 'The key in the X-API-Key header is unknown.' };
+    await page.route('**/v1/ops/keys', (route) =>
+      route.fulfill({ status: 401, contentType: 'application/problem+json', json: problem }),
+    );
+    await page.route('**/v1/ops/verify', (route) => route.fulfill({ json: { job_id: 'verify_1' } }));
+    // What it starts changes what the sections show, so all are loaded again.
+    await page.getByRole('button', { name: 'Verify', exact: true }).click();
+    await page.getByRole('alert').filter({ hasText: problem.detail }).waitFor();
+    expect(await keys.isVisible()).toBe(true);
+  });
+
   test('a service that is unavailable is told, and followed again when it is back', async () => {
     const page = await open();
     await settled(page);

@@ -28,21 +28,18 @@ export function ReplayView({ replayId }: { replayId: string }) {
         {query.data?.policy_id && <a href={hrefOf('lab', query.data.policy_id)}>{query.data.policy_id}</a>}
       </p>
       <Loaded query={query} what="the replay">
-        {(replay) => (
-          <>
-            {query.error && isOpen(replay.status) && <Failure error={query.error} />}
-            {isOpen(replay.status) ? (
-              <Progress
-                replay={replay}
-                path={path}
-                looked={query.dataUpdatedAt}
-                onCancelled={() => void query.refetch()}
-              />
-            ) : (
-              <Finished replay={replay} />
-            )}
-          </>
-        )}
+        {(replay) =>
+          isOpen(replay.status) ? (
+            <Progress
+              replay={replay}
+              path={path}
+              looked={query.dataUpdatedAt}
+              onCancelled={() => void query.refetch()}
+            />
+          ) : (
+            <Finished replay={replay} />
+          )
+        }
       </Loaded>
     </>
   );

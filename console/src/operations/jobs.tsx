@@ -25,29 +25,26 @@ export function Jobs({ shown, show }: { shown: string | null; show: (jobId: stri
     <section aria-labelledby="jobs-title">
       <h2 id="jobs-title">Jobs</h2>
       <Loaded query={jobs} what="the jobs">
-        {({ jobs: list }) => (
-          <>
-            {jobs.error && <Failure error={jobs.error} retry={() => void jobs.refetch()} />}
-            {list.length === 0 ? (
-              <p>There is no job yet.</p>
-            ) : (
-              <Table label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
-                {list.map((job) => (
-                  <Fragment key={job.job_id}>
-                    <Row job={job} at={jobs.dataUpdatedAt} isShown={shown === job.job_id} show={show} />
-                    {shown === job.job_id && !isOpen(job) && (
-                      <tr className="selected">
-                        <td colSpan={5}>
-                          <Outcome job={job} />
-                        </td>
-                      </tr>
-                    )}
-                  </Fragment>
-                ))}
-              </Table>
-            )}
-          </>
-        )}
+        {({ jobs: list }) =>
+          list.length === 0 ? (
+            <p>There is no job yet.</p>
+          ) : (
+            <Table label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
+              {list.map((job) => (
+                <Fragment key={job.job_id}>
+                  <Row job={job} at={jobs.dataUpdatedAt} isShown={shown === job.job_id} show={show} />
+                  {shown === job.job_id && !isOpen(job) && (
+                    <tr className="selected">
+                      <td colSpan={5}>
+                        <Outcome job={job} />
+                      </td>
+                    </tr>
+                  )}
+                </Fragment>
+              ))}
+            </Table>
+          )
+        }
       </Loaded>
     </section>
   );

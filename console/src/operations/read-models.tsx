@@ -25,7 +25,6 @@ export function ReadModels({ onStarted }: { onStarted: (jobId: string) => void }
     <Loaded query={status} what="the status">
       {(data) => (
         <>
-          {status.error && <Failure error={status.error} retry={() => void status.refetch()} />}
           <Log status={data} at={status.dataUpdatedAt} />
           <Generations status={data} at={status.dataUpdatedAt} onStarted={onStarted} />
         </>

@@ -25,29 +25,26 @@ export function Webhooks() {
     <section aria-labelledby="webhooks-title">
       <h2 id="webhooks-title">Webhooks</h2>
       <Loaded query={webhooks} what="the webhooks">
-        {({ webhooks: list }) => (
-          <>
-            {webhooks.error && <Failure error={webhooks.error} retry={() => void webhooks.refetch()} />}
-            {list.length === 0 ? (
-              <p>There is no webhook that this key may see.</p>
-            ) : (
-              <Table label="List of webhooks" columns={['Address', 'Events', 'Status', 'Pending', 'Actions']}>
-                {list.map((webhook) => (
-                  <Fragment key={webhook.webhook_id}>
-                    <Row webhook={webhook} isShown={shown === webhook.webhook_id} show={show} />
-                    {shown === webhook.webhook_id && (
-                      <tr className="selected">
-                        <td colSpan={5}>
-                          <Deliveries webhookId={webhook.webhook_id} />
-                        </td>
-                      </tr>
-                    )}
-                  </Fragment>
-                ))}
-              </Table>
-            )}
-          </>
-        )}
+        {({ webhooks: list }) =>
+          list.length === 0 ? (
+            <p>There is no webhook that this key may see.</p>
+          ) : (
+            <Table label="List of webhooks" columns={['Address', 'Events', 'Status', 'Pending', 'Actions']}>
+              {list.map((webhook) => (
+                <Fragment key={webhook.webhook_id}>
+                  <Row webhook={webhook} isShown={shown === webhook.webhook_id} show={show} />
+                  {shown === webhook.webhook_id && (
+                    <tr className="selected">
+                      <td colSpan={5}>
+                        <Deliveries webhookId={webhook.webhook_id} />
+                      </td>
+                    </tr>
+                  )}
+                </Fragment>
+              ))}
+            </Table>
+          )
+        }
       </Loaded>
     </section>
   );
