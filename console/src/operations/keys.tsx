@@ -78,11 +78,14 @@ function Create({ me }: { me: Me }) {
             <p>
               <code data-testid="secret">{key}</code>
             </p>
-            <p>
-              <button type="button" onClick={() => void navigator.clipboard.writeText(key)}>
-                Copy
-              </button>
-            </p>
+            {/* Absent on a page without https. */}
+            {navigator.clipboard && (
+              <p>
+                <button type="button" onClick={() => void navigator.clipboard.writeText(key)}>
+                  Copy
+                </button>
+              </p>
+            )}
           </div>
         )}
       >
