@@ -156,6 +156,23 @@ test('a live stream whose service does not answer is asked for again', async () 
   expect(asked).toBe(2);
 });
 
+test('a live stream is not asked for again before the service wants to be asked', async () => {
+  jest.useFakeTimers();
+  const chance = jest.spyOn(Math, 'random').mockReturnValue(0);
+  try {
+    const heartbeat = new Response('event: heartbeat\nid: a\ndata: {"position":"log.1"}\n\n');
+    const { client, requests } = clientOf([problem(429, 'rate_limited', { 'retry-after': '90' }), heartbeat]);
+    const first = client.live().next();
+    await jest.advanceTimersByTimeAsync(89_000);
+    expect(requests).toHaveLength(1);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect((await first).value).toMatchObject({ type: 'heartbeat' });
+  } finally {
+    chance.mockRestore();
+    jest.useRealTimers();
+  }
+});
+
 test('a refresh without an answer is repeated while the service still answers it', async () => {
   jest.useFakeTimers();
   try {

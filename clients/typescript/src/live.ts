@@ -38,6 +38,7 @@ export async function* live(transport: Transport, url: URL, options: LiveOptions
   let lastId: string | undefined;
   let wait = FIRST_WAIT_MS;
   for (;;) {
+    let retryAfter = 0;
     const ending = new AbortController();
     const abort = () => ending.abort(signal!.reason);
     signal?.addEventListener('abort', abort);
@@ -56,15 +57,15 @@ export async function* live(transport: Transport, url: URL, options: LiveOptions
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (!reconnects || !isPassing(error)) throw error;
-      const retryAfter = error instanceof ProblemError ? (error.retryAfter ?? 0) : 0;
-      wait = Math.max(retryAfter, Math.min(LONGEST_WAIT_MS, wait * 2));
+      if (error instanceof ProblemError) retryAfter = error.retryAfter ?? 0;
+      wait = Math.min(LONGEST_WAIT_MS, wait * 2);
     } finally {
       // Also if the caller leaves the loop.
       ending.abort();
       signal?.removeEventListener('abort', abort);
     }
     if (!reconnects) return;
-    await pause(wait * (0.5 + Math.random() / 2), signal ?? new AbortController().signal);
+    await pause(retryAfter + wait * (0.5 + Math.random() / 2), signal ?? new AbortController().signal);
   }
 }
 
