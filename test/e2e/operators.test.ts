@@ -424,7 +424,7 @@ describe('verifications', () => {
   test('end exactly when they expire', async () => {
     const id = unique();
     // What has expired when it arrives is refused.
-    const expiry = Date.now() + 3_000;
+    const expiry = Date.now() + 10_000;
     const expires_at = new Date(expiry).toISOString();
     const write = await server.post(path(id), { status: 'zk-KYH', evidence_hash, expires_at });
     const read = await server.getAfter(write, `/v1/disc/score/${id}`);

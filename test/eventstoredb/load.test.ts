@@ -44,7 +44,7 @@ describeWithEventStored('one call among others on the connection to EventStoreDB
   test.each(['beside appends', 'alone'])(
     'a call that the server does not answer, %s, fails alone',
     async (how) => {
-      const connection = new Connection(url, { answerMs: 1_000, callMs: 6_000, patienceMs: 6_000 }, () => undefined);
+      const connection = new Connection(url, { answerMs: 3_000, callMs: 6_000, patienceMs: 6_000 }, () => undefined);
       const pipe = new AppendPipe(connection);
       const append = async () => {
         const stream = newStream();
