@@ -277,8 +277,8 @@ describeBrowser('the operations view', () => {
     await dialog.getByRole('button', { name: 'Create', exact: true }).click();
     await asked;
     // Under way, it can no longer be cancelled: nobody would see the secret.
+    await dialog.getByRole('button', { name: 'Cancel', disabled: true }).waitFor();
     await page.keyboard.press('Escape');
-    expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
     answer();
     const secret = (await page.getByTestId('secret').textContent())!;
     expect((await server.get('/v1/me', { key: secret })).json).toEqual({
