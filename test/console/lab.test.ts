@@ -196,6 +196,11 @@ describeBrowser('the policy lab', () => {
     const { summary } = (await server.post('/v1/policies/vp/evaluate', { policy: draft })).json;
     expect(await page.locator('.figure').first().innerText()).toContain(String(summary.count));
     expect((await server.get('/v1/policies/vp/VP_TRADE_V7')).status).toBe(404);
+    const changed = page.getByText('The draft has changed since.');
+    await editDraft(page, { ...draft, inputs: draft.inputs.slice(0, 1) });
+    await changed.waitFor();
+    await editDraft(page, draft);
+    await changed.waitFor({ state: 'detached' });
     await page.reload();
     expect(await page.getByLabel(/^Identities, up to 100/).inputValue()).toBe(subjects.join('\n'));
   });

@@ -39,8 +39,9 @@ export function DryRun(props: {
   const client = useQueryClient();
   const active = activeOf(useAccessPolicies().data ?? []);
   const ids = idsIn(text);
+  const draft = JSON.stringify(policy);
   const run = useMutation({
-    mutationFn: async (subjects: readonly string[] | undefined) => {
+    mutationFn: async ({ subjects }: { subjects: readonly string[] | undefined; draft: string }) => {
       // The list may still be on its way.
       const listed = withAccess && (await client.ensureQueryData(ACCESS_POLICIES));
       return post<Evaluation>(`${VP_PATH}/evaluate`, {
@@ -58,7 +59,7 @@ export function DryRun(props: {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    run.mutate(ids);
+    run.mutate({ subjects: ids, draft });
   };
   const errors = run.error instanceof ApiError ? run.error.errors : [];
   const isWrong = errors.some(({ pointer }) => pointer.startsWith('/subjects')) || ids.length > MOST_SUBJECTS;
@@ -104,7 +105,11 @@ export function DryRun(props: {
           >
             Try on these
           </button>
-          <button type="button" disabled={policy === null || run.isPending} onClick={() => run.mutate(undefined)}>
+          <button
+            type="button"
+            disabled={policy === null || run.isPending}
+            onClick={() => run.mutate({ subjects: undefined, draft })}
+          >
             Try on everyone
           </button>
         </p>
@@ -112,9 +117,10 @@ export function DryRun(props: {
       <p role="status" className="small">
         {run.isPending && 'Comparing…'}
       </p>
-      {run.error && <Failure error={run.error} retry={() => run.mutate(run.variables)} />}
+      {run.error && <Failure error={run.error} retry={() => run.mutate({ ...run.variables, draft })} />}
       {run.data && (
         <>
+          {run.variables.draft !== draft && <p className="warning">The draft has changed since.</p>}
           <p>
             <strong>{run.data.lens.policy_id ?? 'the model’s own lens'}</strong> → <strong>{run.data.policy_id}</strong>
           </p>
