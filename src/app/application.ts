@@ -74,7 +74,7 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
     serverFactory: serverOf,
     // A parameter is a TRIS id of up to 128 characters, each of which may be percent-encoded.
     routerOptions: { maxParamLength: 512 },
-    // Only proxies on this machine or in private networks are trusted, so no client can choose its address.
+    // Only proxies on this machine or in private networks are trusted, so no client outside of them can choose its address.
     trustProxy: config.trustProxy ? isPrivate : false,
     rewriteUrl: originForm,
     genReqId: requestId,
