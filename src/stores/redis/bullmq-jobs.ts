@@ -312,7 +312,10 @@ export class BullmqJobs implements Jobs {
       unwritten: false,
       abort: (reason) => stopping.abort(new Error(reason)),
     };
-    const outcome = await this.#client.get(outcomeKey);
+    const outcome = await this.#attempt(() => this.#client.get(outcomeKey)).catch(async (error: unknown) => {
+      await this.#uncount(run);
+      throw error;
+    });
     const isCancelled = outcome !== null && outcome !== FINISHED;
     // Of a worker that ended before it had stored the result. Otherwise the job could not be cancelled.
     if (outcome === FINISHED) await this.#whileHeld(run, CLEAR, outcomeKey);
@@ -376,10 +379,11 @@ export class BullmqJobs implements Jobs {
   /**
    * Runs a script, unless another worker has taken the job over: this one may have been suspended, and not know it yet.
    * @returns null if the job was taken over
+   * @throws StoreUnavailable when Redis gives no answer
    */
   #whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
     const held = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end\n${script}`;
-    return this.#client.eval(held, 2, `${this.#jobKey(job)}:lock`, key, token, argument);
+    return this.#attempt(() => this.#client.eval(held, 2, `${this.#jobKey(job)}:lock`, key, token, argument));
   }
 
   async #poll(): Promise<void> {
