@@ -126,20 +126,26 @@ const sizes = {
 /** All in memory. */
 const inMemory = { from: Infinity, loadRows: 50, slice: 20 };
 
+/** Whether the rows of a build are being loaded. Then it takes no batch of an ordinary follower. */
+async function isBeingLoaded(id: string): Promise<boolean> {
+  await models.acquireLease(id, 'me', 60_000);
+  const isLoading = (await models.load(id, 'me'))!.last !== null;
+  if (isLoading) {
+    const base = startOf(store.logId);
+    const batch = { id: 'batch', base, next: { ...base, position: 1 }, puts: new EncodedRows(), deletes: [] };
+    expect(await models.apply(id, { ...batch, holder: 'me' })).toBe('refused');
+  }
+  await models.releaseLease(id, 'me');
+  return isLoading;
+}
+
 test('of a short log, has these rows as well, however often it was killed, and needs no files', async () => {
   const expected = await content(await ordinary());
   let isLoading = false;
   for (let steps = 0; !isLoading; steps++) {
     const id = await newGeneration();
     await killedAfter(steps, inMemory, id);
-    await models.acquireLease(id, 'me', 60_000);
-    isLoading = (await models.load(id, 'me'))!.last !== null;
-    if (isLoading) {
-      const base = startOf(store.logId);
-      const batch = { id: 'batch', base, next: { ...base, position: 1 }, puts: new EncodedRows(), deletes: [] };
-      expect(await models.apply(id, { ...batch, holder: 'me' })).toBe('refused');
-    }
-    await models.releaseLease(id, 'me');
+    isLoading = await isBeingLoaded(id);
     expect(existsSync(buildFolder(id))).toBe(false);
     await built(inMemory, id);
     expect(await content(id)).toEqual(expected);
@@ -162,14 +168,7 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
   for (let isLoading = false; !isLoading; steps++) {
     await killedAfter(steps, sizes, id);
     expect(await content(id)).toEqual([empty]);
-    await models.acquireLease(id, 'me', 60_000);
-    isLoading = (await models.load(id, 'me'))!.last !== null;
-    if (isLoading) {
-      const base = startOf(store.logId);
-      const batch = { id: 'batch', base, next: { ...base, position: 1 }, puts: new EncodedRows(), deletes: [] };
-      expect(await models.apply(id, { ...batch, holder: 'me' })).toBe('refused');
-    }
-    await models.releaseLease(id, 'me');
+    isLoading = await isBeingLoaded(id);
   }
   expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));
 });

@@ -79,7 +79,11 @@ export function DryRun(props: {
             onChange={({ target }) => setText(target.value)}
           />
         </label>
-        {ids.length > MOST_SUBJECTS && <p className="problem small">{count(ids.length)} are more than 100.</p>}
+        {ids.length > MOST_SUBJECTS && (
+          <p className="problem small">
+            {count(ids.length)} are more than {MOST_SUBJECTS}.
+          </p>
+        )}
         <p className="actions">
           <label>
             Compared with the lens of{' '}
