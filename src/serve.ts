@@ -11,7 +11,6 @@ import type { GroupMember } from './app/group-member.js';
 import { Health } from './app/health.js';
 import type { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
-import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
@@ -71,8 +70,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const { eventStore, readModels } = stores;
   refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
   await beginLog(eventStore, Date.now);
-  const wanted = projectionsFor(config.modules);
-  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projections = projectionsFor(config.modules);
   const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
   if (config.has('worker')) {
     projector = new Projector(projections, eventStore, readModels, logger, {

@@ -1,3 +1,4 @@
+import type { Projection } from '../../projections/projection.js';
 import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../kernel/clock.js';
@@ -17,6 +18,7 @@ import { KeysModule } from '../features/keys/keys.module.js';
 import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { PoliciesModule } from '../features/access/policies.module.js';
+import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Views } from '../read-side/views.js';
 import { READ_MODELS } from '../stores/ports/read-models.js';
 import { RelayModule } from '../features/relay/relay.module.js';
@@ -52,9 +54,10 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   },
 };
 
-/** Names of the projections that some enabled feature reads; dead letters are always kept. */
-export function projectionsFor(modules: readonly ModuleName[]): Set<string> {
-  return new Set(['dead_letters', ...modules.flatMap((name) => FEATURES[name].projections)]);
+/** The projections that some enabled feature reads; dead letters are always kept. */
+export function projectionsFor(modules: readonly ModuleName[]): readonly Projection[] {
+  const wanted = new Set(['dead_letters', ...modules.flatMap((name) => FEATURES[name].projections)]);
+  return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 
 /** What every feature injects: the ports, the clock, the writer and the views. */

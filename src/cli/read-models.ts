@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { projectionsFor } from '../app/app.module.js';
 import type { Config } from '../kernel/config.js';
-import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Follower } from '../read-side/follower.js';
 import { swap } from '../read-side/generations.js';
 import { ensureManifest, type OtherBuild, ofOtherBuild, ownBeside } from '../read-side/manifest.js';
@@ -26,8 +25,7 @@ export async function applyAll(
   onProgress?: (done: number, total: number) => void,
 ): Promise<void> {
   const head = await eventStore.head();
-  const wanted = projectionsFor(modules);
-  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projections = projectionsFor(modules);
   const follower = new Follower(eventStore, readModels);
   const { signal } = new AbortController();
 

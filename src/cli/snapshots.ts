@@ -1,7 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { projectionsFor } from '../app/app.module.js';
 import { formatPosition } from '../kernel/positions.js';
-import { PROJECTIONS } from '../read-side/all-projections.js';
 import { SaveSnapshots } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { complete, swap } from '../read-side/generations.js';
@@ -181,8 +180,7 @@ async function snapshotOf(file: string): Promise<Snapshot> {
 /** Serves a generation, also if the manifest or the generations that it names were lost. */
 async function serve({ config, stores }: StoresContext, id: string): Promise<void> {
   const { eventStore, readModels } = stores;
-  const wanted = projectionsFor(config.modules);
-  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projections = projectionsFor(config.modules);
   const { views } = await ensureManifest(projections, eventStore, readModels, [id]);
   if (!Object.values(views).includes(id)) await swap(id, eventStore, readModels);
 }

@@ -8,7 +8,6 @@ import { createApp } from '../../src/app/application.js';
 import { formatPosition } from '../../src/kernel/positions.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Logger } from '../../src/kernel/logger.js';
-import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { becomes } from '../contracts/harness.js';
@@ -76,8 +75,7 @@ export async function startService(env: Record<string, string> = {}, clock = Dat
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const logger = new Logger('error');
   const stores = await openStores(config.data, clock);
-  const wanted = projectionsFor(config.modules);
-  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projections = projectionsFor(config.modules);
   const project = async () => {
     const projector = new Projector(projections, stores.eventStore, stores.readModels, logger);
     await projector.start();
