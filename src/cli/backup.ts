@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import { backup } from '../stores/backup.js';
-import { storesExist } from '../stores/open.js';
-import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { type Cli, CommandFailed, EXIT, requireStore } from './cli.js';
 import { count, describeDamage, duration } from './progress.js';
 
 export function backupCommand(cli: Cli): void {
@@ -16,7 +15,7 @@ export function backupCommand(cli: Cli): void {
             'In the cluster profile, back up EventStoreDB with its own tools (docs/cluster.md); credence export copies the events.',
           );
         }
-        if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
+        requireStore(config.data);
         const started = performance.now();
         const { events, damaged } = await backup(config.data, resolve(folder));
         const seconds = (performance.now() - started) / 1000;

@@ -77,9 +77,7 @@ export class Cli {
   withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
     return this.withConfig<A>(async (context, ...args) => {
       const { data, profile } = context.config;
-      if (profile === 'embedded' && folder === 'existing' && !storesExist(data)) {
-        throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
-      }
+      if (profile === 'embedded' && folder === 'existing') requireStore(data);
       // What creates a store writes to it in bulk, and can wait for a log that is unavailable or busy.
       const [inBulk, mustExist] = [folder === 'create', folder === 'existing'];
       const options = { onWarning: context.note, inBulk, waits: inBulk, mustExist };
@@ -122,6 +120,12 @@ export class Cli {
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
   }
+}
+
+/** @throws CommandFailed unless the folder has a store of the embedded profile */
+export function requireStore(data: string): void {
+  if (storesExist(data)) return;
+  throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
 }
 
 /** A command waits for no worker, and possibly none is running. */

@@ -2,8 +2,8 @@ import { PROFILES, type Profile } from '../kernel/config.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { TransferError, appendsOf, hashLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
-import { openLog, storesExist } from '../stores/open.js';
-import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
+import { openLog } from '../stores/open.js';
+import { type Cli, CommandFailed, type Context, EXIT, UsageError, requireStore } from './cli.js';
 import { count, duration } from './progress.js';
 
 interface Options {
@@ -29,9 +29,7 @@ export function migrateCommand(cli: Cli): void {
         if (from === to) throw new UsageError('--from and --to must differ.');
         if (config.eventStoreUrl === undefined)
           throw new UsageError('Set EVENTSTORE_URL to the address of EventStoreDB.');
-        if (from === 'embedded' && !storesExist(config.data)) {
-          throw new CommandFailed(`There is no store in ${config.data}; set --data or CREDENCE_DATA to its folder.`);
-        }
+        if (from === 'embedded') requireStore(config.data);
         if (to === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
 
         const source = await openLog(from, config);
