@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
@@ -225,7 +226,8 @@ class DiffWriter {
     private readonly csv: boolean,
     stdout: Writable,
   ) {
-    this.target = file === '-' ? stdout : createWriteStream(file);
+    // What goes wrong with a file is thrown by `flush` and `end`.
+    this.target = file === '-' ? stdout : createWriteStream(file).on('error', () => undefined);
     this.text = csv
       ? 'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta\n'
       : '';
@@ -243,12 +245,13 @@ class DiffWriter {
   async flush(): Promise<void> {
     const { text } = this;
     this.text = '';
+    if (this.target.errored) throw this.target.errored;
     if (text !== '' && !this.target.write(text)) await once(this.target, 'drain');
   }
 
   async end(): Promise<void> {
     await this.flush();
-    if (this.file !== '-') await new Promise<void>((resolve) => this.target.end(resolve));
+    if (this.file !== '-') await finished(this.target.end());
   }
 }
 

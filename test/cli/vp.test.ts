@@ -83,6 +83,16 @@ describe('credence vp', () => {
     SLOW,
   );
 
+  test.each(['no-folder/diff.csv', '.'])(
+    'says in a sentence that the changes cannot be written to %s',
+    async (name) => {
+      const csv = join(store.folder, name);
+      const { code, stderr } = await store.run('vp', 'diff', 'VP_A_V1', 'VP_B_V1', '--csv', csv);
+      expect([code, stderr]).toEqual([1, expect.stringMatching(/^credence: E[A-Z]+: .*, open '.*'\n$/)]);
+    },
+    SLOW,
+  );
+
   test(
     'replays, promotes on that and rolls back; the log says so and verifies',
     async () => {
