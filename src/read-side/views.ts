@@ -15,6 +15,7 @@ import {
   type ReadModels,
   type ReadResult,
 } from '../stores/ports/read-models.js';
+import { AppliedPosition, foreign, isOwn, refuseForeign } from './applied-position.js';
 import { isInLog, isReadable, platformLens } from './manifest.js';
 
 export interface ViewRead {
@@ -32,12 +33,10 @@ const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
 const BEHIND = 'The read models that have begun to serve have not reached the position of those before them yet.';
 
-const POLL_MS = 3;
 const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
 const REQUIRE_MS = 2_000;
 const IF_SERVED_MS = 200;
-const LOG_MS = 1_000;
 const TRIES = 5;
 /** Rows of one read by `rows`. */
 const PAGE = 1_000;
@@ -50,12 +49,8 @@ const REFUSES_COMMANDS: ReadonlySet<unknown> = new Set(['log_replaced', 'read_mo
 @Injectable()
 export class Views implements PositionGate {
   readonly logId: string;
+  private readonly positions: AppliedPosition;
   private lastManifest: Manifest | undefined;
-  /**
-   * By generation that was being built: the position that it must reach before it is read, since reads have waited only
-   * for the others up to there.
-   */
-  private readonly notWaitedFor = new Map<string, Position>();
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
   private readonly fits = new Map<string, { version: number; floor: Position }>();
   private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
@@ -65,7 +60,6 @@ export class Views implements PositionGate {
   private manifestFits = 0;
   /** The last manifest that named other generations; `reached` once these have applied as much as those before them. */
   private swapped: { next: Manifest; reached: Promise<void> } | undefined;
-  private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
   /** The last check for commands; `found` is undefined until it has ended. */
   private checked: { version: number; until: number; check: Promise<void>; found?: Error | null } | undefined;
@@ -75,6 +69,7 @@ export class Views implements PositionGate {
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
   ) {
     this.logId = store.logId;
+    this.positions = new AppliedPosition(store, readModels);
   }
 
   /** @throws Problem projection_rebuilding while a requested view is being built */
@@ -105,7 +100,7 @@ export class Views implements PositionGate {
       const early = guess && this.readFrom(guess, queries);
       const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
       if (!manifest) break;
-      this.refuseForeign(manifest);
+      refuseForeign(manifest, this.logId);
       await this.refuseOlder(manifest);
       if (last && manifest !== last) await this.afterSwap(last, manifest);
       this.lastManifest = manifest;
@@ -139,7 +134,7 @@ export class Views implements PositionGate {
     const reads = await Promise.all([...new Set(replaced)].map((id) => this.readModels.read(id, [])));
     const read = Math.max(
       0,
-      ...reads.map((each) => (each?.status === 'ready' && this.isOwn(each) ? each.checkpoint.position : 0)),
+      ...reads.map((each) => (each?.status === 'ready' && isOwn(each, this.logId) ? each.checkpoint.position : 0)),
     );
     // A generation that is ahead of the log, because an older copy was restored, does not count.
     const head = await this.store.head().catch(() => 0);
@@ -163,7 +158,7 @@ export class Views implements PositionGate {
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();
     if (!manifest) throw await this.notServed();
-    this.refuseForeign(manifest);
+    refuseForeign(manifest, this.logId);
     await this.refuseOlder(manifest);
     return manifest;
   }
@@ -205,7 +200,7 @@ export class Views implements PositionGate {
     const fit = this.fits.get(id);
     const floor = fit?.version === version ? fit.floor : await this.checkFit(id, read.checkpoint);
     if (read.checkpoint.position < floor) throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
-    if (read.checkpoint.position >= (this.notWaitedFor.get(id) ?? 0)) return read;
+    if (read.checkpoint.position >= this.positions.required(id)) return read;
     return { ...read, status: 'building' };
   }
 
@@ -295,7 +290,7 @@ export class Views implements PositionGate {
   private async checkServing(): Promise<void> {
     const manifest = await this.readModels.manifest();
     if (!manifest) return;
-    this.refuseForeign(manifest);
+    refuseForeign(manifest, this.logId);
     const serving = [...new Set(Object.values(manifest.views))];
     for (const read of await Promise.all(serving.map((id) => this.readModels.read(id, [])))) {
       if (read) this.refuseUnfit(read);
@@ -304,17 +299,8 @@ export class Views implements PositionGate {
 
   /** Data of another log must never be served, nor a generation that has lost rows. */
   private refuseUnfit(read: ReadResult): void {
-    if (!this.isOwn(read)) throw foreign(read.checkpoint.log);
+    if (!isOwn(read, this.logId)) throw foreign(read.checkpoint.log);
     if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
-  }
-
-  private refuseForeign({ log }: Manifest): void {
-    if (log !== undefined && log !== this.logId) throw foreign(log);
-  }
-
-  /** Whether it was folded from this log. */
-  private isOwn({ checkpoint }: ReadResult): boolean {
-    return checkpoint.log === this.logId;
   }
 
   private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
@@ -340,33 +326,12 @@ export class Views implements PositionGate {
     return { progress: { done: Math.max(0, total - left), total } };
   }
 
-  /** Reads continue while the log gives no answer: a position that the read models have reached was in it. */
-  async has(position: Position): Promise<boolean> {
-    if (position === 0) return true;
-    const found = this.store.readAt(position).then((event) => event !== undefined);
-    try {
-      return await inTime(found, LOG_MS);
-    } catch {
-      return (await this.applied()) >= position || found;
-    }
+  has(position: Position): Promise<boolean> {
+    return this.positions.has(position);
   }
 
-  async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
-    const deadline = performance.now() + timeoutMs;
-    let applied = await this.applied();
-    while (applied < position) {
-      if (performance.now() >= deadline) return false;
-      applied = await this.nextLook();
-    }
-    return true;
-  }
-
-  /** The applied position at the next poll. All waiting callers share one poll. */
-  private nextLook(): Promise<Position> {
-    this.nextPoll ??= sleep(POLL_MS)
-      .then(() => this.applied())
-      .finally(() => (this.nextPoll = undefined));
-    return this.nextPoll;
+  waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
+    return this.positions.waitFor(position, timeoutMs);
   }
 
   /** Waits for a position that the answer requires. @throws Problem projection_behind with this detail */
@@ -420,24 +385,6 @@ export class Views implements PositionGate {
     await this.waitForPosition(await this.store.head(), CATCH_UP_MS);
     return look();
   }
-
-  /**
-   * The least applied position among the serving generations. A generation that is being built does not count if there
-   * are others: reads of it are refused until it has caught up.
-   */
-  private async applied(): Promise<Position> {
-    if (this.store.refusal) throw this.store.refusal;
-    const manifest = await this.readModels.manifest();
-    if (manifest) this.refuseForeign(manifest);
-    const ids = [...new Set(Object.values(manifest?.views ?? {}))];
-    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readModels.read(id, []) })));
-    const building = reads.filter(({ read }) => read && (read.status !== 'ready' || !this.isOwn(read)));
-    const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
-    const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
-    if (others === reads) return least;
-    for (const { id } of building) this.notWaitedFor.set(id, Math.max(least, this.notWaitedFor.get(id) ?? 0));
-    return least;
-  }
 }
 
 /** The generation that serves a query's view. @throws Problem projection_rebuilding */
@@ -460,12 +407,6 @@ function readableIn(manifest: Manifest): ReadonlyMap<string, string> {
     readable.set(manifest, views);
   }
   return views;
-}
-
-function foreign(log: string): Problem {
-  return new Problem('read_models_foreign', `The read models were folded from another log, ${log}.`, {
-    headers: { 'retry-after': '5' },
-  });
 }
 
 /** The generations that serve these queries' views; undefined if a view has none that this build can read. */
