@@ -59,6 +59,8 @@ function actionOf(n: number): Action {
 }
 
 const CONTAINER_MB = 256;
+/** Not short of memory for the heap, but for pages of the stores. */
+const LARGER_MB = 512;
 
 /** A cgroup with a limit of memory for a container of its own; undefined where this process cannot make one. */
 function containerOf(megabytes: number): string | undefined {
@@ -66,7 +68,7 @@ function containerOf(megabytes: number): string | undefined {
     ['/sys/fs/cgroup/memory', 'memory.limit_in_bytes'],
     ['/sys/fs/cgroup', 'memory.max'],
   ] as const) {
-    const folder = join(parent, `credence-test-${process.pid}`);
+    const folder = join(parent, `credence-test-${process.pid}-${megabytes}`);
     try {
       mkdirSync(folder);
     } catch {
@@ -83,6 +85,7 @@ function containerOf(megabytes: number): string | undefined {
   return undefined;
 }
 const container = containerOf(CONTAINER_MB);
+const larger = containerOf(LARGER_MB);
 
 /** The log that every test begins with. */
 let filled: string;
@@ -98,7 +101,7 @@ beforeEach(async () => {
 afterEach(() => rm(data, { recursive: true }));
 afterAll(async () => {
   await rm(filled, { recursive: true });
-  if (container) rmdirSync(container);
+  for (const folder of [container, larger]) if (folder) rmdirSync(folder);
 });
 
 /** Not test/e2e/server.ts, which gives a server less time to become ready than it takes to build all this. */
@@ -152,6 +155,12 @@ class LimitedServer {
     await work().finally(() => clearInterval(timer));
     look();
     return most;
+  }
+
+  /** For each mapping of a store's file, whether the system reads only the pages that are asked for. */
+  mappings(): boolean[] {
+    const maps = readFileSync(`/proc/${this.child.pid}/smaps`, 'utf8').split(/^(?=[\da-f]+-[\da-f]+ )/m);
+    return maps.filter((map) => /data\.mdb$/m.test(map)).map((map) => /^VmFlags:.* rr /m.test(map));
   }
 
   async stop(): Promise<number | null> {
@@ -238,3 +247,14 @@ test('with little memory, the read models of large identities are built and ever
   },
   3_600_000,
 );
+
+(larger ? test : test.skip)(`in a container of ${LARGER_MB} MB, the stores are not read ahead`, async () => {
+  const empty = await mkdtemp(join(tmpdir(), 'credence-memory-'));
+  const server = new LimitedServer(empty, '', larger);
+  await server.ready();
+  const mappings = server.mappings();
+  expect(await server.stop()).toBe(0);
+  await rm(empty, { recursive: true });
+  expect(mappings.length).toBeGreaterThan(2);
+  expect(mappings).not.toContain(false);
+});

@@ -6,7 +6,7 @@ import { CommitPause } from './commit-pause.js';
 import { shortageOf } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { FreeSpace } from '../../kernel/free-space.js';
-import { IS_MEMORY_SHORT } from '../../kernel/memory.js';
+import { ARE_FEW_PAGES_KEPT } from '../../kernel/memory.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
 const READER_CHECK_MS = 60_000;
@@ -303,7 +303,7 @@ export class LmdbEnvironment {
         overlappingSync: false,
         // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
         // the system reads ahead take the place of pages that are needed again.
-        ...({ noMetaSync: this.#options.relaxed ?? false, noReadAhead: IS_MEMORY_SHORT } as object),
+        ...({ noMetaSync: this.#options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
       }),
     );
     // Opening a database that does not exist is a commit.
