@@ -248,6 +248,7 @@ const upTo = (most: number) => Math.floor(random() * most);
 /** How many metrics the actions of a history have, and how long ago the n-th of them occurred, ms. */
 const HISTORIES: Record<string, { metrics: number; ago: (n: number) => number }> = {
   'in one day': { metrics: 17, ago: () => 40 * DAY + upTo(DAY) },
+  'from before 1970': { metrics: 17, ago: () => upTo(40_000) * DAY },
   'in ten years': { metrics: 17, ago: () => upTo(3_650) * DAY },
   'at one time': { metrics: 17, ago: () => 40 * DAY },
   'a year late': { metrics: 17, ago: (n) => 365 * DAY + (ACTIONS - n) * 1_000 },

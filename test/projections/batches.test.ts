@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { MODEL } from '../../src/scoring/model.js';
 import { logs, logsOfLarge } from './arbitrary-log.js';
-import { rowsAfter } from './log.js';
+import { endorsed, relayed, rowsAfter } from './log.js';
 
 /** Whatever sizes a log is folded in, the rows are the same to the byte. */
 
@@ -43,6 +44,15 @@ test('batches of any size leave the same bytes of a large identity, whose platfo
     }),
     { numRuns: 60 },
   );
+});
+
+test('batches of any size leave the same bytes of a day that is divided by the credonations of one sender only', async () => {
+  const log = Array.from({ length: 300 }, (_, n) => [
+    relayed('tris:alice', `${MODEL.categories[n % MODEL.categories.length]}_swap`, 'Low'),
+    endorsed('tris:alice', 'lender', 30),
+  ]).flat();
+  const { bytes } = await rowsAfter(log, { sizes: [1] });
+  expect((await rowsAfter(log)).bytes).toBe(bytes);
 });
 
 test('a projection folded alone leaves the rows it leaves beside the others', async () => {

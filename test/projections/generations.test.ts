@@ -221,6 +221,21 @@ describe('a swap', () => {
     await expect(swap('g2', store, models)).rejects.toThrow('Another swap was first; check credence status.');
   });
 
+  test('nothing serves by formulas of the model that this build does not have', async () => {
+    const before = await models.manifest();
+    const model = { id: 'disc-2', hash: '9'.repeat(64) };
+    const previous = { id: 'disc-1', hash: before!.model_hash };
+    await plantEvent(store, 'lens-platform', 'ModelActivated', {
+      reason: 'promoted',
+      model,
+      replay_id: null,
+      previous,
+    });
+    await reflectPlatformLens(store, models);
+    expect(await models.manifest()).toEqual(before);
+    expect((await swap('g2', store, models)).model_hash).toBe(before!.model_hash);
+  });
+
   test('can be rolled back if a lens was promoted and nothing has applied that', async () => {
     await swap('g2', store, models);
     await promote();

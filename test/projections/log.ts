@@ -14,30 +14,35 @@ export interface Given {
   schema?: number;
   occurred_at?: string;
   recorded_at?: string;
+  /** As the store tells it of an event that it cannot read. */
+  damage?: RecordedEvent['damage'];
 }
 
 export const RECORDED = '2026-03-01T10:00:00.000Z';
 
 /** A log of single-event appends, positions from 1. */
 export function logOf(events: readonly Given[]): RecordedEvent[] {
-  return events.map(({ type, data, stream, schema = 1, recorded_at = RECORDED, occurred_at = recorded_at }, i) => ({
-    id: `e${i + 1}`,
-    type,
-    data,
-    stream: stream ?? `stream-${i + 1}`,
-    revision: 0,
-    position: i + 1,
-    metadata: {
-      schema,
-      occurred_at,
-      recorded_at,
-      correlation_id: 'test',
-      actor: 'key:test',
-      body_hash: '0'.repeat(64),
-      index: 0,
-      size: 1,
-    },
-  }));
+  return events.map(
+    ({ type, data, stream, schema = 1, recorded_at = RECORDED, occurred_at = recorded_at, damage }, i) => ({
+      id: `e${i + 1}`,
+      type,
+      data,
+      stream: stream ?? `stream-${i + 1}`,
+      revision: 0,
+      position: i + 1,
+      metadata: {
+        schema,
+        occurred_at,
+        recorded_at,
+        correlation_id: 'test',
+        actor: 'key:test',
+        body_hash: '0'.repeat(64),
+        index: 0,
+        size: 1,
+      },
+      ...(damage && { damage }),
+    }),
+  );
 }
 
 class Texts implements RowSink {

@@ -1,11 +1,17 @@
 import { credonationsOf } from '../../projections/credonations.js';
 import { DECISIONS, decisionsAbout, decisionsBy, decisionsOf } from '../../projections/decisions.js';
-import { ACKNOWLEDGED_DEAD_LETTERS, OPEN_DEAD_LETTERS, deadLetterRow } from '../../projections/dead-letters.js';
+import {
+  ACKNOWLEDGED_DEAD_LETTERS,
+  OPEN_DEAD_LETTERS,
+  UNATTRIBUTED,
+  deadLetterRow,
+} from '../../projections/dead-letters.js';
 import { CHANGES, identityRow } from '../../projections/identities.js';
 import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
 import { sortByPosition } from '../../projections/projection.js';
 import { timelineOf, unpack } from '../../projections/timeline.js';
 import { recordRow, troveList } from '../../projections/trove.js';
+import { UNREADABLE } from '../../src/kernel/event-definition.js';
 import {
   type Given,
   RECORDED,
@@ -282,6 +288,15 @@ describe('an event that cannot be decoded', () => {
     const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }, acknowledged('e1', null)]);
     expect(rows.range(OPEN_DEAD_LETTERS)).toEqual([]);
     expect(rows.range(ACKNOWLEDGED_DEAD_LETTERS)).toHaveLength(1);
+  });
+
+  test('counts as one that may be about anyone only if it is damaged, until it is acknowledged', async () => {
+    const damaged = { type: UNREADABLE, data: {}, damage: { reason: 'its checksum is wrong', tris_id: null } };
+    const another = { type: 'PlatformRegistered', data: { platform_id: 7 } };
+    const count = async (...log: Given[]) => (await rowsAfter([damaged, damaged, another, ...log])).get(UNATTRIBUTED);
+    expect(await count()).toBe(2);
+    expect(await count(acknowledged('e3', null))).toBe(2);
+    expect(await count(acknowledged('e1', null), acknowledged('e1', null))).toBe(1);
   });
 
   test.each([
