@@ -169,12 +169,13 @@ test.each(['views/control', 'views/g-g1'])(
   },
 );
 
-test('several processes start on a folder with a long path, and save snapshots of their read models', async () => {
-  // Longer than the path of a socket may be.
+test('several processes start where all paths are long, and save snapshots of their read models', async () => {
+  // Longer than the path of a socket may be, as is that of the folder of temporary files.
   const data = join(folder, 'x'.repeat(100));
   const snapshots = join(folder, 'snapshots');
   await mkdir(data);
-  const server = await Server.start({ data, env: { CREDENCE_PROCESSES: '2', CREDENCE_SNAPSHOTS: snapshots } });
+  const env = { CREDENCE_PROCESSES: '2', CREDENCE_SNAPSHOTS: snapshots, TMPDIR: data };
+  const server = await Server.start({ data, env });
   expect((await server.relay()).status).toBe(202);
   await eventually(async () => (await readdir(snapshots).catch(() => [])).some((name) => name.endsWith('.snapshot')));
   expect(await server.stop()).toBe(0);

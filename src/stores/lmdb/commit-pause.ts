@@ -143,9 +143,12 @@ export class CommitPause {
  * afterwards: Node binds and connects before the call returns.
  */
 function withShortPath<T>(folder: string, name: string, use: (path: string) => T): T {
+  const isShort = (path: string) => Buffer.byteLength(path) <= MAX_PATH_BYTES;
   const path = join(folder, name);
-  if (Buffer.byteLength(path) <= MAX_PATH_BYTES) return use(path);
-  const shortcuts = mkdtempSync(join(tmpdir(), 'c-'));
+  if (isShort(path)) return use(path);
+  // That of the system can be long, as it is on macOS.
+  const place = [tmpdir(), '/tmp'].find((one) => isShort(join(one, 'c-XXXXXX/d', name))) ?? tmpdir();
+  const shortcuts = mkdtempSync(join(place, 'c-'));
   try {
     symlinkSync(folder, join(shortcuts, 'd'));
     return use(join(shortcuts, 'd', name));
