@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,8 @@ const WORK_MS = 10;
  * ms; on a slower machine, what it would have been on that one
  */
 export async function startTimed(data: string, env: Record<string, string> = {}) {
-  const turns = join(tmpdir(), `credence-turns-${randomUUID()}.socket`);
+  // Short: the path of a socket has at most 107 characters.
+  const turns = join(tmpdir(), `credence-${randomBytes(6).toString('hex')}.sock`);
   const NODE_OPTIONS = `--max-semi-space-size=32 --import ${new URL('./turns.mjs', import.meta.url)}`;
   const timed = { NODE_OPTIONS, TURNS_SOCKET: turns, TURNS_MOST_MS: String(MOST_MS) };
   const server = await Server.start({ data, env: { ...timed, ...env } });
