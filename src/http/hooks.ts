@@ -14,7 +14,7 @@ import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
 import { CONSOLE_HEADERS, CORS_HEADERS, DOCS_HEADERS, NO_SNIFF } from './headers.js';
-import { registerJsonBody } from './json-body.js';
+import { PUBLIC_BODY_LIMIT, registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
 import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
@@ -98,6 +98,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   fastify.addHook('onRoute', (route) => {
     if (parts.serves(route.url)) {
       paths.add(route);
+      if (policyOf(route.config)?.scope === null) route.bodyLimit = PUBLIC_BODY_LIMIT;
       addRouteHooks(route, admit, parts);
     } else {
       route.onRequest = [

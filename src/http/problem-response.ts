@@ -79,7 +79,7 @@ export function itemProblem(error: Error): { status: number; problem: ItemProble
 const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {
   FST_ERR_BAD_URL: ['validation_failed', 'The path is not properly percent-encoded UTF-8.'],
   FST_ERR_MAX_PARAM_LENGTH: ['uri_too_long', 'A path parameter has at most 512 characters.'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body has at most 1 MiB.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body has at most 1 MiB, and 64 KiB on a public route.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be sent as application/json in UTF-8.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The length of the body differs from its Content-Length.'],
 };

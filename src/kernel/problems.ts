@@ -303,7 +303,7 @@ export const PROBLEMS = {
     'The result is no longer stored',
     'what a job found for each identity was stored for 24 hours, or was lost with the short-lived state',
   ],
-  payload_too_large: [413, 'The body is too large', 'the body is over 1 MiB'],
+  payload_too_large: [413, 'The body is too large', 'the body is over 1 MiB, or over 64 KiB on a public route'],
   uri_too_long: [414, 'The address is too long', 'a path parameter is over 512 characters'],
   unsupported_media_type: [415, 'Unsupported media type', 'not `application/json` in UTF-8'],
   weight_criticality_mismatch: [
