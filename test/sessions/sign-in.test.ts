@@ -131,10 +131,10 @@ describe('a message is refused, with a code of its own', () => {
       (message) => `${message}\nResources:${'\n- https://evil.example'.repeat(100)}`,
     ],
     [
-      '4,000 resources',
+      '2,000 resources',
       400,
       'siwe_too_long',
-      (message) => `${message}\nResources:${'\n- https://evil.example'.repeat(4_000)}`,
+      (message) => `${message}\nResources:${'\n- https://evil.example'.repeat(2_000)}`,
     ],
     ['5 KB', 400, 'siwe_too_long', replaced('Sign in to', 'Sign in to '.padEnd(5_000, 'x'))],
     ['a line break in the statement', 400, 'siwe_malformed', replaced('Sign in to', 'Sign in\nto')],
