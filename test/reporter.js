@@ -20,7 +20,11 @@ export default class CountsReporter {
     }
     const failed = numFailedTests + numRuntimeErrorTestSuites + (this.error ? 1 : 0);
     const line = `${numPassedTests} passed, ${failed} failed, ${numPendingTests} skipped\n`;
-    process.once('exit', () => writeSync(1, line));
+    process.once('exit', () => {
+      writeSync(1, line);
+      // Node 20 may otherwise never end: it cleans up, and may wait without end for a request on a closed socket.
+      process.exit();
+    });
   }
 
   /** The runner fails where a reporter has an error. */
