@@ -34,10 +34,7 @@ const linkTo = (traceparent) => ({
   context: { traceId: traceparent.slice(3, 35), spanId: traceparent.slice(36, 52), traceFlags: SAMPLED },
 });
 
-/**
- * @param span with null for what was undefined, since it came as JSON
- * @returns a span as `ReadableSpan` of the SDK, which its processor and exporters take
- */
+/** @returns a span as `ReadableSpan` of the SDK, which its processor and exporters take */
 function readable([
   name,
   kind,
@@ -58,12 +55,12 @@ function readable([
     name,
     kind,
     spanContext: () => context,
-    parentSpanContext: parent === null ? undefined : { traceId, spanId: parent, traceFlags: SAMPLED, isRemote },
+    parentSpanContext: parent === undefined ? undefined : { traceId, spanId: parent, traceFlags: SAMPLED, isRemote },
     startTime: toHrTime(start),
     endTime: toHrTime(start + took),
     duration: toHrTime(took),
     ended: true,
-    status: failure === null ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: failure },
+    status: failure === undefined ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: failure },
     attributes,
     links: links ? links.map(linkTo) : NONE,
     events: NONE,
@@ -77,7 +74,7 @@ function readable([
 
 parentPort.on('message', async ({ spans, isLast }) => {
   if (spans) {
-    for (const span of JSON.parse(spans)) processor.onEnd(readable(span));
+    for (const span of spans) processor.onEnd(readable(span));
     parentPort.postMessage({ read: true });
   }
   if (!isLast) return;
