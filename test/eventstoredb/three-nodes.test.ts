@@ -128,31 +128,20 @@ describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => 
       const stays = async () => (await leader()) !== undefined && nodes.every((node) => !node.hasEnded);
       await eventually(stays, 'three nodes and a leader');
       const log = await EventStoreDbEventStore.open({ url });
-      const append = async () => {
+      const isAppended = () => {
         const stream = newStream('hanging');
-        await log.append(stream, 'no-stream', sampleEvents(stream, 1));
+        return log.append(stream, 'no-stream', sampleEvents(stream, 1)).then(
+          () => true,
+          () => false,
+        );
       };
-      await eventually(
-        () =>
-          append().then(
-            () => true,
-            () => false,
-          ),
-        'an append',
-      );
+      await eventually(isAppended, 'an append');
       const lost = (await becomes(leader, (node) => node !== undefined))!;
       const proxy = proxies[nodes.indexOf(lost)]!;
       const { accepted } = proxy;
       proxy.mode = 'hanging';
       try {
-        const next = eventually(
-          () =>
-            append().then(
-              () => true,
-              () => false,
-            ),
-          'an append to the next leader',
-        );
+        const next = eventually(isAppended, 'an append to the next leader');
         await eventually(() => proxy.accepted > accepted, 'a new connection to the leader that hangs');
         // Killed, so that the other nodes agree at once that it is gone. Its clients see it hang.
         await lost.kill();
