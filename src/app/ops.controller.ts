@@ -57,13 +57,13 @@ export class OpsController {
   private isLocal(request: FastifyRequest): boolean {
     const { headers, socket } = request.raw;
     // Not every proxy adds a header. An operator with a proxy sets CREDENCE_TRUST_PROXY; Prometheus then needs a key.
-    if (this.config.trustProxy || OF_OTHERS.some((name) => headers[name] !== undefined)) return false;
+    if (this.config.trustProxy || NOT_DIRECT.some((name) => headers[name] !== undefined)) return false;
     return isLoopback(socket.remoteAddress ?? '') && isLoopback(nameOf(headers.host ?? ''));
   }
 }
 
-/** Headers that proxies add; and Origin, by which a browser names the page that asks. */
-const OF_OTHERS = [
+/** Headers that proxies add, and Origin, by which a browser names the page that sends the request. */
+const NOT_DIRECT = [
   'forwarded',
   'via',
   'x-real-ip',
