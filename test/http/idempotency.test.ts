@@ -192,6 +192,32 @@ describe('a request that was refused leaves nothing in the log, and its key to a
   });
 });
 
+describe('a job', () => {
+  beforeAll(async () => {
+    for (const [path, body] of [
+      ['/v1/policies/vp', policyBody('VP_JOB_V1', { social_vouch: 'High' }, 'tris:refused')],
+      ['/v1/policies/ap', { policy_id: 'AP_JOB_V1', rules: { disc_min: 10 } }],
+    ] as const) {
+      const { status, text } = await service.post(path, body);
+      if (status >= 300) throw new Error(text);
+    }
+  });
+
+  test.each([
+    '/v1/policies/vp/VP_JOB_V1/replay',
+    '/v1/policies/ap/AP_JOB_V1/population',
+    '/v1/models/disc-2/replay',
+    '/v1/ops/verify',
+  ])('%s: a retry returns the first one, and says so', async (path) => {
+    const ask = (key: string) => service.post(path, {}, keyed(key));
+    const answers = [await ask('job'), await ask('job')];
+    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+    const [first, retry] = answers.map(({ json }) => json.job_id ?? json.replay_id);
+    expect(retry).toBe(first);
+    expect(answers.map(({ headers }) => headers['idempotency-replayed'])).toEqual([undefined, 'true']);
+  });
+});
+
 describe('one key for an action with an external_id and one without', () => {
   const ask = (key: string, more: object) =>
     service.post(

@@ -275,7 +275,8 @@ describe('is refused', () => {
     const { wallet, tokens } = await owner();
     const headers = { ...bearer(tokens), 'idempotency-key': 'once' };
     const first = await ingest(wallet, headers);
-    expect((await ingest(wallet, headers)).json).toEqual(first.json);
+    const retry = await ingest(wallet, headers);
+    expect([retry.json, retry.headers['idempotency-replayed']]).toEqual([first.json, 'true']);
     expect(await codeOf(ingest(wallet, headers, { from_block: 1 }))).toEqual([422, 'idempotency_key_reused']);
     await finished(first.json.job_id);
   });
@@ -307,7 +308,8 @@ test('a wallet has at most one waiting or running job for a chain, however often
   endpoint.refuse = () => undefined;
   expect(await finished(job_id!)).toMatchObject({ status: 'completed' });
   for (const name of ['a', 'b']) {
-    expect((await ingest(wallet, headers(name))).json).toEqual({ job_id });
+    const retry = await ingest(wallet, headers(name));
+    expect([retry.json, retry.headers['idempotency-replayed']]).toEqual([{ job_id }, 'true']);
     expect((await ingest(wallet, headers(name), { from_block: 1 })).json.code).toBe('idempotency_key_reused');
   }
   const next = await ingest(wallet, bearer(tokens), { from_block: 1 });

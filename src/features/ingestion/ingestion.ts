@@ -93,9 +93,12 @@ export class Ingestion implements OnModuleInit {
     const other = (await this.keyValue.get(answered)) as { id: string; body_hash: string } | undefined;
     if (other && other.body_hash !== body_hash) throw idempotencyKeyReused();
     const known = other && (await this.jobs.get(JOB_KIND, other.id));
-    if (known) return known;
+    if (known) {
+      context.onRepeated?.();
+      return known;
+    }
     const mine = { kind: JOB_KIND, id, input: { ...input } };
-    return startInSlot(this.jobs, this.keyValue, slotOf(input), mine, body_hash, async (open) => {
+    return startInSlot(this.jobs, this.keyValue, slotOf(input), mine, context, async (open) => {
       if (open.input['from_block'] !== input.from_block || open.input['tris_id'] !== input.tris_id) {
         const detail = 'Another job that reads the wallet’s history on this chain has not finished yet.';
         throw new Problem('ingestion_open', detail);

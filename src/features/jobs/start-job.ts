@@ -28,8 +28,10 @@ export async function startJob(
 ): Promise<Job> {
   const { actor, body_hash } = context;
   const id = jobId(of.prefix, context);
-  if (!(await jobs.get(of.kind, id))) await refuseMany(jobs, of, actor.name);
-  return unlessReused(await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash }), body_hash);
+  const known = await jobs.get(of.kind, id);
+  if (!known) await refuseMany(jobs, of, actor.name);
+  const job = await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash });
+  return known ? repeated(job, context) : unlessReused(job, context);
 }
 
 async function refuseMany(jobs: Jobs, of: { kind: string; plural: string }, caller: string): Promise<void> {
@@ -55,18 +57,18 @@ export async function startInSlot(
   keyValue: KeyValue,
   slot: string,
   { kind, id, input }: { kind: string; id: string; input: JsonObject },
-  body_hash: string,
+  context: CommandContext,
   meet: (open: Job) => Job | Promise<Job>,
 ): Promise<Job> {
   const known = await jobs.get(kind, id);
-  if (known) return unlessReused(known, body_hash);
-  const mine: Slot = { id, input: { ...input, body_hash } };
+  if (known) return repeated(known, context);
+  const mine: Slot = { id, input: { ...input, body_hash: context.body_hash } };
   for (;;) {
     const last = (await keyValue.get(slot)) as Slot | undefined;
     if (last && !last.finished) {
       // Creates it if a crash, or a concurrent request, left only the slot.
       const job = await jobs.enqueue(kind, last.id, last.input);
-      if (last.id === id) return unlessReused(job, body_hash);
+      if (last.id === id) return unlessReused(job, context);
       if (job.status === 'queued' || job.status === 'running') return meet(job);
     }
     if (last) await keyValue.replace(slot, last, mine, FOREVER_MS);
@@ -80,8 +82,18 @@ export async function noteFinished(keyValue: KeyValue, slot: string, { id, input
   await keyValue.replace(slot, mine, { ...mine, finished: true }, FOREVER_MS);
 }
 
+/**
+ * The job that an earlier request with the same Idempotency-Key started.
+ * @throws Problem idempotency_key_reused if that request had another body
+ */
+function repeated(job: Job, context: CommandContext): Job {
+  unlessReused(job, context);
+  context.onRepeated?.();
+  return job;
+}
+
 /** @throws Problem idempotency_key_reused if the job was started by another body */
-function unlessReused(job: Job, bodyHash: string): Job {
-  if (job.input['body_hash'] !== bodyHash) throw idempotencyKeyReused();
+function unlessReused(job: Job, { body_hash }: CommandContext): Job {
+  if (job.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
   return job;
 }

@@ -78,7 +78,7 @@ export class Operations implements OnModuleInit {
   async start(name: OperationName, input: JsonObject, context: CommandContext): Promise<string> {
     const mine = { kind: name, id: jobId(PREFIXES[name], context), input };
     const slot = `operation-open:${name}`;
-    const job = await startInSlot(this.jobs, this.keyValue, slot, mine, context.body_hash, ({ id, status }) => {
+    const job = await startInSlot(this.jobs, this.keyValue, slot, mine, context, ({ id, status }) => {
       throw new Problem('operation_open', `The job ${id} is ${status}: wait for it to finish, or cancel it.`);
     });
     return job.id;
