@@ -8,14 +8,14 @@ const KEPT = 8;
  * the garbage of a large write.
  */
 export class TextBuffers {
-  readonly #chunks: Buffer[] = [];
+  private readonly chunks: Buffer[] = [];
   /** Index of the buffer being filled. */
   current = -1;
   /** Bytes used in that buffer. */
   used = 0;
 
   at(place: number): Buffer {
-    return this.#chunks[place]!;
+    return this.chunks[place]!;
   }
 
   /** The buffer for the next texts, which have `length` UTF-16 code units together. They are written from `used` on. */
@@ -25,24 +25,24 @@ export class TextBuffers {
 
   /** The buffer for the next `most` bytes, from `used` on. */
   withRoomForBytes(most: number): Buffer {
-    let chunk = this.#chunks[this.current];
+    let chunk = this.chunks[this.current];
     while (!chunk || this.used + most > chunk.length) {
       this.current++;
       this.used = 0;
       const size = Math.min(FIRST_BYTES * 4 ** this.current, MAX_BYTES);
-      chunk = this.#chunks[this.current] ??= Buffer.allocUnsafeSlow(Math.max(size, most));
+      chunk = this.chunks[this.current] ??= Buffer.allocUnsafeSlow(Math.max(size, most));
     }
     return chunk;
   }
 
   /** Writes a text that fits. Returns where it ends. */
   write(text: string): number {
-    return (this.used += this.#chunks[this.current]!.write(text, this.used));
+    return (this.used += this.chunks[this.current]!.write(text, this.used));
   }
 
   /** Starts again with the same buffers and overwrites their content. */
   reset(): void {
-    this.#chunks.length = Math.min(this.#chunks.length, KEPT);
+    this.chunks.length = Math.min(this.chunks.length, KEPT);
     this.current = -1;
     this.used = 0;
   }

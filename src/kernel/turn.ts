@@ -23,16 +23,16 @@ export function endOfTurn(): Promise<void> {
  * turn, so no caller gets an answer older than its call.
  */
 export class SharedLookUps<T> {
-  readonly #asked = new Map<string, Promise<T>>();
+  private readonly asked = new Map<string, Promise<T>>();
 
   of(key: string, look: () => Promise<T>): Promise<T> {
-    let answer = this.#asked.get(key);
+    let answer = this.asked.get(key);
     if (!answer) {
       answer = endOfTurn().then(() => {
-        this.#asked.delete(key);
+        this.asked.delete(key);
         return look();
       });
-      this.#asked.set(key, answer);
+      this.asked.set(key, answer);
     }
     return answer;
   }
@@ -40,31 +40,29 @@ export class SharedLookUps<T> {
 
 /** Executes what is added in one turn of the event loop together, at its end. */
 export class BatchPerTurn<I, T> {
-  readonly #execute: (items: readonly I[]) => Promise<readonly (T | Error)[]>;
-  readonly #most: number;
-  #items: I[] = [];
-  #outcomes: Promise<readonly (T | Error)[]> | undefined;
+  private items: I[] = [];
+  private outcomes: Promise<readonly (T | Error)[]> | undefined;
 
   /**
    * @param execute returns the outcome of each item, in order
    * @param most items that are executed together
    */
-  constructor(execute: (items: readonly I[]) => Promise<readonly (T | Error)[]>, most: number) {
-    this.#execute = execute;
-    this.#most = most;
-  }
+  constructor(
+    private readonly execute: (items: readonly I[]) => Promise<readonly (T | Error)[]>,
+    private readonly most: number,
+  ) {}
 
   /** @returns the outcome of this item. @throws it, if it is an error */
   async add(item: I): Promise<T> {
-    if (!this.#outcomes || this.#items.length === this.#most) {
-      const items: I[] = (this.#items = []);
-      this.#outcomes = endOfTurn().then(() => {
-        if (items === this.#items) this.#outcomes = undefined;
-        return this.#execute(items);
+    if (!this.outcomes || this.items.length === this.most) {
+      const items: I[] = (this.items = []);
+      this.outcomes = endOfTurn().then(() => {
+        if (items === this.items) this.outcomes = undefined;
+        return this.execute(items);
       });
     }
-    const index = this.#items.push(item) - 1;
-    const outcome = (await this.#outcomes)[index]!;
+    const index = this.items.push(item) - 1;
+    const outcome = (await this.outcomes)[index]!;
     if (outcome instanceof Error) throw outcome;
     return outcome;
   }

@@ -9,30 +9,30 @@ afterEach(() => void Reflect.deleteProperty(performance, 'now'));
 /** A server that stores so many appends a second, one after the other, with a client that always uses its window. */
 class Simulation {
   readonly window = new AppendWindow();
-  #now = 0;
-  #freeAt = 0;
-  readonly #inFlight: { sentAt: number; doneAt: number; inFlight: number }[] = [];
+  private now = 0;
+  private freeAt = 0;
+  private readonly inFlight: { sentAt: number; doneAt: number; inFlight: number }[] = [];
 
   constructor(
     public perSecond: number,
     readonly idleMs: number,
   ) {
     // A spy would record millions of calls.
-    Object.defineProperty(performance, 'now', { configurable: true, value: () => this.#now });
+    Object.defineProperty(performance, 'now', { configurable: true, value: () => this.now });
   }
 
   /** @returns appends a second, and their mean time in ms */
   run(seconds: number): { rate: number; ms: number } {
-    const until = this.#now + 1000 * seconds;
+    const until = this.now + 1000 * seconds;
     let [done, total] = [0, 0];
-    while (this.#now < until) {
-      while (this.#inFlight.length < this.window.limit) {
-        this.#freeAt = Math.max(this.#freeAt, this.#now) + 1000 / this.perSecond;
-        const doneAt = this.#freeAt + this.idleMs;
-        this.#inFlight.push({ sentAt: this.#now, doneAt, inFlight: this.#inFlight.length + 1 });
+    while (this.now < until) {
+      while (this.inFlight.length < this.window.limit) {
+        this.freeAt = Math.max(this.freeAt, this.now) + 1000 / this.perSecond;
+        const doneAt = this.freeAt + this.idleMs;
+        this.inFlight.push({ sentAt: this.now, doneAt, inFlight: this.inFlight.length + 1 });
       }
-      const { sentAt, doneAt, inFlight } = this.#inFlight.shift()!;
-      this.#now = doneAt;
+      const { sentAt, doneAt, inFlight } = this.inFlight.shift()!;
+      this.now = doneAt;
       this.window.answered(sentAt, inFlight);
       done++;
       total += doneAt - sentAt;

@@ -21,37 +21,39 @@ export class Proxy {
   bytesPerSecond = Infinity;
   /** Answers that were thrown away with their connection: each by a call of `loseNextAnswer`. */
   lostAnswers = 0;
-  #losesNextAnswer = false;
-  #mode: ProxyMode = 'open';
-  readonly #pairs = new Set<{ client: Socket; server: Socket }>();
-  readonly #listener;
+  private losesNextAnswer = false;
+  private currentMode: ProxyMode = 'open';
+  private readonly pairs = new Set<{ client: Socket; server: Socket }>();
+  private readonly listener;
 
   private constructor(target: number) {
-    this.#listener = createServer((client) => {
+    this.listener = createServer((client) => {
       const pair = { client, server: connect(target, '127.0.0.1') };
-      this.#pairs.add(pair);
+      this.pairs.add(pair);
       this.accepted++;
-      this.#apply(pair);
+      this.apply(pair);
       for (const [from, to] of [
         [pair.client, pair.server],
         [pair.server, pair.client],
       ] as const) {
         from.on('data', (data) => {
           const lost =
-            this.#mode === 'hanging' || this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
+            this.currentMode === 'hanging' ||
+            this.currentMode === 'lossy' ||
+            (this.currentMode === 'deaf' && from === pair.server);
           if (lost) return;
           const isAnswer = from === pair.server;
-          if (isAnswer && this.#losesNextAnswer) this.#lose(pair.client);
+          if (isAnswer && this.losesNextAnswer) this.lose(pair.client);
           else if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
           else if (!to.write(data)) from.pause();
-          if (!isAnswer && this.bytesPerSecond < Infinity) this.#hold(pair, data.length);
+          if (!isAnswer && this.bytesPerSecond < Infinity) this.hold(pair, data.length);
         });
-        to.on('drain', () => this.#mode !== 'stalled' && from.resume());
+        to.on('drain', () => this.currentMode !== 'stalled' && from.resume());
         from.on('error', () => undefined);
         from.on('close', () => {
-          if (this.#mode === 'hanging' && from === pair.server) return;
+          if (this.currentMode === 'hanging' && from === pair.server) return;
           to.destroy();
-          this.#pairs.delete(pair);
+          this.pairs.delete(pair);
         });
       }
     });
@@ -59,24 +61,24 @@ export class Proxy {
 
   static async to(port: number): Promise<Proxy> {
     const proxy = new Proxy(port);
-    proxy.#listener.listen(0, '127.0.0.1');
-    await once(proxy.#listener, 'listening');
-    proxy.port = (proxy.#listener.address() as { port: number }).port;
+    proxy.listener.listen(0, '127.0.0.1');
+    await once(proxy.listener, 'listening');
+    proxy.port = (proxy.listener.address() as { port: number }).port;
     return proxy;
   }
 
   get connections(): number {
-    return this.#pairs.size;
+    return this.pairs.size;
   }
 
   set mode(mode: ProxyMode) {
-    this.#mode = mode;
-    for (const pair of this.#pairs) this.#apply(pair);
+    this.currentMode = mode;
+    for (const pair of this.pairs) this.apply(pair);
   }
 
   /** Every present connection stays open and passes nothing on any more, as where a firewall has forgotten it. */
   freeze(): void {
-    for (const { client, server } of this.#pairs) {
+    for (const { client, server } of this.pairs) {
       client.removeAllListeners('data');
       server.removeAllListeners('data');
     }
@@ -84,7 +86,7 @@ export class Proxy {
 
   /** Breaks every connection. */
   cut(): void {
-    for (const { client, server } of this.#pairs) {
+    for (const { client, server } of this.pairs) {
       client.resetAndDestroy();
       server.destroy();
     }
@@ -92,30 +94,30 @@ export class Proxy {
 
   /** Breaks the connection on which the next answer comes, in place of the answer. */
   loseNextAnswer(): void {
-    this.#losesNextAnswer = true;
+    this.losesNextAnswer = true;
   }
 
-  #lose(client: Socket): void {
-    this.#losesNextAnswer = false;
+  private lose(client: Socket): void {
+    this.losesNextAnswer = false;
     this.lostAnswers++;
     client.destroy();
   }
 
   async close(): Promise<void> {
-    const closed = once(this.#listener.close(), 'close');
+    const closed = once(this.listener.close(), 'close');
     this.cut();
     await closed;
   }
 
   /** Takes nothing more of the client until this much has passed at the rate. */
-  #hold({ client }: { client: Socket }, bytes: number): void {
+  private hold({ client }: { client: Socket }, bytes: number): void {
     client.pause();
-    setTimeout(() => this.#mode !== 'stalled' && client.resume(), (1000 * bytes) / this.bytesPerSecond);
+    setTimeout(() => this.currentMode !== 'stalled' && client.resume(), (1000 * bytes) / this.bytesPerSecond);
   }
 
-  #apply({ client, server }: { client: Socket; server: Socket }): void {
+  private apply({ client, server }: { client: Socket; server: Socket }): void {
     for (const socket of [client, server]) {
-      if (this.#mode === 'stalled') socket.pause();
+      if (this.currentMode === 'stalled') socket.pause();
       else socket.resume();
     }
   }

@@ -7,8 +7,8 @@ const MAX_WAITING = 4_096;
 
 /** Admits requests that append, in the order in which they came, as long as the log can take what they append. */
 export class AppendAdmission implements Admission {
-  #admitted = 0;
-  readonly #waiting = new Set<() => void>();
+  private admitted = 0;
+  private readonly queue = new Set<() => void>();
 
   /**
    * @param limit how many requests may be admitted at a time
@@ -20,38 +20,38 @@ export class AppendAdmission implements Admission {
   ) {}
 
   get waiting(): number {
-    return this.#waiting.size;
+    return this.queue.size;
   }
 
   refuseIfFull(): void {
-    if (this.#waiting.size >= MAX_WAITING) throw this.refusal();
+    if (this.queue.size >= MAX_WAITING) throw this.refusal();
   }
 
   enter(): Promise<void> | undefined {
-    if (this.#waiting.size === 0 && this.#admitted < this.limit()) {
-      this.#admitted++;
+    if (this.queue.size === 0 && this.admitted < this.limit()) {
+      this.admitted++;
       return undefined;
     }
     this.refuseIfFull();
     return new Promise((resolve, reject) => {
       const admit = () => {
         clearTimeout(timer);
-        this.#waiting.delete(admit);
-        this.#admitted++;
+        this.queue.delete(admit);
+        this.admitted++;
         resolve();
       };
       const timer = setTimeout(() => {
-        this.#waiting.delete(admit);
+        this.queue.delete(admit);
         reject(this.refusal());
       }, WAIT_MS);
-      this.#waiting.add(admit);
+      this.queue.add(admit);
     });
   }
 
   leave(): void {
-    this.#admitted--;
-    for (const admit of this.#waiting) {
-      if (this.#admitted >= this.limit()) return;
+    this.admitted--;
+    for (const admit of this.queue) {
+      if (this.admitted >= this.limit()) return;
       admit();
     }
   }

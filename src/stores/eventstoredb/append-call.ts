@@ -20,62 +20,62 @@ type ServerCall = Awaited<ReturnType<typeof batchAppend>>;
 export class AppendCall {
   /** Rejects with the reason when the call fails. */
   readonly failed: Promise<never>;
-  #fail: (error: unknown) => void = () => undefined;
-  #call: ServerCall | undefined;
-  #inFlight = 0;
-  #isBlocked = false;
-  #hasEnded = false;
-  readonly #watchdog: ReturnType<Pulse['watch']>;
-  readonly #onGone = (): void => this.#fail(connectionReplaced());
+  private fail: (error: unknown) => void = () => undefined;
+  private call: ServerCall | undefined;
+  private inFlight = 0;
+  private isBlocked = false;
+  private hasEnded = false;
+  private readonly watchdog: ReturnType<Pulse['watch']>;
+  private readonly onGone = (): void => this.fail(connectionReplaced());
 
   constructor(
     private readonly link: Link,
     private readonly appends: Appends,
   ) {
-    this.failed = new Promise((_, reject) => (this.#fail = reject));
-    link.gone.addEventListener('abort', this.#onGone);
-    if (link.gone.aborted) this.#onGone();
-    this.#watchdog = link.pulse.watch(() => this.#inFlight > 0, this.#fail);
-    batchAppend(link.client).then((call) => this.#listen(call), this.#fail);
+    this.failed = new Promise((_, reject) => (this.fail = reject));
+    link.gone.addEventListener('abort', this.onGone);
+    if (link.gone.aborted) this.onGone();
+    this.watchdog = link.pulse.watch(() => this.inFlight > 0, this.fail);
+    batchAppend(link.client).then((call) => this.listen(call), this.fail);
   }
 
   /** Sends what may be sent now. */
   send(): void {
-    while (this.#call && !this.#isBlocked && !this.#hasEnded) {
-      const append = this.appends.next(this.#inFlight);
+    while (this.call && !this.isBlocked && !this.hasEnded) {
+      const append = this.appends.next(this.inFlight);
       if (!append) return;
-      this.#inFlight++;
-      this.#isBlocked = !this.#call.write(append);
+      this.inFlight++;
+      this.isBlocked = !this.call.write(append);
     }
   }
 
   end(): void {
-    this.#hasEnded = true;
-    this.#watchdog.end();
-    this.link.gone.removeEventListener('abort', this.#onGone);
-    this.#call?.cancel();
+    this.hasEnded = true;
+    this.watchdog.end();
+    this.link.gone.removeEventListener('abort', this.onGone);
+    this.call?.cancel();
   }
 
-  #listen(call: ServerCall): void {
-    if (this.#hasEnded) return call.cancel();
-    this.#call = call;
+  private listen(call: ServerCall): void {
+    if (this.hasEnded) return call.cancel();
+    this.call = call;
     call.on('drain', () => {
-      this.#isBlocked = false;
+      this.isBlocked = false;
       this.send();
     });
-    call.on('data', (response: AppendResponse) => this.#take(response));
-    call.on('error', this.#fail);
-    call.on('end', () => this.#fail(new NoAnswer('the server ended the call')));
+    call.on('data', (response: AppendResponse) => this.take(response));
+    call.on('error', this.fail);
+    call.on('end', () => this.fail(new NoAnswer('the server ended the call')));
     this.send();
   }
 
-  #take(response: AppendResponse): void {
-    if (this.#hasEnded) return;
-    if (!this.appends.isConfirmed()) return this.#fail(connectionReplaced());
-    this.#watchdog.alive();
-    this.#inFlight--;
+  private take(response: AppendResponse): void {
+    if (this.hasEnded) return;
+    if (!this.appends.isConfirmed()) return this.fail(connectionReplaced());
+    this.watchdog.alive();
+    this.inFlight--;
     const unknown = this.appends.answered(response);
-    if (unknown) this.#fail(unknown);
+    if (unknown) this.fail(unknown);
     else this.send();
   }
 }

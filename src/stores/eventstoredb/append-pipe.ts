@@ -50,14 +50,14 @@ interface Pending {
 export class AppendPipe {
   readonly window = new AppendWindow();
   /** In the order of the calls. */
-  readonly #pending = new Map<string, Pending>();
-  /** Those of `#pending` that were not sent on the present connection, in order. */
-  #unsent: Pending[] = [];
-  #bytes = 0;
-  #send: () => void = () => undefined;
-  #running = false;
-  #idle: () => void = () => undefined;
-  #lastFailure: unknown = new NoAnswer('no answer came');
+  private readonly pending = new Map<string, Pending>();
+  /** Those of `pending` that were not sent on the present connection, in order. */
+  private unsent: Pending[] = [];
+  private bytes = 0;
+  private send: () => void = () => undefined;
+  private running = false;
+  private idle: () => void = () => undefined;
+  private lastFailure: unknown = new NoAnswer('no answer came');
 
   constructor(private readonly connection: Connection) {}
 
@@ -66,71 +66,71 @@ export class AppendPipe {
     if (this.connection.closed) throw closedError();
     const id = randomUUID();
     const request = appendRequest(id, stream, expected, events);
-    if (this.#pending.size >= MAX_WAITING || this.#bytes + request.length > MAX_WAITING_BYTES) {
+    if (this.pending.size >= MAX_WAITING || this.bytes + request.length > MAX_WAITING_BYTES) {
       throw this.refusal('too many appends are waiting');
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
       const sending = { until, wasSent: false, sentAt: 0, inFlight: 0 };
       const pending: Pending = { id, stream, expected, request, ...sending, resolve, reject };
-      this.#pending.set(pending.id, pending);
-      this.#unsent.push(pending);
-      this.#bytes += request.length;
-      if (this.#running) this.#send();
-      else void this.#run();
+      this.pending.set(pending.id, pending);
+      this.unsent.push(pending);
+      this.bytes += request.length;
+      if (this.running) this.send();
+      else void this.run();
     });
   }
 
   /** The number of appends without an outcome. */
   get waiting(): number {
-    return this.#pending.size;
+    return this.pending.size;
   }
 
   /** Why an append that was never sent is refused. */
   refusal(what: string): StoreUnavailable {
-    if (this.connection.isUnavailable) return this.connection.unavailable(this.#lastFailure);
+    if (this.connection.isUnavailable) return this.connection.unavailable(this.lastFailure);
     return new StoreUnavailable(`EventStoreDB at ${this.connection.place} is busy: ${what}`, { code: 'store_busy' });
   }
 
   /** Waits until every append has its outcome. */
   async drained(): Promise<void> {
-    while (this.#pending.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
+    while (this.pending.size > 0) await new Promise<void>((resolve) => (this.idle = resolve));
   }
 
   /** Keeps a call open as long as there are appends to send. */
-  async #run(): Promise<void> {
-    this.#running = true;
-    const look = setInterval(() => this.#expire(), LOOK_MS);
-    for (let attempt = 0; this.#pending.size > 0; attempt++) {
+  private async run(): Promise<void> {
+    this.running = true;
+    const look = setInterval(() => this.expire(), LOOK_MS);
+    for (let attempt = 0; this.pending.size > 0; attempt++) {
       const { link } = this.connection;
       try {
-        await this.#converse(link, () => (attempt = 0));
+        await this.converse(link, () => (attempt = 0));
       } catch (error) {
-        this.#lastFailure = error;
+        this.lastFailure = error;
         // Trying longer would not help.
-        if (error instanceof StoreUnavailable) this.#refuseAll(error);
+        if (error instanceof StoreUnavailable) this.refuseAll(error);
         if (breaksConnection(error)) this.connection.renew(link);
       }
-      this.#send = () => undefined;
-      this.#unsent = [...this.#pending.values()];
-      if (this.#pending.size > 0) await this.connection.pause(attempt);
+      this.send = () => undefined;
+      this.unsent = [...this.pending.values()];
+      if (this.pending.size > 0) await this.connection.pause(attempt);
     }
     clearInterval(look);
-    this.#running = false;
+    this.running = false;
   }
 
   /** One call of BatchAppend until it fails. @throws why it did */
-  async #converse(link: Link, onAnswer: () => void): Promise<never> {
+  private async converse(link: Link, onAnswer: () => void): Promise<never> {
     const session = await this.connection.confirm(link);
     const call = new AppendCall(link, {
-      next: (inFlight) => this.#next(inFlight),
+      next: (inFlight) => this.next(inFlight),
       isConfirmed: () => !this.connection.guarded || link.session === session,
       answered: (response) => {
         onAnswer();
-        return this.#settle(response);
+        return this.settle(response);
       },
     });
-    this.#send = () => call.send();
+    this.send = () => call.send();
     try {
       return await call.failed;
     } finally {
@@ -138,11 +138,11 @@ export class AppendPipe {
     }
   }
 
-  #next(inFlight: number): Buffer | undefined {
+  private next(inFlight: number): Buffer | undefined {
     if (inFlight >= this.window.limit) return undefined;
-    let next = this.#unsent.shift();
+    let next = this.unsent.shift();
     // It may have waited too long and been refused.
-    while (next && !this.#pending.has(next.id)) next = this.#unsent.shift();
+    while (next && !this.pending.has(next.id)) next = this.unsent.shift();
     if (!next) return undefined;
     next.sentAt = performance.now();
     next.inFlight = inFlight + 1;
@@ -151,44 +151,44 @@ export class AppendPipe {
   }
 
   /** Settles an append. @returns the error if it has no definite outcome and must be sent again */
-  #settle({ id, ...outcome }: AppendResponse): Error | undefined {
-    const pending = this.#pending.get(id);
+  private settle({ id, ...outcome }: AppendResponse): Error | undefined {
+    const pending = this.pending.get(id);
     // It has waited too long and was refused.
     if (!pending) return undefined;
     this.window.answered(pending.sentAt, pending.inFlight);
     if (!('error' in outcome)) {
-      this.#settled(pending);
+      this.settled(pending);
       pending.resolve(outcome);
       return undefined;
     }
     const unpacked = unpackToCommandError(outcome.error, pending.stream);
     if (!isDefinite(unpacked)) return unpacked;
-    this.#settled(pending);
+    this.settled(pending);
     pending.reject(refusalOf(unpacked, pending, this.connection));
     return undefined;
   }
 
-  #settled(pending: Pending): void {
-    this.#pending.delete(pending.id);
-    this.#bytes -= pending.request.length;
-    if (this.#pending.size === 0) this.#idle();
+  private settled(pending: Pending): void {
+    this.pending.delete(pending.id);
+    this.bytes -= pending.request.length;
+    if (this.pending.size === 0) this.idle();
   }
 
-  #refuseAll(error: StoreUnavailable): void {
-    for (const pending of this.#pending.values()) {
-      this.#settled(pending);
+  private refuseAll(error: StoreUnavailable): void {
+    for (const pending of this.pending.values()) {
+      this.settled(pending);
       pending.reject(error);
     }
   }
 
   /** Refuses appends that have waited too long, the oldest first. */
-  #expire(): void {
+  private expire(): void {
     const now = performance.now();
-    for (const pending of this.#pending.values()) {
+    for (const pending of this.pending.values()) {
       if (pending.until > now && !this.connection.closed) return;
-      this.#settled(pending);
+      this.settled(pending);
       pending.reject(
-        pending.wasSent ? this.connection.unavailable(this.#lastFailure) : this.refusal('appends wait to be sent'),
+        pending.wasSent ? this.connection.unavailable(this.lastFailure) : this.refusal('appends wait to be sent'),
       );
     }
   }

@@ -21,45 +21,45 @@ const MEASURED = 8;
  * (AIMD on the delay, as in TCP Vegas and LEDBAT). The time on an idle server is measured with few appends in flight.
  */
 export class AppendWindow {
-  #size = LEAST;
+  private exactSize = LEAST;
   /** The shortest time of an append with few others in flight, when that was measured, and with how many. */
-  #idle = { ms: Infinity, at: performance.now() - MEASURE_MS + FIRST_MEASURE_MS, appends: MEASURED };
-  #shrunkAt = -Infinity;
+  private idle = { ms: Infinity, at: performance.now() - MEASURE_MS + FIRST_MEASURE_MS, appends: MEASURED };
+  private shrunkAt = -Infinity;
 
   /** How many appends may be in flight now. */
   get limit(): number {
-    return this.#isMeasuring ? MEASURED : this.size;
+    return this.isMeasuring ? MEASURED : this.size;
   }
 
   /** As `limit`, but not lower while the idle server's time is being measured. */
   get size(): number {
-    return Math.floor(this.#size);
+    return Math.floor(this.exactSize);
   }
 
   /** @param inFlight the number of appends in flight when this one was sent, at `sentAt` of `performance.now()` */
   answered(sentAt: number, inFlight: number): void {
     const now = performance.now();
     const ms = now - sentAt;
-    if (inFlight <= MEASURED) this.#measure(ms, now);
-    const queueing = ms - this.#idle.ms;
+    if (inFlight <= MEASURED) this.measure(ms, now);
+    const queueing = ms - this.idle.ms;
     if (queueing > QUEUEING_MS) {
       // Appends that were sent before the window shrank say nothing of the present one.
-      if (sentAt < this.#shrunkAt) return;
-      this.#shrunkAt = now;
-      this.#size = Math.max(LEAST, this.#size * Math.max(LEAST_FACTOR, QUEUEING_MS / queueing));
+      if (sentAt < this.shrunkAt) return;
+      this.shrunkAt = now;
+      this.exactSize = Math.max(LEAST, this.exactSize * Math.max(LEAST_FACTOR, QUEUEING_MS / queueing));
     } else if (2 * inFlight >= this.size) {
-      this.#size = Math.min(MOST, this.#size + GROWTH / this.#size);
+      this.exactSize = Math.min(MOST, this.exactSize + GROWTH / this.exactSize);
     }
   }
 
-  get #isMeasuring(): boolean {
-    return this.#idle.appends < MEASURED || performance.now() - this.#idle.at > MEASURE_MS;
+  private get isMeasuring(): boolean {
+    return this.idle.appends < MEASURED || performance.now() - this.idle.at > MEASURE_MS;
   }
 
-  #measure(ms: number, now: number): void {
-    const isNew = now - this.#idle.at > MEASURE_MS;
-    this.#idle = isNew
+  private measure(ms: number, now: number): void {
+    const isNew = now - this.idle.at > MEASURE_MS;
+    this.idle = isNew
       ? { ms, at: now, appends: 1 }
-      : { ms: Math.min(ms, this.#idle.ms), at: this.#idle.at, appends: this.#idle.appends + 1 };
+      : { ms: Math.min(ms, this.idle.ms), at: this.idle.at, appends: this.idle.appends + 1 };
   }
 }

@@ -28,23 +28,23 @@ const REFUSED_PAUSE_MS = 1_000;
 export class Connection {
   /** Host and port of every node named, without credentials or options: for messages. */
   readonly place: string;
-  #current: ClientLink;
-  #probed: ClientLink | undefined;
-  #closed = false;
+  private current: ClientLink;
+  private probed: ClientLink | undefined;
+  private isClosed = false;
   /** Checks that the server has the expected log, once that is known. */
-  #check: ((link: Link) => Promise<void>) | undefined;
+  private check: ((link: Link) => Promise<void>) | undefined;
   /** The connection on which the log was found. */
-  #confirmed: number | undefined;
-  #confirming: { session: number; outcome: Promise<number> } | undefined;
-  #watching = false;
+  private confirmed: number | undefined;
+  private confirming: { session: number; outcome: Promise<number> } | undefined;
+  private watching = false;
   /** How often the log was found again behind a new connection. */
   connections = 0;
   /** Why a server that responds is not used. */
   refusal: StoreUnavailable | undefined;
   /** Why the server does not respond. */
-  #unavailable: string | undefined;
+  private unavailableReason: string | undefined;
   /** Why no new client can be made. */
-  #unusable: string | undefined;
+  private unusable: string | undefined;
 
   /** @throws StartError for a connection string that the client cannot read */
   constructor(
@@ -53,16 +53,16 @@ export class Connection {
     private readonly warn: (message: string) => void,
   ) {
     this.place = placeOf(url);
-    this.#current = new ClientLink(url, patience, warn, () => this.#dropped());
+    this.current = new ClientLink(url, patience, warn, () => this.dropped());
   }
 
   /** Whether the expected log is known. */
   get guarded(): boolean {
-    return this.#check !== undefined;
+    return this.check !== undefined;
   }
 
   get isUnavailable(): boolean {
-    return this.#unavailable !== undefined;
+    return this.unavailableReason !== undefined;
   }
 
   /**
@@ -71,7 +71,7 @@ export class Connection {
    * @throws StoreUnavailable if it is, or without an answer in time
    */
   async guard(check: (link: Link) => Promise<void>): Promise<void> {
-    this.#check = check;
+    this.check = check;
     await this.persist(() => Promise.resolve());
   }
 
@@ -83,43 +83,43 @@ export class Connection {
   async confirm(link: Link): Promise<number> {
     // The watch finds out whether the right log is back.
     if (this.refusal) throw this.refusal;
-    return this.#confirmOn(link);
+    return this.confirmOn(link);
   }
 
-  async #confirmOn(link: Link): Promise<number> {
-    if (!this.#check || link.session === this.#confirmed) return link.session;
-    let confirming = this.#confirming;
+  private async confirmOn(link: Link): Promise<number> {
+    if (!this.check || link.session === this.confirmed) return link.session;
+    let confirming = this.confirming;
     if (confirming?.session !== link.session) {
-      const outcome = this.#look(link, this.#check);
-      const started = (confirming = this.#confirming = { session: link.session, outcome });
+      const outcome = this.look(link, this.check);
+      const started = (confirming = this.confirming = { session: link.session, outcome });
       const done = () => {
-        if (this.#confirming === started) this.#confirming = undefined;
+        if (this.confirming === started) this.confirming = undefined;
       };
       outcome.then(done, done);
     }
     return confirming.outcome;
   }
 
-  async #look(link: Link, check: (link: Link) => Promise<void>): Promise<number> {
+  private async look(link: Link, check: (link: Link) => Promise<void>): Promise<number> {
     for (;;) {
       const { session } = link;
       try {
         await check(link);
       } catch (error) {
         if (!(error instanceof LogReplaced)) throw error;
-        this.#refuse(error);
+        this.refuse(error);
         throw this.refusal!;
       }
       // The session may have changed during the check.
       if (link.session !== session) continue;
-      if (this.#confirmed !== undefined) this.connections++;
-      this.#confirmed = session;
-      this.#well();
+      if (this.confirmed !== undefined) this.connections++;
+      this.confirmed = session;
+      this.well();
       return session;
     }
   }
 
-  #refuse({ message }: LogReplaced): void {
+  private refuse({ message }: LogReplaced): void {
     if (!this.refusal) {
       this.warn(
         `log_replaced: EventStoreDB at ${this.place} ${message}. Nothing is read or appended. Bring the right log back, ` +
@@ -127,55 +127,55 @@ export class Connection {
       );
     }
     this.refusal = new StoreUnavailable(`EventStoreDB at ${this.place} ${message}`, { code: 'log_replaced' });
-    void this.#watch();
+    void this.watch();
   }
 
-  #well(): void {
+  private well(): void {
     if (this.refusal) this.warn(`EventStoreDB at ${this.place} holds the right log again`);
-    else if (this.#unavailable !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
+    else if (this.unavailableReason !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
     this.refusal = undefined;
-    this.#unavailable = undefined;
+    this.unavailableReason = undefined;
   }
 
   /** Called when the connection has ended: the log behind the next one is checked soon, even without a request. */
-  #dropped(): void {
-    if (this.#check && !this.#closed) void this.#watch();
+  private dropped(): void {
+    if (this.check && !this.isClosed) void this.watch();
   }
 
   /** Checks until the log is found; logs when the server is unavailable. */
-  async #watch(): Promise<void> {
-    if (this.#watching) return;
-    this.#watching = true;
-    for (let attempt = 0; !this.#closed; attempt++) {
+  private async watch(): Promise<void> {
+    if (this.watching) return;
+    this.watching = true;
+    for (let attempt = 0; !this.isClosed; attempt++) {
       const { link } = this;
       try {
-        await this.#confirmOn(link);
+        await this.confirmOn(link);
         break;
       } catch (error) {
-        if (this.#closed) break;
+        if (this.isClosed) break;
         if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
           // The right log may be behind a new connection only.
           await sleep(REFUSED_PAUSE_MS, undefined, { ref: false });
-          if (!this.#closed && link === this.#current) this.#replace();
+          if (!this.isClosed && link === this.current) this.replace();
           continue;
         }
-        if (!this.refusal && this.#unavailable === undefined) {
-          this.#unavailable = reasonOf(error);
-          this.warn(`EventStoreDB at ${this.place} is unavailable: ${this.#unavailable}`);
+        if (!this.refusal && this.unavailableReason === undefined) {
+          this.unavailableReason = reasonOf(error);
+          this.warn(`EventStoreDB at ${this.place} is unavailable: ${this.unavailableReason}`);
         }
         if (breaksConnection(error)) this.renew(link);
       }
       await this.pause(attempt);
     }
-    this.#watching = false;
+    this.watching = false;
   }
 
   get link(): Link {
-    return this.#current;
+    return this.current;
   }
 
   get closed(): boolean {
-    return this.#closed;
+    return this.isClosed;
   }
 
   /**
@@ -184,44 +184,44 @@ export class Connection {
    * attempt, and sockets would accumulate while the network accepts connections but transports nothing.
    */
   renew(link: Link): void {
-    if (link !== this.#current || this.#closed) return;
+    if (link !== this.current || this.isClosed) return;
     // The server refused one call, for example because it is too busy. The others on the connection may be answered.
-    if (this.#current.isWell) return;
-    if (this.#current.isConnecting) void this.#renewOnceItAnswers(this.#current);
-    else this.#replace();
-    this.#dropped();
+    if (this.current.isWell) return;
+    if (this.current.isConnecting) void this.renewOnceItAnswers(this.current);
+    else this.replace();
+    this.dropped();
   }
 
-  async #renewOnceItAnswers(link: ClientLink): Promise<void> {
-    if (this.#probed === link) return;
-    this.#probed = link;
+  private async renewOnceItAnswers(link: ClientLink): Promise<void> {
+    if (this.probed === link) return;
+    this.probed = link;
     const hasOthers = this.place.includes(',') || /^\w+\+discover:/.test(this.url);
     const until = performance.now() + (hasOthers ? LONGEST_CONNECT_OF_SEVERAL_MS : LONGEST_CONNECT_MS);
-    while (link === this.#current && link.isConnecting && !this.#closed) {
+    while (link === this.current && link.isConnecting && !this.isClosed) {
       const answered = await answers(link.target, this.url, this.patience.answerMs);
-      if (link !== this.#current || !link.isConnecting || this.#closed) break;
-      if (answered || performance.now() > until) this.#replace();
+      if (link !== this.current || !link.isConnecting || this.isClosed) break;
+      if (answered || performance.now() > until) this.replace();
       else await this.pause(Infinity);
     }
-    if (this.#probed === link) this.#probed = undefined;
+    if (this.probed === link) this.probed = undefined;
   }
 
-  #replace(): void {
-    const old = this.#current;
+  private replace(): void {
+    const old = this.current;
     try {
-      this.#current = new ClientLink(
+      this.current = new ClientLink(
         this.url,
         this.patience,
         () => undefined,
-        () => this.#dropped(),
+        () => this.dropped(),
       );
     } catch (error) {
       // A certificate file that the URL names may be missing while it is replaced. The next attempt reads it again.
       const { message } = error as Error;
-      if (message !== this.#unusable) this.warn((this.#unusable = message));
+      if (message !== this.unusable) this.warn((this.unusable = message));
       return;
     }
-    this.#unusable = undefined;
+    this.unusable = undefined;
     old.end();
   }
 
@@ -236,16 +236,16 @@ export class Connection {
     /** Why the last attempt failed that was not cut short. */
     let reason: unknown;
     for (let attempt = 0; ; attempt++) {
-      if (this.#closed) throw closedError();
+      if (this.isClosed) throw closedError();
       const { link } = this;
       try {
-        const answer = this.#once(link, work);
+        const answer = this.once(link, work);
         return await (until === Infinity ? answer : inTime(answer, until - performance.now(), late));
       } catch (error) {
         if (isDefinite(error)) throw error;
         // A timer may be a millisecond early.
         const isOver = (error as Error).message === late;
-        if (isOver && reason === undefined && link === this.#current && this.#current.isWell) {
+        if (isOver && reason === undefined && link === this.current && this.current.isWell) {
           throw this.unavailable(`${late}, ${OTHERS_ANSWERED}`);
         }
         if (isOver || performance.now() >= until) throw this.unavailable(reason ?? error);
@@ -256,7 +256,7 @@ export class Connection {
     }
   }
 
-  async #once<T>(link: Link, work: (link: Link) => Promise<T>): Promise<T> {
+  private async once<T>(link: Link, work: (link: Link) => Promise<T>): Promise<T> {
     const session = await this.confirm(link);
     const answer = await work(link);
     if (this.guarded && link.session !== session) throw connectionReplaced();
@@ -276,9 +276,9 @@ export class Connection {
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#current.end();
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.current.end();
   }
 }
 

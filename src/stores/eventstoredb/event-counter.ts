@@ -16,36 +16,36 @@ interface Mark {
  * thousandth, from the earliest requested position to the head.
  */
 export class EventCounter {
-  #marks: Mark[] = [];
-  #end: Mark | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  private marks: Mark[] = [];
+  private end: Mark | undefined;
+  private turn: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly read: Read) {}
 
   /** The number of events after a position. Runs one count at a time, so that no event is read twice. */
   countAfter(position: Position): Promise<number> {
-    const result = this.#turn.then(() => this.#countAfter(position));
-    this.#turn = result.catch(() => undefined);
+    const result = this.turn.then(() => this.countInTurn(position));
+    this.turn = result.catch(() => undefined);
     return result;
   }
 
-  async #countAfter(position: Position): Promise<number> {
-    if (this.#marks.length === 0) this.#marks = [{ position, count: 0 }];
-    this.#end = await this.#count(this.#end ?? this.#marks[0]!, Infinity, this.#marks);
-    const [first] = this.#marks as [Mark];
+  private async countInTurn(position: Position): Promise<number> {
+    if (this.marks.length === 0) this.marks = [{ position, count: 0 }];
+    this.end = await this.count(this.end ?? this.marks[0]!, Infinity, this.marks);
+    const [first] = this.marks as [Mark];
     if (position < first.position) {
       const earlier = [{ position, count: 0 }];
-      const { count } = await this.#count(earlier[0]!, first.position, earlier);
-      for (const mark of this.#marks) mark.count += count;
-      this.#end = { position: this.#end.position, count: this.#end.count + count };
-      this.#marks = [...earlier, ...this.#marks];
+      const { count } = await this.count(earlier[0]!, first.position, earlier);
+      for (const mark of this.marks) mark.count += count;
+      this.end = { position: this.end.position, count: this.end.count + count };
+      this.marks = [...earlier, ...this.marks];
     }
-    const before = await this.#count(this.#lastMarkUpTo(position), position, []);
-    return this.#end.count - before.count;
+    const before = await this.count(this.lastMarkUpTo(position), position, []);
+    return this.end.count - before.count;
   }
 
   /** Reads from one mark to a position or the head, adding marks on the way. Returns where it ended. */
-  async #count({ position, count }: Mark, end: Position, marks: Mark[]): Promise<Mark> {
+  private async count({ position, count }: Mark, end: Position, marks: Mark[]): Promise<Mark> {
     if (position >= end) return { position, count };
     for await (const slice of this.read(position)) {
       for (const event of slice) {
@@ -58,14 +58,14 @@ export class EventCounter {
     return { position, count };
   }
 
-  #lastMarkUpTo(position: Position): Mark {
-    if (position >= this.#end!.position) return this.#end!;
-    let [low, high] = [0, this.#marks.length - 1];
+  private lastMarkUpTo(position: Position): Mark {
+    if (position >= this.end!.position) return this.end!;
+    let [low, high] = [0, this.marks.length - 1];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      if (this.#marks[middle]!.position <= position) low = middle;
+      if (this.marks[middle]!.position <= position) low = middle;
       else high = middle - 1;
     }
-    return this.#marks[low]!;
+    return this.marks[low]!;
   }
 }

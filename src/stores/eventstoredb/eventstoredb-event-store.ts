@@ -73,35 +73,35 @@ interface Cursor {
  * repeated identically until it has one or the time limit is reached. No fault requires a restart of this process.
  */
 export class EventStoreDbEventStore implements EventStore {
-  #logId = '';
-  #marker: LogMarker | undefined;
-  #written: Position = START;
+  private idOfLog = '';
+  private marker: LogMarker | undefined;
+  private written: Position = START;
   readonly admission: AppendAdmission;
-  readonly #connection: Connection;
-  readonly #pipe: AppendPipe;
-  readonly #headWatch: HeadWatch;
-  readonly #counter = new EventCounter((after) => this.readAll(after));
-  readonly #onCommit: EventStoreDbOptions['onCommit'];
+  private readonly connection: Connection;
+  private readonly pipe: AppendPipe;
+  private readonly headWatch: HeadWatch;
+  private readonly counter = new EventCounter((after) => this.readAll(after));
+  private readonly onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
-  #head = { position: START, scanned: START };
+  private knownHead = { position: START, scanned: START };
   /** The furthest event that was acknowledged or seen: the log must always contain it. */
-  #furthest: { position: Position; id: string } | undefined;
-  #looking: Promise<Position> | undefined;
-  #nextLook: Promise<Position> | undefined;
+  private furthest: { position: Position; id: string } | undefined;
+  private looking: Promise<Position> | undefined;
+  private nextLook: Promise<Position> | undefined;
 
   /** @throws StartError if there is no answer, or a different log than before */
   static async open(options: EventStoreDbOptions): Promise<EventStoreDbEventStore> {
     const store = new EventStoreDbEventStore(options);
     try {
-      await store.#identify(options);
-      if (options.waits) store.#connection.patience.patienceMs = Infinity;
+      await store.identify(options);
+      if (options.waits) store.connection.patience.patienceMs = Infinity;
       return store;
     } catch (error) {
-      store.#connection.close();
+      store.connection.close();
       if (error instanceof StoreUnavailable) throw new StartError(`${error.message}.`);
       if ((error as { type?: unknown }).type === 'access-denied') {
         throw new StartError(
-          `EventStoreDB at ${store.#connection.place} refuses the credentials of EVENTSTORE_URL, or they may not read and append.`,
+          `EventStoreDB at ${store.connection.place} refuses the credentials of EVENTSTORE_URL, or they may not read and append.`,
         );
       }
       throw error;
@@ -111,35 +111,35 @@ export class EventStoreDbEventStore implements EventStore {
   private constructor({ url, onCommit, onWarning = () => undefined, ...patience }: EventStoreDbOptions) {
     const { answerMs = 2_000, patienceMs = 8_000 } = patience;
     const asked: Patience = { answerMs, patienceMs, callMs: Math.min(patienceMs, LONGEST_CALL_MS) };
-    this.#connection = new Connection(url, asked, onWarning);
-    this.#pipe = new AppendPipe(this.#connection);
+    this.connection = new Connection(url, asked, onWarning);
+    this.pipe = new AppendPipe(this.connection);
     // As many again may wait in this process, so that the window is always used.
     this.admission = new AppendAdmission(
-      () => 2 * this.#pipe.window.size,
-      () => this.#pipe.refusal('requests are waiting to append'),
+      () => 2 * this.pipe.window.size,
+      () => this.pipe.refusal('requests are waiting to append'),
     );
-    this.#headWatch = new HeadWatch(this.#connection);
-    this.#onCommit = onCommit;
+    this.headWatch = new HeadWatch(this.connection);
+    this.onCommit = onCommit;
   }
 
   get logId(): string {
-    return this.#logId;
+    return this.idOfLog;
   }
 
   get connections(): number {
-    return this.#connection.connections;
+    return this.connection.connections;
   }
 
   get isUnavailable(): boolean {
-    return this.#connection.isUnavailable;
+    return this.connection.isUnavailable;
   }
 
   get load(): { window: number; appends: number; requests: number } {
-    return { window: this.#pipe.window.size, appends: this.#pipe.waiting, requests: this.admission.waiting };
+    return { window: this.pipe.window.size, appends: this.pipe.waiting, requests: this.admission.waiting };
   }
 
   get refusal(): StoreUnavailable | undefined {
-    return this.#connection.refusal;
+    return this.connection.refusal;
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -151,11 +151,11 @@ export class EventStoreDbEventStore implements EventStore {
         throw new AppendRefused(`events[${index}].type starts with $, which is reserved for the server`);
     }
     const started = performance.now();
-    const appended = await this.#pipe.append(stream, expected, events);
-    this.#written = Math.max(this.#written, appended.position);
-    this.#note(appended.position, events.at(-1)!.id);
+    const appended = await this.pipe.append(stream, expected, events);
+    this.written = Math.max(this.written, appended.position);
+    this.note(appended.position, events.at(-1)!.id);
     const commit = { events: events.length, milliseconds: performance.now() - started };
-    queueMicrotask(() => this.#onCommit?.(commit));
+    queueMicrotask(() => this.onCommit?.(commit));
     return appended;
   }
 
@@ -164,8 +164,8 @@ export class EventStoreDbEventStore implements EventStore {
     { from = 0, limit = Number.MAX_SAFE_INTEGER }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    return this.#connection.persist((link) =>
-      this.#collect(link, () => readStream(link, stream, from, limit), recordedEvent),
+    return this.connection.persist((link) =>
+      this.collect(link, () => readStream(link, stream, from, limit), recordedEvent),
     );
   }
 
@@ -173,7 +173,7 @@ export class EventStoreDbEventStore implements EventStore {
     after: Position,
     { sliceSize, signal }: { sliceSize?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<RecordedEvent[]> {
-    yield* this.#toHead({ after, from: after }, sliceSize, signal);
+    yield* this.toHead({ after, from: after }, sliceSize, signal);
   }
 
   async *subscribe(
@@ -181,117 +181,117 @@ export class EventStoreDbEventStore implements EventStore {
     { sliceSize, signal }: { sliceSize?: number; signal: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     const cursor = { after, from: after };
-    this.#headWatch.addReader();
+    this.headWatch.addReader();
     try {
       while (!signal.aborted) {
-        const { version } = this.#headWatch;
+        const { version } = this.headWatch;
         const began = performance.now();
         try {
-          yield* this.#toHead(cursor, sliceSize, signal);
+          yield* this.toHead(cursor, sliceSize, signal);
         } catch (error) {
           // A follower waits for the server without a limit.
-          if (!(error instanceof StoreUnavailable) || this.#connection.closed) throw error;
-          await this.#connection.pause(Infinity, signal);
+          if (!(error instanceof StoreUnavailable) || this.connection.closed) throw error;
+          await this.connection.pause(Infinity, signal);
           continue;
         }
-        if (this.#connection.closed) throw closedError();
-        await this.#headWatch.waitForChange(version, signal);
+        if (this.connection.closed) throw closedError();
+        await this.headWatch.waitForChange(version, signal);
         const left = began + TOGETHER_MS - performance.now();
         if (left > 0) await pause(left, signal);
       }
     } finally {
-      this.#headWatch.removeReader();
+      this.headWatch.removeReader();
     }
   }
 
   /** Concurrent callers share one read, which starts after they called. */
   head(): Promise<Position> {
-    if (!this.#looking) return this.#look();
-    const look = () => this.#look();
-    return (this.#nextLook ??= this.#looking.then(look, look));
+    if (!this.looking) return this.look();
+    const look = () => this.look();
+    return (this.nextLook ??= this.looking.then(look, look));
   }
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     if (!Number.isSafeInteger(position) || position <= START) return undefined;
-    return this.#connection.persist(async (link) => {
-      const event = await this.#recordAt(link, position);
+    return this.connection.persist(async (link) => {
+      const event = await this.recordAt(link, position);
       if (!event || !isDomain(event)) return undefined;
-      this.#note(position, event.id);
+      this.note(position, event.id);
       return recordedEvent(event);
     });
   }
 
   countAfter(position: Position): Promise<number> {
-    return this.#counter.countAfter(position);
+    return this.counter.countAfter(position);
   }
 
   marks(after: Position, every: number): Promise<Position[]> {
-    return this.#connection.persist((link) => marksOf(link, after, every));
+    return this.connection.persist((link) => marksOf(link, after, every));
   }
 
   abandon(): void {
-    if (this.isUnavailable) this.#connection.close();
+    if (this.isUnavailable) this.connection.close();
   }
 
   /** Waits for the appends in flight. */
   async close(): Promise<void> {
-    await this.#pipe.drained();
-    this.#connection.close();
-    await this.#marker?.close();
+    await this.pipe.drained();
+    this.connection.close();
+    await this.marker?.close();
   }
 
   /** Reads the id of the log, or gives it one. */
-  async #identify({ marker: markerPath, mustExist }: EventStoreDbOptions): Promise<void> {
-    const { place } = this.#connection;
-    const known = await this.#readLogId();
+  private async identify({ marker: markerPath, mustExist }: EventStoreDbOptions): Promise<void> {
+    const { place } = this.connection;
+    const known = await this.readLogId();
     const head = await this.head();
     if (markerPath !== undefined) await checkMarker(markerPath, `EventStoreDB at ${place}`, known, head);
     if (known === undefined && mustExist) {
       throw new StartError(`EventStoreDB at ${place} holds no log yet: start the service, or import.`);
     }
-    this.#logId = known ?? (await this.#claimLogId());
-    this.#written = head;
-    await this.#connection.guard((link) => this.#check(link));
+    this.idOfLog = known ?? (await this.claimLogId());
+    this.written = head;
+    await this.connection.guard((link) => this.check(link));
     if (markerPath !== undefined) {
-      this.#marker = new LogMarker(markerPath, () => ({ log_id: this.#logId, position: this.#written }));
+      this.marker = new LogMarker(markerPath, () => ({ log_id: this.idOfLog, position: this.written }));
     }
   }
 
-  #readLogId(): Promise<string | undefined> {
-    return this.#connection.persist((link) => this.#logIdOn(link));
+  private readLogId(): Promise<string | undefined> {
+    return this.connection.persist((link) => this.logIdOn(link));
   }
 
-  async #logIdOn(link: Link): Promise<string | undefined> {
-    const [event] = await this.#collect(link, () => readStream(link, LOG_STREAM, 0, 1), recordedEvent);
+  private async logIdOn(link: Link): Promise<string | undefined> {
+    const [event] = await this.collect(link, () => readStream(link, LOG_STREAM, 0, 1), recordedEvent);
     return event?.data['log_id'] as string | undefined;
   }
 
-  #note(position: Position, id: string): void {
-    if (position > (this.#furthest?.position ?? START)) this.#furthest = { position, id };
+  private note(position: Position, id: string): void {
+    if (position > (this.furthest?.position ?? START)) this.furthest = { position, id };
   }
 
   /**
    * Checks that the log behind this connection is the same as before, with all events that were acknowledged or seen.
    * @throws LogReplaced
    */
-  async #check(link: Link): Promise<void> {
-    const found = await this.#logIdOn(link);
-    if (found !== this.#logId) {
+  private async check(link: Link): Promise<void> {
+    const found = await this.logIdOn(link);
+    if (found !== this.idOfLog) {
       throw new LogReplaced(
-        found ? `holds the log ${found}, not ${this.#logId}` : `does not hold the log ${this.#logId}`,
+        found ? `holds the log ${found}, not ${this.idOfLog}` : `does not hold the log ${this.idOfLog}`,
       );
     }
-    if (!this.#furthest) return;
-    const { position, id } = this.#furthest;
-    const there = await this.#recordAt(link, position);
+    if (!this.furthest) return;
+    const { position, id } = this.furthest;
+    const there = await this.recordAt(link, position);
     if (there?.id === id) return;
     throw new LogReplaced(`holds an older copy of the log ${found}, which had reached position ${position} before`);
   }
 
   /** The record at exactly this position. */
-  async #recordAt(link: Link, position: Position): Promise<ServerRecord | undefined> {
+  private async recordAt(link: Link, position: Position): Promise<ServerRecord | undefined> {
     try {
-      const [record] = await this.#collect(link, () => readAll(link, position, { maxCount: 1 }));
+      const [record] = await this.collect(link, () => readAll(link, position, { maxCount: 1 }));
       return record?.position === position ? record : undefined;
     } catch (error) {
       if (isWithinRecord(error)) return undefined;
@@ -300,54 +300,54 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   /** Of several processes that start on an empty database, one sets the id. */
-  async #claimLogId(): Promise<string> {
+  private async claimLogId(): Promise<string> {
     const id = randomUUID();
     const metadata = { schema: 1, index: 0, size: 1 };
     const event = { id, type: 'LogIdentified', data: { log_id: id }, metadata } as unknown as NewEvent;
-    await this.#pipe.append(LOG_STREAM, 'no-stream', [event]).catch((error: unknown) => {
+    await this.pipe.append(LOG_STREAM, 'no-stream', [event]).catch((error: unknown) => {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     });
-    return (await this.#readLogId())!;
+    return (await this.readLogId())!;
   }
 
-  #look(): Promise<Position> {
-    this.#nextLook = undefined;
-    const looking = this.#connection.persist((link) => this.#readHead(link));
-    this.#looking = looking;
+  private look(): Promise<Position> {
+    this.nextLook = undefined;
+    const looking = this.connection.persist((link) => this.readHead(link));
+    this.looking = looking;
     const done = () => {
-      if (this.#looking === looking) this.#looking = undefined;
+      if (this.looking === looking) this.looking = undefined;
     };
     looking.then(done, done);
     return looking;
   }
 
   /** Reads backwards from the end to the last domain event, or to where the previous read began. */
-  async #readHead(link: Link): Promise<Position> {
+  private async readHead(link: Link): Promise<Position> {
     let from: 'end' | Position = 'end';
     let scanned: Position | undefined;
     for (;;) {
       const extent = { direction: 'backward', maxCount: HEAD_PAGE } as const;
-      const page: ServerRecord[] = await this.#collect(link, () => readAll(link, from, extent));
+      const page: ServerRecord[] = await this.collect(link, () => readAll(link, from, extent));
       scanned ??= page[0]?.position;
       for (const record of page) {
-        if (record.position <= this.#head.scanned) return this.#seen(this.#head.position, scanned!);
+        if (record.position <= this.knownHead.scanned) return this.seen(this.knownHead.position, scanned!);
         if (isDomain(record)) {
-          this.#note(record.position, record.id);
-          return this.#seen(record.position, scanned!);
+          this.note(record.position, record.id);
+          return this.seen(record.position, scanned!);
         }
       }
-      if (page.length < HEAD_PAGE) return this.#seen(START, scanned ?? START);
+      if (page.length < HEAD_PAGE) return this.seen(START, scanned ?? START);
       from = page.at(-1)!.position;
     }
   }
 
-  #seen(position: Position, scanned: Position): Position {
-    if (scanned > this.#head.scanned) this.#head = { position, scanned };
+  private seen(position: Position, scanned: Position): Position {
+    if (scanned > this.knownHead.scanned) this.knownHead = { position, scanned };
     return position;
   }
 
   /** All records of a short read. */
-  async #collect<R = ServerRecord>(
+  private async collect<R = ServerRecord>(
     link: Link,
     open: () => Promise<ServerStream>,
     convert: (record: ServerRecord) => R = (record) => record as R,
@@ -361,26 +361,26 @@ export class EventStoreDbEventStore implements EventStore {
   /**
    * Slices up to the head; moves the cursor with each. Continues after failures, unless nothing arrives for too long.
    */
-  async *#toHead(
+  private async *toHead(
     cursor: Cursor,
     sliceSize: number | undefined,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<RecordedEvent[]> {
-    const { patienceMs } = this.#connection.patience;
+    const { patienceMs } = this.connection.patience;
     const pace = new Pace(sliceSize);
     let until = performance.now() + patienceMs;
     for (let attempt = 0; !signal?.aborted; attempt++) {
-      if (this.#connection.closed) throw closedError();
-      const { link } = this.#connection;
+      if (this.connection.closed) throw closedError();
+      const { link } = this.connection;
       try {
-        const session = await this.#connection.confirm(link);
-        for await (const { events, from } of this.#slices(link, cursor, pace, signal)) {
+        const session = await this.connection.confirm(link);
+        for await (const { events, from } of this.slices(link, cursor, pace, signal)) {
           if (link.session !== session) throw connectionReplaced();
           cursor.from = from;
           if (events.length > 0) {
             const last = events.at(-1)!;
             cursor.after = last.position;
-            this.#note(last.position, last.id);
+            this.note(last.position, last.id);
             yield events;
             if (signal?.aborted) return;
           }
@@ -394,15 +394,15 @@ export class EventStoreDbEventStore implements EventStore {
         pace.shrink();
         if (isWithinRecord(error) && cursor.from !== START) cursor.from = START;
         else if (isDefinite(error)) throw error;
-        else if (performance.now() > until) throw this.#connection.unavailable(error);
-        else if (breaksConnection(error)) this.#connection.renew(link);
+        else if (performance.now() > until) throw this.connection.unavailable(error);
+        else if (breaksConnection(error)) this.connection.renew(link);
       }
-      await this.#connection.pause(attempt, signal);
+      await this.connection.pause(attempt, signal);
     }
   }
 
   /** Domain events after the cursor in slices of whole appends, each with the place to continue from. */
-  #slices(
+  private slices(
     link: Link,
     { after, from }: Cursor,
     pace: Pace,
@@ -442,19 +442,19 @@ export class EventStoreDbEventStore implements EventStore {
 /** The size of the slices of one reader. It shrinks while the server is slow, so that what was read is applied sooner. */
 class Pace {
   size: number;
-  readonly #most: number;
+  private readonly most: number;
 
   constructor(sliceSize = DEFAULT_SLICE) {
-    this.size = this.#most = Math.max(1, sliceSize);
+    this.size = this.most = Math.max(1, sliceSize);
   }
 
   taken(ms: number): void {
     if (ms > SLOW_SLICE_MS) this.shrink();
-    else this.size = Math.min(this.#most, 2 * this.size);
+    else this.size = Math.min(this.most, 2 * this.size);
   }
 
   shrink(): void {
-    this.size = Math.max(Math.min(LEAST_SLICE, this.#most), Math.floor(this.size / 2));
+    this.size = Math.max(Math.min(LEAST_SLICE, this.most), Math.floor(this.size / 2));
   }
 }
 

@@ -15,22 +15,22 @@ const LOOK_BLIND_MS = 50;
 export class HeadWatch {
   /** Changes whenever there may be something new. */
   version = 0;
-  #subscribed = false;
-  #readers = 0;
-  #end = new AbortController();
-  readonly #waiting = new Set<() => void>();
+  private subscribed = false;
+  private readers = 0;
+  private end = new AbortController();
+  private readonly waiting = new Set<() => void>();
 
   constructor(private readonly connection: Connection) {}
 
   /** The subscription is kept open while at least one reader follows. */
   addReader(): void {
-    if (this.#readers++ > 0) return;
-    this.#end = new AbortController();
-    void this.#keepSubscribed(this.#end.signal);
+    if (this.readers++ > 0) return;
+    this.end = new AbortController();
+    void this.keepSubscribed(this.end.signal);
   }
 
   removeReader(): void {
-    if (--this.#readers === 0) this.#end.abort();
+    if (--this.readers === 0) this.end.abort();
   }
 
   /** Resolves when there may be events that were not there when the version was read, or on abort. */
@@ -39,22 +39,22 @@ export class HeadWatch {
     await new Promise<void>((resolve) => {
       const done = () => {
         clearTimeout(timer);
-        this.#waiting.delete(done);
+        this.waiting.delete(done);
         signal.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, this.#subscribed ? LOOK_MS : LOOK_BLIND_MS);
-      this.#waiting.add(done);
+      const timer = setTimeout(done, this.subscribed ? LOOK_MS : LOOK_BLIND_MS);
+      this.waiting.add(done);
       signal.addEventListener('abort', done);
     });
   }
 
-  #grown(): void {
+  private grown(): void {
     this.version++;
-    for (const done of this.#waiting) done();
+    for (const done of this.waiting) done();
   }
 
-  async #keepSubscribed(end: AbortSignal): Promise<void> {
+  private async keepSubscribed(end: AbortSignal): Promise<void> {
     for (let attempt = 0; !end.aborted && !this.connection.closed; attempt++) {
       const { link } = this.connection;
       const subscription = link.client.subscribeToAll({
@@ -64,7 +64,7 @@ export class HeadWatch {
           regex: '^$',
           maxSearchWindow: 1,
           checkpointInterval: 1,
-          checkpointReached: async () => this.#grown(),
+          checkpointReached: async () => this.grown(),
         },
       });
       let stop = (): void => undefined;
@@ -73,8 +73,8 @@ export class HeadWatch {
         // Read now, to find what was appended before the subscription began.
         subscription.on('confirmation', () => {
           attempt = 0;
-          this.#subscribed = true;
-          this.#grown();
+          this.subscribed = true;
+          this.grown();
         });
         subscription.on('error', resolve);
         subscription.on('end', stop);
@@ -83,7 +83,7 @@ export class HeadWatch {
         end.addEventListener('abort', stop);
         if (link.gone.aborted || end.aborted) stop();
       });
-      this.#subscribed = false;
+      this.subscribed = false;
       link.gone.removeEventListener('abort', stop);
       end.removeEventListener('abort', stop);
       void subscription.unsubscribe().catch(() => undefined);

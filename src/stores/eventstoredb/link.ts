@@ -32,9 +32,9 @@ export class ClientLink implements Link {
   readonly client: EventStoreDBClient;
   readonly pulse: Pulse;
   session = ++sessions;
-  readonly #end = new AbortController();
-  #opening: Promise<Channel> | undefined;
-  #channel: Channel | undefined;
+  private readonly ending = new AbortController();
+  private opening: Promise<Channel> | undefined;
+  private channel: Channel | undefined;
 
   /**
    * @param dropped called when the connection to the server has ended
@@ -50,33 +50,33 @@ export class ClientLink implements Link {
     this.pulse = new Pulse(times, () => probe(this.client, times.answerMs));
     // Every pending call listens.
     setMaxListeners(0, this.gone);
-    this.#keepOnErrors();
-    this.#watchChannels();
+    this.keepOnErrors();
+    this.watchChannels();
   }
 
   get gone(): AbortSignal {
-    return this.#end.signal;
+    return this.ending.signal;
   }
 
   /** The connection is open, and the server has just sent something on it. */
   get isWell(): boolean {
-    return this.#channel?.getConnectivityState(false) === READY && this.pulse.isFresh;
+    return this.channel?.getConnectivityState(false) === READY && this.pulse.isFresh;
   }
 
   /** The connection was requested, and the server has sent nothing on it yet. */
   get isConnecting(): boolean {
-    return this.#channel?.getConnectivityState(false) === CONNECTING;
+    return this.channel?.getConnectivityState(false) === CONNECTING;
   }
 
   get target(): string {
-    return this.#channel!.getTarget();
+    return this.channel!.getTarget();
   }
 
   end(): void {
-    this.#end.abort();
+    this.ending.abort();
     // The client's own `dispose` cancels the calls and leaves the connection open.
     void this.client.dispose().catch(() => undefined);
-    this.#opening?.then(
+    this.opening?.then(
       (open) => open.close(),
       () => undefined,
     );
@@ -87,7 +87,7 @@ export class ClientLink implements Link {
    * only be too busy for that one. It calls this function without awaiting it, and a rejection, when the discovery of a
    * cluster fails, would end the process.
    */
-  #keepOnErrors(): void {
+  private keepOnErrors(): void {
     const { client } = this;
     const handleError = client['handleError'];
     client['handleError'] = async (grpc, error) => {
@@ -97,25 +97,25 @@ export class ClientLink implements Link {
     };
   }
 
-  #watchChannels(): void {
+  private watchChannels(): void {
     const { client } = this;
     const getChannel = client['getChannel'];
     client['getChannel'] = async () => {
-      const open = await (this.#opening = getChannel());
-      if (open !== this.#channel) {
-        this.#channel = open;
+      const open = await (this.opening = getChannel());
+      if (open !== this.channel) {
+        this.channel = open;
         this.session = ++sessions;
-        this.#watch(open);
+        this.watch(open);
       }
       return open;
     };
   }
 
   /** Below the client, a channel reconnects by itself, to whatever server is there then. */
-  #watch(channel: Channel): void {
+  private watch(channel: Channel): void {
     let wasReady = false;
     const look = (): void => {
-      if (channel !== this.#channel || this.gone.aborted) return;
+      if (channel !== this.channel || this.gone.aborted) return;
       const state = channel.getConnectivityState(false) as number;
       if (state === SHUTDOWN) return;
       if (state === READY) wasReady = true;

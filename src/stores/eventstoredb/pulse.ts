@@ -39,10 +39,10 @@ interface Call {
  * counts as silent, the server is asked something that it answers from memory.
  */
 export class Pulse {
-  #looks = 0;
-  #lastSign = -Infinity;
-  #timer: NodeJS.Timeout | undefined;
-  readonly #calls = new Set<Call>();
+  private looks = 0;
+  private lastSign = -Infinity;
+  private timer: NodeJS.Timeout | undefined;
+  private readonly calls = new Set<Call>();
 
   /** @param probe resolves if the server answers */
   constructor(
@@ -52,13 +52,13 @@ export class Pulse {
 
   /** Whether anything has arrived within the time after which a connection counts as silent. */
   get isFresh(): boolean {
-    return performance.now() - this.#lastSign < this.times.answerMs;
+    return performance.now() - this.lastSign < this.times.answerMs;
   }
 
   /** Something has arrived. */
   sign(): void {
-    this.#looks = 0;
-    this.#lastSign = performance.now();
+    this.looks = 0;
+    this.lastSign = performance.now();
   }
 
   /**
@@ -68,38 +68,38 @@ export class Pulse {
    */
   watch(isDue: () => boolean, fail: (error: NoAnswer) => void): { alive: () => void; end: () => void } {
     const call: Call = { isDue, fail, looks: 0 };
-    this.#calls.add(call);
-    this.#timer ??= setInterval(() => this.#look(), this.times.answerMs / LOOKS);
+    this.calls.add(call);
+    this.timer ??= setInterval(() => this.look(), this.times.answerMs / LOOKS);
     const alive = () => {
       call.looks = 0;
       this.sign();
     };
     const end = () => {
-      this.#calls.delete(call);
-      if (this.#calls.size > 0) return;
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-      this.#looks = 0;
+      this.calls.delete(call);
+      if (this.calls.size > 0) return;
+      clearInterval(this.timer);
+      this.timer = undefined;
+      this.looks = 0;
     };
     return { alive, end };
   }
 
-  #look(): void {
+  private look(): void {
     const { answerMs, callMs } = this.times;
-    const due = [...this.#calls].filter((call) => call.isDue());
+    const due = [...this.calls].filter((call) => call.isDue());
     if (due.length === 0) {
-      this.#looks = 0;
+      this.looks = 0;
       return;
     }
-    this.#looks++;
-    if (this.#looks === LOOKS / 2) {
+    this.looks++;
+    if (this.looks === LOOKS / 2) {
       void this.probe().then(
         () => this.sign(),
         () => undefined,
       );
     }
-    const isSilent = this.#looks >= LOOKS;
-    if (isSilent) [this.#looks, this.#lastSign] = [0, -Infinity];
+    const isSilent = this.looks >= LOOKS;
+    if (isSilent) [this.looks, this.lastSign] = [0, -Infinity];
     for (const call of due) {
       call.looks++;
       if (isSilent) call.fail(new NoAnswer(`nothing came for ${answerMs} ms`));

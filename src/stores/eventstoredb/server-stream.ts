@@ -61,92 +61,92 @@ class Arrivals<R> {
   ended = false;
   stopped = false;
   failure: unknown;
-  #stream: ServerStream | undefined;
-  readonly #ready: R[] = [];
-  #paused = false;
-  #released = false;
-  #wake = (): void => undefined;
-  readonly #watchdog: ReturnType<Pulse['watch']>;
-  readonly #onGone = (): void => this.fail(connectionReplaced());
-  readonly #onStop = (): void => {
+  private stream: ServerStream | undefined;
+  private readonly ready: R[] = [];
+  private paused = false;
+  private released = false;
+  private wake = (): void => undefined;
+  private readonly watchdog: ReturnType<Pulse['watch']>;
+  private readonly onGone = (): void => this.fail(connectionReplaced());
+  private readonly onStop = (): void => {
     this.stopped = true;
-    this.#wake();
+    this.wake();
   };
 
   constructor(
     private readonly link: Link,
     private readonly reading: Reading<R>,
   ) {
-    this.#watchdog = link.pulse.watch(
-      () => !this.#paused && !this.ended,
+    this.watchdog = link.pulse.watch(
+      () => !this.paused && !this.ended,
       (error) => this.fail(error),
     );
-    link.gone.addEventListener('abort', this.#onGone);
-    reading.signal?.addEventListener('abort', this.#onStop);
+    link.gone.addEventListener('abort', this.onGone);
+    reading.signal?.addEventListener('abort', this.onStop);
   }
 
   listen(stream: ServerStream): void {
-    this.#stream = stream;
+    this.stream = stream;
     stream.on('data', (response) => {
-      this.#watchdog.alive();
-      if (this.failure === undefined && response !== 'no record') this.#take(response);
+      this.watchdog.alive();
+      if (this.failure === undefined && response !== 'no record') this.take(response);
     });
     stream.on('error', (error) => this.fail(convertToCommandError(error)));
     stream.on('end', () => {
       this.ended = true;
-      this.#wake();
+      this.wake();
     });
-    if (this.#released) this.#cancel();
+    if (this.released) this.cancel();
   }
 
   /** The next result that has arrived, if any. */
   next(): R | undefined {
-    const next = this.#ready.shift();
-    if (next !== undefined && this.#paused) {
-      this.#paused = false;
-      this.#watchdog.alive();
-      this.#stream!.resume();
+    const next = this.ready.shift();
+    if (next !== undefined && this.paused) {
+      this.paused = false;
+      this.watchdog.alive();
+      this.stream!.resume();
     }
     return next;
   }
 
   /** Waits until there is a result, a failure or an end. */
   change(): Promise<void> {
-    return new Promise((resolve) => (this.#wake = resolve));
+    return new Promise((resolve) => (this.wake = resolve));
   }
 
   fail(error: unknown): void {
     this.failure ??= error;
     // At once, since the reader may never continue.
     this.release();
-    this.#wake();
+    this.wake();
   }
 
   release(): void {
-    if (this.#released) return;
-    this.#released = true;
-    this.#watchdog.end();
-    this.link.gone.removeEventListener('abort', this.#onGone);
-    this.reading.signal?.removeEventListener('abort', this.#onStop);
-    if (!this.ended) this.#cancel();
+    if (this.released) return;
+    this.released = true;
+    this.watchdog.end();
+    this.link.gone.removeEventListener('abort', this.onGone);
+    this.reading.signal?.removeEventListener('abort', this.onStop);
+    if (!this.ended) this.cancel();
   }
 
-  #take(record: ServerRecord): void {
+  private take(record: ServerRecord): void {
     try {
       const taken = this.reading.take(record);
       if (taken === undefined) return;
-      this.#ready.push(taken);
+      this.ready.push(taken);
     } catch (error) {
       this.fail(error);
       return;
     }
-    this.#paused = true;
-    this.#stream!.pause();
-    this.#wake();
+    this.paused = true;
+    this.stream!.pause();
+    this.wake();
   }
 
   /** Not within an event of the stream, where it would be lost: https://github.com/grpc/grpc-node/issues/1652. */
-  #cancel(): void {
-    setImmediate(() => this.#stream?.cancel());
+  private cancel(): void {
+    setImmediate(() => this.stream?.cancel());
   }
 }

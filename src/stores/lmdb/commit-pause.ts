@@ -23,12 +23,11 @@ const SUFFIX = '.sock';
  * opener disconnects. The operating system closes the connections of a process that ends.
  */
 export class CommitPause {
-  readonly #folder: string;
-  readonly #name = `${process.pid}-${randomUUID()}${SUFFIX}`;
-  readonly #server: Server;
+  private readonly name = `${process.pid}-${randomUUID()}${SUFFIX}`;
+  private readonly server: Server;
   /** The connections of processes that are opening the environment. */
-  readonly #openers = new Set<Socket>();
-  #waiting: (() => void)[] = [];
+  private readonly openers = new Set<Socket>();
+  private waiting: (() => void)[] = [];
 
   /**
    * @param settled resolves when no commit of this process is in flight
@@ -38,7 +37,7 @@ export class CommitPause {
     mkdirSync(folder, { recursive: true });
     const pause = new CommitPause(folder, settled);
     try {
-      await pause.#listen();
+      await pause.startListening();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       throw new StartError(
@@ -48,26 +47,28 @@ export class CommitPause {
     return pause;
   }
 
-  private constructor(folder: string, settled: () => Promise<void>) {
-    this.#folder = folder;
-    this.#server = createServer((opener) => {
-      this.#openers.add(opener);
+  private constructor(
+    private readonly folder: string,
+    settled: () => Promise<void>,
+  ) {
+    this.server = createServer((opener) => {
+      this.openers.add(opener);
       opener.on('error', () => undefined);
-      opener.on('close', () => this.#left(opener));
+      opener.on('close', () => this.left(opener));
       opener.resume();
       void settled().then(() => opener.write('paused'));
     });
-    this.#server.unref();
+    this.server.unref();
   }
 
   /** Resolves when no other process is opening the environment. */
   async over(): Promise<void> {
-    while (this.isOn) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    while (this.isOn) await new Promise<void>((resolve) => this.waiting.push(resolve));
   }
 
   /** Whether another process is opening the environment: no commit may start. */
   get isOn(): boolean {
-    return this.#openers.size > 0;
+    return this.openers.size > 0;
   }
 
   /**
@@ -75,8 +76,8 @@ export class CommitPause {
    * @throws StartError if one of them does not answer
    */
   async whileOthersPause<T>(action: () => T, waitMs = WAIT_MS): Promise<T> {
-    const names = readdirSync(this.#folder).filter((name) => name.endsWith(SUFFIX) && name !== this.#name);
-    const asked = names.map((name) => this.#ask(name, waitMs));
+    const names = readdirSync(this.folder).filter((name) => name.endsWith(SUFFIX) && name !== this.name);
+    const asked = names.map((name) => this.ask(name, waitMs));
     try {
       await Promise.all(asked.map(({ paused }) => paused));
       return action();
@@ -86,30 +87,30 @@ export class CommitPause {
   }
 
   close(): void {
-    this.#server.close();
-    for (const opener of this.#openers) opener.destroy();
-    rmSync(join(this.#folder, this.#name), { force: true });
+    this.server.close();
+    for (const opener of this.openers) opener.destroy();
+    rmSync(join(this.folder, this.name), { force: true });
   }
 
   /** The socket gets its name once it is listening, since nobody else may take it for that of a process that ended. */
-  async #listen(): Promise<void> {
-    const unnamed = `${this.#name}.new`;
-    await withShortPath(this.#folder, unnamed, (path) => {
+  private async startListening(): Promise<void> {
+    const unnamed = `${this.name}.new`;
+    await withShortPath(this.folder, unnamed, (path) => {
       return new Promise<void>((resolve, reject) => {
-        this.#server.once('error', reject);
+        this.server.once('error', reject);
         // Else the first process of a group would listen in its place, and later.
-        this.#server.listen({ path, exclusive: true }, resolve);
+        this.server.listen({ path, exclusive: true }, resolve);
       });
     });
-    renameSync(join(this.#folder, unnamed), join(this.#folder, this.#name));
+    renameSync(join(this.folder, unnamed), join(this.folder, this.name));
   }
 
-  #ask(name: string, waitMs: number): { connection: Socket; paused: Promise<void> } {
-    const connection = withShortPath(this.#folder, name, createConnection);
+  private ask(name: string, waitMs: number): { connection: Socket; paused: Promise<void> } {
+    const connection = withShortPath(this.folder, name, createConnection);
     const paused = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
         const [pid] = name.split('-');
-        reject(new StartError(`Process ${pid} has ${this.#folder} open and does not answer: end it, or wait for it.`));
+        reject(new StartError(`Process ${pid} has ${this.folder} open and does not answer: end it, or wait for it.`));
       }, waitMs);
       const settle = (result: () => void) => () => {
         clearTimeout(timer);
@@ -118,9 +119,9 @@ export class CommitPause {
       connection.on('data', settle(resolve));
       connection.on('error', (error: NodeJS.ErrnoException) => {
         // Nobody listens: the process has ended.
-        if (error.code === 'ECONNREFUSED') rmSync(join(this.#folder, name), { force: true });
+        if (error.code === 'ECONNREFUSED') rmSync(join(this.folder, name), { force: true });
         else if (error.code !== 'ENOENT' && error.code !== 'ECONNRESET' && error.code !== 'EPIPE') {
-          const what = `${join(this.#folder, name)} cannot be connected to (${error.code})`;
+          const what = `${join(this.folder, name)} cannot be connected to (${error.code})`;
           settle(() => reject(new StartError(`${what}: run this as the user who runs the service.`)))();
         }
       });
@@ -129,11 +130,11 @@ export class CommitPause {
     return { connection, paused };
   }
 
-  #left(opener: Socket): void {
-    this.#openers.delete(opener);
+  private left(opener: Socket): void {
+    this.openers.delete(opener);
     if (this.isOn) return;
-    const waiting = this.#waiting;
-    this.#waiting = [];
+    const waiting = this.waiting;
+    this.waiting = [];
     for (const resume of waiting) resume();
   }
 }

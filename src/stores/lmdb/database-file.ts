@@ -151,14 +151,14 @@ function treeOf(page: Buffer, at: number): Tree {
 }
 
 class PageCheck {
-  readonly #pages: number;
-  readonly #readsLeaves: boolean;
+  private readonly pages: number;
+  private readonly readsLeaves: boolean;
   /** The page that is checked now, and its number. */
-  readonly #page: Buffer;
-  #number = 0;
-  readonly #trees: Tree[];
-  #open: Visit[] = [];
-  #left: number;
+  private readonly page: Buffer;
+  private number = 0;
+  private readonly trees: Tree[];
+  private open: Visit[] = [];
+  private left: number;
 
   constructor(
     private readonly file: number,
@@ -167,24 +167,24 @@ class PageCheck {
     private readonly whole: boolean,
     private readonly sealed: Sealed | undefined,
   ) {
-    this.#pages = Math.floor(size / meta.pageSize);
-    this.#left = this.#pages;
+    this.pages = Math.floor(size / meta.pageSize);
+    this.left = this.pages;
     // A file that is shorter than its pages may have lost some, or never have had the last ones, which are free.
-    const isShort = this.#pages <= meta.lastPage;
-    this.#readsLeaves = isShort || size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
-    this.#page = Buffer.alloc(meta.pageSize);
-    this.#trees = [...meta.trees];
+    const isShort = this.pages <= meta.lastPage;
+    this.readsLeaves = isShort || size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
+    this.page = Buffer.alloc(meta.pageSize);
+    this.trees = [...meta.trees];
   }
 
   async run(): Promise<string | undefined> {
-    for (let tree = this.#trees.shift(); tree; tree = this.#trees.shift()) {
-      if (tree.root !== NO_ROOT) this.#open = [{ page: tree.root, depth: 1, tree }];
-      for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) {
-        const flaw = this.#flawOfPage(visit);
+    for (let tree = this.trees.shift(); tree; tree = this.trees.shift()) {
+      if (tree.root !== NO_ROOT) this.open = [{ page: tree.root, depth: 1, tree }];
+      for (let visit = this.open.pop(); visit; visit = this.open.pop()) {
+        const flaw = this.flawOfPage(visit);
         if (flaw) return flaw;
         await yieldIfDue();
       }
-      if (!this.whole || !this.#readsLeaves) continue;
+      if (!this.whole || !this.readsLeaves) continue;
       const { described, found } = tree;
       for (const name of Object.keys(found) as (keyof Counts)[]) {
         if (described[name] !== found[name])
@@ -194,59 +194,59 @@ class PageCheck {
     return undefined;
   }
 
-  #flawOfPage(visit: Visit): string | undefined {
-    const unreadable = this.#flawOfReference(visit);
+  private flawOfPage(visit: Visit): string | undefined {
+    const unreadable = this.flawOfReference(visit);
     if (unreadable) return unreadable;
-    const number = (this.#number = Number(visit.page));
-    const page = this.#page;
+    const number = (this.number = Number(visit.page));
+    const page = this.page;
     const { pageSize } = this.meta;
     readSync(this.file, page, 0, pageSize, number * pageSize);
     const flags = page.readUInt16LE(18) & (BRANCH | LEAF | OVERFLOW);
     const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
-    if (Number(page.readBigUInt64LE(0)) !== number || (flags !== BRANCH && flags !== LEAF)) return this.#damage;
-    if (lower % 2 === 1 || lower > upper || upper > pageSize - HEADER) return this.#damage;
+    if (Number(page.readBigUInt64LE(0)) !== number || (flags !== BRANCH && flags !== LEAF)) return this.damage;
+    if (lower % 2 === 1 || lower > upper || upper > pageSize - HEADER) return this.damage;
 
     const isBranch = flags === BRANCH;
     const entries = lower / 2;
-    this.#count(visit, isBranch, entries);
+    this.count(visit, isBranch, entries);
     /** Bytes of the page that its nodes take. */
     let taken = 0;
     let before: Node | undefined;
     for (let n = 0; n < entries; n++) {
-      const node = this.#node(n, isBranch);
-      if (node.at < HEADER + upper || node.end > pageSize) return this.#damage;
-      const flaw = isBranch ? this.#flawOfChild(node, visit) : this.#flawOfValue(node, visit.tree);
+      const node = this.node(n, isBranch);
+      if (node.at < HEADER + upper || node.end > pageSize) return this.damage;
+      const flaw = isBranch ? this.flawOfChild(node, visit) : this.flawOfValue(node, visit.tree);
       if (flaw) return flaw;
       const size = node.end - node.at;
       taken += size + (size % 2);
       // The first node of a branch has no key.
       if (!this.whole || !visit.tree.isOrdered || (isBranch && n === 0)) continue;
-      if (!this.#isInOrder(node, before, visit)) return this.#damage;
+      if (!this.isInOrder(node, before, visit)) return this.damage;
       before = node;
     }
     // Nodes fill the end of a page without a gap.
-    if (this.whole && taken !== pageSize - HEADER - upper) return this.#damage;
+    if (this.whole && taken !== pageSize - HEADER - upper) return this.damage;
     return undefined;
   }
 
-  get #damage(): string {
-    return `is damaged at page ${this.#number}`;
+  private get damage(): string {
+    return `is damaged at page ${this.number}`;
   }
 
-  #flawOfReference({ page, depth }: Visit): string | undefined {
+  private flawOfReference({ page, depth }: Visit): string | undefined {
     if (page < 2n || page > BigInt(this.meta.lastPage)) {
       return `is damaged: it refers to a page ${page} that it does not have`;
     }
-    if (page >= BigInt(this.#pages)) return this.#cutAt(page);
-    if (--this.#left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
+    if (page >= BigInt(this.pages)) return this.cutAt(page);
+    if (--this.left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
     return undefined;
   }
 
-  #cutAt(page: bigint): string {
-    return `is cut: it has ${this.#pages} pages and refers to page ${page}`;
+  private cutAt(page: bigint): string {
+    return `is cut: it has ${this.pages} pages and refers to page ${page}`;
   }
 
-  #count({ depth, tree: { found } }: Visit, isBranch: boolean, entries: number): void {
+  private count({ depth, tree: { found } }: Visit, isBranch: boolean, entries: number): void {
     found.depth = Math.max(found.depth, depth);
     if (isBranch) found.branches++;
     else {
@@ -256,8 +256,8 @@ class PageCheck {
   }
 
   /** Its places may be outside the page, which is for the caller to check. */
-  #node(n: number, isBranch: boolean): Node {
-    const page = this.#page;
+  private node(n: number, isBranch: boolean): Node {
+    const page = this.page;
     const at = HEADER + page.readUInt16LE(HEADER + 2 * n);
     if (at + NODE > page.length) return { n, at, low: 0, flags: 0, value: at + NODE, end: at + NODE };
     const low = page.readUInt32LE(at);
@@ -268,54 +268,54 @@ class PageCheck {
   }
 
   /** Adds the page that a node of a branch leads to, to those that will be read. */
-  #flawOfChild({ n, at, low, flags, value }: Node, { depth, tree, from, to }: Visit): string | undefined {
+  private flawOfChild({ n, at, low, flags, value }: Node, { depth, tree, from, to }: Visit): string | undefined {
     const page = BigInt(low) + (BigInt(flags) << 32n);
     // For the leaves of a large file, only their presence is checked. Their parent does not say which pages are leaves.
-    if (!this.#readsLeaves && depth >= 3) return page >= BigInt(this.#pages) ? this.#cutAt(page) : undefined;
+    if (!this.readsLeaves && depth >= 3) return page >= BigInt(this.pages) ? this.cutAt(page) : undefined;
     const child: Visit = { page, depth: depth + 1, tree };
     if (this.whole) {
       // The first node leads to everything before the second.
-      child.from = n === 0 ? from : Buffer.from(this.#page.subarray(at + NODE, value));
+      child.from = n === 0 ? from : Buffer.from(this.page.subarray(at + NODE, value));
       child.to = to;
-      if (n > 0) this.#open.at(-1)!.to = child.from;
+      if (n > 0) this.open.at(-1)!.to = child.from;
     }
-    this.#open.push(child);
+    this.open.push(child);
     return undefined;
   }
 
   /** Adds the tree that a value describes, if any, to those that will be read. */
-  #flawOfValue(node: Node, tree: Tree): string | undefined {
-    const page = this.#page;
+  private flawOfValue(node: Node, tree: Tree): string | undefined {
+    const page = this.page;
     const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
       if (flags & SUB_DATABASE && size >= DESCRIPTION)
-        this.#trees.push({ ...treeOf(page, value), isSound: this.#checkOf(node) });
-      else if (tree.isSound?.(page.subarray(at + NODE, end)) === false) return this.#damage;
+        this.trees.push({ ...treeOf(page, value), isSound: this.checkOf(node) });
+      else if (tree.isSound?.(page.subarray(at + NODE, end)) === false) return this.damage;
       return undefined;
     }
     const first = Number(page.readBigUInt64LE(value));
     // It may have more pages than its data needs, if the data was longer before.
     const count = Number(page.readBigUInt64LE(value + 16));
-    if (count < Math.ceil((HEADER + size) / page.length)) return this.#damage;
+    if (count < Math.ceil((HEADER + size) / page.length)) return this.damage;
     const last = first + count - 1;
-    if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
+    if (last >= this.pages) return `is cut or damaged: it has ${this.pages} pages and refers to page ${last}`;
     tree.found.overflows += count;
     if (!tree.isSound) return undefined;
     const entry = Buffer.alloc(value - at - NODE + size);
     page.copy(entry, 0, at + NODE, value);
     readSync(this.file, entry, value - at - NODE, size, first * page.length + HEADER);
-    return tree.isSound(entry) ? undefined : this.#damage;
+    return tree.isSound(entry) ? undefined : this.damage;
   }
 
   /** How the entries of the database that a node describes are checked. */
-  #checkOf({ at, value }: Node): Sealed['isSound'] | undefined {
+  private checkOf({ at, value }: Node): Sealed['isSound'] | undefined {
     // The library ends the name with a NUL.
-    const name = this.#page.toString('utf8', at + NODE, value).replace(/\0$/, '');
+    const name = this.page.toString('utf8', at + NODE, value).replace(/\0$/, '');
     return name === this.sealed?.name ? this.sealed.isSound : undefined;
   }
 
-  #isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {
-    const page = this.#page;
+  private isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {
+    const page = this.page;
     const start = at + NODE;
     if (from && from.compare(page, start, value) > 0) return false;
     if (to && to.compare(page, start, value) <= 0) return false;

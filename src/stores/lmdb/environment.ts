@@ -54,26 +54,26 @@ interface WriteGroup {
  * arrives in a callback of its own, see what that process has stored.
  */
 export class LmdbEnvironment {
-  static readonly #opened = new Map<string, LmdbEnvironment>();
+  private static readonly opened = new Map<string, LmdbEnvironment>();
 
   readonly folder: string;
-  readonly #options: EnvironmentOptions;
-  readonly #readerCheck: NodeJS.Timeout;
-  #oldestReader: { snapshot: number; since: number } | undefined;
-  #users = 0;
-  #root: RootDatabase | undefined;
-  #opening: Promise<void> | undefined;
-  #pause: CommitPause | undefined;
+  private readonly options: EnvironmentOptions;
+  private readonly readerCheck: NodeJS.Timeout;
+  private oldestReader: { snapshot: number; since: number } | undefined;
+  private users = 0;
+  private root: RootDatabase | undefined;
+  private opening: Promise<void> | undefined;
+  private pause: CommitPause | undefined;
   /** The files that were opened: others may take their place. */
-  #files: string | undefined;
-  #databases: Record<string, Database> = {};
-  #reopening: Promise<void> | undefined;
-  #group: WriteGroup | undefined;
+  private files: string | undefined;
+  private databases: Record<string, Database> = {};
+  private reopening: Promise<void> | undefined;
+  private group: WriteGroup | undefined;
   /** Backups under way, which read the open file. */
-  #backups: Promise<unknown> = Promise.resolve();
-  readonly #space: FreeSpace;
+  private backups: Promise<unknown> = Promise.resolve();
+  private readonly space: FreeSpace;
   /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
-  #isFresh = false;
+  private isFresh = false;
 
   /**
    * Other processes commit nothing meanwhile (see CommitPause).
@@ -82,38 +82,38 @@ export class LmdbEnvironment {
    */
   static async open(folder: string, options: EnvironmentOptions): Promise<LmdbEnvironment> {
     const path = resolve(folder);
-    let environment = LmdbEnvironment.#opened.get(path);
+    let environment = LmdbEnvironment.opened.get(path);
     if (!environment) {
       environment = new LmdbEnvironment(path, options);
-      LmdbEnvironment.#opened.set(path, environment);
+      LmdbEnvironment.opened.set(path, environment);
     }
-    environment.#users++;
+    environment.users++;
     try {
-      await (environment.#opening ??= environment.#open());
-      await environment.#add(options.databases);
+      await (environment.opening ??= environment.openFiles());
+      await environment.add(options.databases);
       return environment;
     } catch (error) {
       await environment.close();
-      throw environment.#shortage(error) ?? error;
+      throw environment.shortage(error) ?? error;
     }
   }
 
-  #shortage(error: unknown): StoreUnavailable | undefined {
+  private shortage(error: unknown): StoreUnavailable | undefined {
     const shortage = shortageOf(error);
     return shortage === undefined ? undefined : new StoreUnavailable(`${this.folder}: ${shortage}`, { cause: error });
   }
 
   static isOpenHere(folder: string): boolean {
-    return LmdbEnvironment.#opened.has(resolve(folder));
+    return LmdbEnvironment.opened.has(resolve(folder));
   }
 
   private constructor(folder: string, options: EnvironmentOptions) {
     this.folder = folder;
-    this.#space = new FreeSpace(folder, RESERVED_BYTES);
-    this.#options = { ...options, databases: { ...options.databases } };
+    this.space = new FreeSpace(folder, RESERVED_BYTES);
+    this.options = { ...options, databases: { ...options.databases } };
     // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
-    this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
-    this.#readerCheck.unref();
+    this.readerCheck = setInterval(() => this.root?.readerCheck(), READER_CHECK_MS);
+    this.readerCheck.unref();
   }
 
   /**
@@ -121,17 +121,17 @@ export class LmdbEnvironment {
    * another one, and both would write at the same time.
    */
   get isInPlace(): boolean {
-    return this.#files === undefined || filesIn(this.folder) === this.#files;
+    return this.files === undefined || filesIn(this.folder) === this.files;
   }
 
   get isOpen(): boolean {
-    return this.#root !== undefined;
+    return this.root !== undefined;
   }
 
   /** Waits until it is open again after a failed write. @throws StoreUnavailable if it cannot be opened */
   async ready(): Promise<void> {
-    if (!this.#root) await this.#reopen().catch(() => undefined);
-    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    if (!this.root) await this.reopen().catch(() => undefined);
+    if (!this.root) throw new StoreUnavailable(`${this.folder} is not open`);
   }
 
   /**
@@ -139,13 +139,13 @@ export class LmdbEnvironment {
    * @throws StoreUnavailable while closed
    */
   database<V, K extends Key = string>(name: string): Database<V, K> {
-    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
-    if (!this.#isFresh) {
+    if (!this.root) throw new StoreUnavailable(`${this.folder} is not open`);
+    if (!this.isFresh) {
       this.refresh();
-      this.#isFresh = true;
-      process.nextTick(this.#callbackEnded);
+      this.isFresh = true;
+      process.nextTick(this.callbackEnded);
     }
-    return this.#databases[name] as Database<V, K>;
+    return this.databases[name] as Database<V, K>;
   }
 
   /**
@@ -157,11 +157,11 @@ export class LmdbEnvironment {
     try {
       return action();
     } catch (error) {
-      const shortage = this.#shortage(error);
+      const shortage = this.shortage(error);
       // Processes that were killed leave their places to whoever asks first.
       if (shortage && isRetry) throw shortage;
       if (shortage) {
-        this.#root?.readerCheck();
+        this.root?.readerCheck();
         return this.read(action, true);
       }
       if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
@@ -177,12 +177,12 @@ export class LmdbEnvironment {
    */
   write<T>(action: () => T): Promise<T> {
     // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
-    return awaitingCall(this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>));
+    return awaitingCall(this.inGroup(() => this.root!.childTransaction(action) as Promise<T>));
   }
 
   /** As `write`, for writes that need more space. @throws StoreUnavailable also if the disk is almost full */
   async grow<T>(action: () => T): Promise<T> {
-    this.#requireSpace();
+    this.requireSpace();
     return this.write(action);
   }
 
@@ -194,9 +194,9 @@ export class LmdbEnvironment {
    * @throws StoreUnavailable as `grow`
    */
   async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
-    this.#requireSpace();
-    return this.#inGroup(() => {
-      if (!condition) return this.#root!.batch(queue);
+    this.requireSpace();
+    return this.inGroup(() => {
+      if (!condition) return this.root!.batch(queue);
       const { database, key, version } = condition;
       const conditional = this.database<unknown, Key>(database);
       return version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue);
@@ -208,27 +208,27 @@ export class LmdbEnvironment {
    * wait, and start together after it. If the library queued them instead and the commit failed, the library would end
    * the process with a rejection that nobody can handle, or never settle the queued writes.
    */
-  async #inGroup<T>(start: () => Promise<T>): Promise<T> {
-    while (this.#group?.isOpen === false || !this.#root || this.#pause?.isOn) {
-      if (this.#group?.isOpen === false) await this.#group.settled;
-      else if (!this.#root) await this.ready();
-      else await this.#pause?.over();
+  private async inGroup<T>(start: () => Promise<T>): Promise<T> {
+    while (this.group?.isOpen === false || !this.root || this.pause?.isOn) {
+      if (this.group?.isOpen === false) await this.group.settled;
+      else if (!this.root) await this.ready();
+      else await this.pause?.over();
     }
-    this.#group ??= this.#openGroup();
+    this.group ??= this.openGroup();
     const write = start().catch(async (error: unknown) => {
-      throw await this.#failed(error);
+      throw await this.failed(error);
     });
-    this.#group.writes.push(write);
+    this.group.writes.push(write);
     return write;
   }
 
-  #openGroup(): WriteGroup {
+  private openGroup(): WriteGroup {
     const group: WriteGroup = { isOpen: true, writes: [], settled: Promise.resolve() };
     // It closes before the library's batch, which is scheduled later for the same phase of the event loop.
     group.settled = endOfTurn().then(async () => {
       group.isOpen = false;
       await Promise.allSettled(group.writes);
-      this.#group = undefined;
+      this.group = undefined;
     });
     return group;
   }
@@ -239,63 +239,62 @@ export class LmdbEnvironment {
    * counts from the first call that saw it.
    */
   static readerAges(): { folder: string; seconds: number }[] {
-    return [...LmdbEnvironment.#opened.values()].map((environment) => {
-      return { folder: environment.folder, seconds: environment.#readerAge() };
+    return [...LmdbEnvironment.opened.values()].map((environment) => {
+      return { folder: environment.folder, seconds: environment.readerAge() };
     });
   }
 
-  #readerAge(): number {
+  private readerAge(): number {
     // The list is a table of text: process, thread, and the snapshot's transaction or "-".
-    const snapshots = [...(this.#root?.readerList() ?? '').matchAll(/^\s*\d+\s+\S+\s+(\d+)$/gm)].map(([, id]) =>
+    const snapshots = [...(this.root?.readerList() ?? '').matchAll(/^\s*\d+\s+\S+\s+(\d+)$/gm)].map(([, id]) =>
       Number(id),
     );
     const oldest = Math.min(...snapshots);
-    const { lastTxnId } = (this.#root?.getStats() ?? {}) as { lastTxnId?: number };
-    if (lastTxnId === undefined || oldest >= lastTxnId) this.#oldestReader = undefined;
-    else if (this.#oldestReader?.snapshot !== oldest)
-      this.#oldestReader = { snapshot: oldest, since: performance.now() };
-    return this.#oldestReader ? (performance.now() - this.#oldestReader.since) / 1000 : 0;
+    const { lastTxnId } = (this.root?.getStats() ?? {}) as { lastTxnId?: number };
+    if (lastTxnId === undefined || oldest >= lastTxnId) this.oldestReader = undefined;
+    else if (this.oldestReader?.snapshot !== oldest) this.oldestReader = { snapshot: oldest, since: performance.now() };
+    return this.oldestReader ? (performance.now() - this.oldestReader.since) / 1000 : 0;
   }
 
   /** Runs after the callback and the promises that it settled. */
-  readonly #callbackEnded = (): void => void (this.#isFresh = false);
+  private readonly callbackEnded = (): void => void (this.isFresh = false);
 
   /** Makes the next read see the newest commit, also one made since this callback's first read. */
   refresh(): void {
-    this.#root?.resetReadTxn();
+    this.root?.resetReadTxn();
   }
 
   /** Copies the environment into another, existing folder while it is in use. */
   async backup(folder: string): Promise<void> {
-    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
-    const backup = this.#root.backup(folder, false);
-    this.#backups = Promise.allSettled([this.#backups, backup]);
+    if (!this.root) throw new StoreUnavailable(`${this.folder} is not open`);
+    const backup = this.root.backup(folder, false);
+    this.backups = Promise.allSettled([this.backups, backup]);
     await backup;
   }
 
   /** Waits for running writes; closes when the last user of the folder has called it. */
   async close(): Promise<void> {
-    if (--this.#users > 0) return;
-    LmdbEnvironment.#opened.delete(this.folder);
-    clearInterval(this.#readerCheck);
-    await this.#settled();
-    await this.#opening?.catch(() => undefined);
-    await this.#reopening?.catch(() => undefined);
-    const root = this.#root;
-    this.#root = undefined;
-    await this.#backups;
+    if (--this.users > 0) return;
+    LmdbEnvironment.opened.delete(this.folder);
+    clearInterval(this.readerCheck);
+    await this.settled();
+    await this.opening?.catch(() => undefined);
+    await this.reopening?.catch(() => undefined);
+    const root = this.root;
+    this.root = undefined;
+    await this.backups;
     await root?.close();
-    this.#pause?.close();
+    this.pause?.close();
   }
 
   /** Resolves when no commit is in flight. */
-  async #settled(): Promise<void> {
-    while (this.#group) await this.#group.settled;
+  private async settled(): Promise<void> {
+    while (this.group) await this.group.settled;
   }
 
-  async #open(): Promise<void> {
-    this.#pause ??= await CommitPause.listen(this.folder, () => this.#settled());
-    const root = await this.#pause.whileOthersPause(() =>
+  private async openFiles(): Promise<void> {
+    this.pause ??= await CommitPause.listen(this.folder, () => this.settled());
+    const root = await this.pause.whileOthersPause(() =>
       open({
         path: this.folder,
         noSubdir: false,
@@ -303,25 +302,25 @@ export class LmdbEnvironment {
         overlappingSync: false,
         // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
         // the system reads ahead take the place of pages that are needed again.
-        ...({ noMetaSync: this.#options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
+        ...({ noMetaSync: this.options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
       }),
     );
     // Opening a database that does not exist is a commit.
-    await this.#pause.over();
-    this.#databases = {};
-    this.#root = root;
-    this.#openDatabases(this.#options.databases);
-    this.#files ??= filesIn(this.folder);
+    await this.pause.over();
+    this.databases = {};
+    this.root = root;
+    this.openDatabases(this.options.databases);
+    this.files ??= filesIn(this.folder);
   }
 
-  #openDatabases(databases: Record<string, DatabaseOptions>): void {
+  private openDatabases(databases: Record<string, DatabaseOptions>): void {
     for (const [name, options] of Object.entries(databases)) {
-      this.#databases[name] ??= this.#root!.openDB({ ...options, name });
+      this.databases[name] ??= this.root!.openDB({ ...options, name });
     }
   }
 
-  #requireSpace(): void {
-    if (this.#space.isEnough()) return;
+  private requireSpace(): void {
+    if (this.space.isEnough()) return;
     throw new StoreUnavailable(
       `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: no further data is written there`,
       { code: 'store_full' },
@@ -329,33 +328,33 @@ export class LmdbEnvironment {
   }
 
   /** The error that callers get for a failed commit. */
-  async #failed(failure: unknown): Promise<StoreUnavailable> {
+  private async failed(failure: unknown): Promise<StoreUnavailable> {
     // The reason arrives in a second promise. It must be handled, or it would end the process.
     const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
       undefined,
       (e: unknown) => e,
     );
     // After a failed commit the library may never settle the next one, so the environment is reopened.
-    await this.#reopen().catch(() => undefined);
+    await this.reopen().catch(() => undefined);
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
   }
 
-  async #add(databases: Record<string, DatabaseOptions>): Promise<void> {
-    Object.assign(this.#options.databases, databases);
-    await this.#pause?.over();
-    if (this.#root) this.#openDatabases(databases);
+  private async add(databases: Record<string, DatabaseOptions>): Promise<void> {
+    Object.assign(this.options.databases, databases);
+    await this.pause?.over();
+    if (this.root) this.openDatabases(databases);
   }
 
-  #reopen(): Promise<void> {
-    this.#reopening ??= (async () => {
-      const root = this.#root;
-      this.#root = undefined;
-      await this.#backups;
+  private reopen(): Promise<void> {
+    this.reopening ??= (async () => {
+      const root = this.root;
+      this.root = undefined;
+      await this.backups;
       await root?.close().catch(() => undefined);
       // Never a file that has taken its place, nor a new one in the place of a folder that was removed.
-      if (this.#users > 0 && this.isInPlace) await this.#open();
-    })().finally(() => (this.#reopening = undefined));
-    return this.#reopening;
+      if (this.users > 0 && this.isInPlace) await this.openFiles();
+    })().finally(() => (this.reopening = undefined));
+    return this.reopening;
   }
 }
 

@@ -42,32 +42,30 @@ const MAX_NAME_LENGTH = 300;
  * written is absent, as if the folder had been deleted.
  */
 export class JobStore {
-  readonly #env: LmdbEnvironment;
-  readonly #clock: Clock;
-  readonly #claimMs: number;
-  readonly #token = randomUUID();
+  private readonly token = randomUUID();
 
   static async open(folder: string, clock: Clock, claimMs: number): Promise<JobStore> {
     const text = { encoding: 'string' } as const;
     const databases = { jobs: text, job_order: text, open_jobs: text, open_of_kind: text };
     const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
-    await store.#indexOpen();
+    await store.indexOpen();
     return store;
   }
 
-  private constructor(env: LmdbEnvironment, clock: Clock, claimMs: number) {
-    this.#env = env;
-    this.#clock = clock;
-    this.#claimMs = claimMs;
-    instances.add(this.#token);
+  private constructor(
+    private readonly env: LmdbEnvironment,
+    private readonly clock: Clock,
+    private readonly claimMs: number,
+  ) {
+    instances.add(this.token);
   }
 
   async add(kind: string, id: string, input: JsonObject): Promise<StoredJob> {
-    return this.#env.grow(() => {
+    return this.env.grow(() => {
       const existing = this.get(kind, id);
       if (existing) return existing;
       let sequence = 1;
-      for (const last of this.#order.getKeys({ reverse: true, limit: 1 })) sequence = last + 1;
+      for (const last of this.order.getKeys({ reverse: true, limit: 1 })) sequence = last + 1;
       const job: StoredJob = {
         kind,
         id,
@@ -77,28 +75,28 @@ export class JobStore {
         attempts: 0,
         result: null,
         error: null,
-        enqueued_at: this.#now(),
+        enqueued_at: this.now(),
         finished_at: null,
         sequence,
         run_at: 0,
         claim: null,
       };
-      this.#order.putSync(sequence, JSON.stringify([kind, id]));
-      this.#put(job);
+      this.order.putSync(sequence, JSON.stringify([kind, id]));
+      this.put(job);
       return job;
     });
   }
 
   get(kind: string, id: string): StoredJob | undefined {
     const key = keyOf(kind, id);
-    const text = this.#env.read(() => this.#jobs.get(key));
+    const text = this.env.read(() => this.jobs.get(key));
     return text === undefined ? undefined : (unsealedJson<StoredJob>(key.join(), text) ?? undefined);
   }
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
     const { kind, status, limit = 100 } = filter;
     // Finished jobs are kept for good, and their results may be large: they are not read to find open ones.
-    const names = status === 'queued' || status === 'running' ? this.#open : this.#order;
+    const names = status === 'queued' || status === 'running' ? this.openJobs : this.order;
     const found: StoredJob[] = [];
     let start = Number.MAX_SAFE_INTEGER;
     while (found.length < limit) {
@@ -120,23 +118,23 @@ export class JobStore {
   /** The number of queued jobs of a kind. */
   async queued(kind: string): Promise<number> {
     let count = 0;
-    for await (const job of this.#openOf(kind)) if (job.status === 'queued') count++;
+    for await (const job of this.openOf(kind)) if (job.status === 'queued') count++;
     return count;
   }
 
   /** Takes the oldest job of a kind that is due, or whose runner is gone. */
   async claim(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
-    for await (const { id } of this.#openOf(kind)) {
-      if (!this.#dueJob(kind, id)) continue;
-      const claimed = await this.#env.write(() => {
+    for await (const { id } of this.openOf(kind)) {
+      if (!this.dueJob(kind, id)) continue;
+      const claimed = await this.env.write(() => {
         // Another process may have taken it meanwhile.
-        const job = this.#dueJob(kind, id);
+        const job = this.dueJob(kind, id);
         if (!job) return undefined;
         if (job.attempts >= maxAttempts) {
           const error = job.error ?? 'its process ended while it ran';
-          return this.#put({ ...job, status: 'failed', error, ...this.#finished() });
+          return this.put({ ...job, status: 'failed', error, ...this.finished() });
         }
-        return this.#put({ ...job, status: 'running', attempts: job.attempts + 1, claim: this.#claim() });
+        return this.put({ ...job, status: 'running', attempts: job.attempts + 1, claim: this.newClaim() });
       });
       if (claimed?.status === 'running') return claimed;
     }
@@ -145,22 +143,22 @@ export class JobStore {
 
   /** Whether this instance still holds the claim under which it runs the job. */
   holds(job: StoredJob): boolean {
-    return this.#isHeld(this.get(job.kind, job.id), job);
+    return this.isHeld(this.get(job.kind, job.id), job);
   }
 
   /** Extends the claim and stores the progress. */
   async renew(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
-    await this.#change(job, (stored) => ({ ...stored, progress, claim: this.#claim() }));
+    await this.change(job, (stored) => ({ ...stored, progress, claim: this.newClaim() }));
   }
 
   async complete(job: StoredJob, progress: { done: number; total: number }, result: Json): Promise<void> {
-    await this.#change(job, (stored) => ({
+    await this.change(job, (stored) => ({
       ...stored,
       status: 'completed',
       progress,
       result,
       error: null,
-      ...this.#finished(),
+      ...this.finished(),
     }));
   }
 
@@ -171,10 +169,10 @@ export class JobStore {
     error: string,
     waitMs: number | null,
   ): Promise<void> {
-    const run_at = this.#clock() + Math.min(waitMs ?? 0, LONGEST_WAIT_MS);
-    await this.#change(job, (stored) =>
+    const run_at = this.clock() + Math.min(waitMs ?? 0, LONGEST_WAIT_MS);
+    await this.change(job, (stored) =>
       waitMs === null
-        ? { ...stored, status: 'failed', progress, error, ...this.#finished() }
+        ? { ...stored, status: 'failed', progress, error, ...this.finished() }
         : { ...stored, status: 'queued', progress, error, claim: null, run_at },
     );
   }
@@ -186,9 +184,9 @@ export class JobStore {
     error: string,
     waitMs: number,
   ): Promise<void> {
-    const run_at = this.#clock() + Math.min(waitMs, LONGEST_WAIT_MS);
+    const run_at = this.clock() + Math.min(waitMs, LONGEST_WAIT_MS);
     const attempts = job.attempts - 1;
-    await this.#change(job, (stored) => ({
+    await this.change(job, (stored) => ({
       ...stored,
       status: 'queued',
       attempts,
@@ -201,7 +199,7 @@ export class JobStore {
 
   /** Puts a job back without counting this attempt, since the job did not cause its end. */
   async putBack(job: StoredJob): Promise<void> {
-    await this.#change(job, (stored) => ({
+    await this.change(job, (stored) => ({
       ...stored,
       status: 'queued',
       attempts: stored.attempts - 1,
@@ -211,18 +209,18 @@ export class JobStore {
   }
 
   async cancel(kind: string, id: string): Promise<StoredJob | undefined> {
-    return this.#env.write(() => {
+    return this.env.write(() => {
       const job = this.get(kind, id);
       if (job?.status !== 'queued' && job?.status !== 'running') return job;
-      return this.#put({ ...job, status: 'cancelled', ...this.#finished() });
+      return this.put({ ...job, status: 'cancelled', ...this.finished() });
     });
   }
 
   async reset(kind: string, id: string): Promise<StoredJob | undefined> {
-    return this.#env.write(() => {
+    return this.env.write(() => {
       const job = this.get(kind, id);
       if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
-      return this.#put({
+      return this.put({
         ...job,
         status: 'queued',
         progress: { done: 0, total: 0 },
@@ -235,17 +233,17 @@ export class JobStore {
   }
 
   async close(): Promise<void> {
-    instances.delete(this.#token);
-    await this.#env.close();
+    instances.delete(this.token);
+    await this.env.close();
   }
 
   /** The open jobs of a kind, oldest first, in parts between which other work continues. */
-  async *#openOf(kind: string): AsyncIterable<StoredJob> {
+  private async *openOf(kind: string): AsyncIterable<StoredJob> {
     let after = 0;
     for (;;) {
       await yieldIfDue();
       const range = { start: [kind, after + 1], end: [kind, Number.MAX_SAFE_INTEGER], limit: OPEN_SLICE };
-      const slice = this.#env.read(() => [...this.#openOfKind.getRange(range)]);
+      const slice = this.env.read(() => [...this.openOfKind.getRange(range)]);
       for (const { key, value } of slice) {
         after = key[1];
         const id = valueIn<string>(value);
@@ -257,87 +255,87 @@ export class JobStore {
   }
 
   /** Lists open jobs by kind that are not, or under another name: those of earlier builds, and after damage. */
-  async #indexOpen(): Promise<void> {
+  private async indexOpen(): Promise<void> {
     const missing = () =>
-      [...this.#open.getRange({ start: 0 })].flatMap(({ key, value }) => {
+      [...this.openJobs.getRange({ start: 0 })].flatMap(({ key, value }) => {
         const name = valueIn<Name>(value);
         if (!name) return [];
         const [kind, id] = name;
         const listed = JSON.stringify(id);
-        return this.#openOfKind.get([kind, key]) === listed ? [] : [{ kind, key, listed }];
+        return this.openOfKind.get([kind, key]) === listed ? [] : [{ kind, key, listed }];
       });
-    if (this.#env.read(missing).length === 0) return;
-    await this.#env.grow(() => {
-      for (const { kind, key, listed } of missing()) this.#openOfKind.putSync([kind, key], listed);
+    if (this.env.read(missing).length === 0) return;
+    await this.env.grow(() => {
+      for (const { kind, key, listed } of missing()) this.openOfKind.putSync([kind, key], listed);
     });
   }
 
-  #dueJob(kind: string, id: string): StoredJob | undefined {
+  private dueJob(kind: string, id: string): StoredJob | undefined {
     const job = this.get(kind, id);
-    return job && this.#isDue(job) ? job : undefined;
+    return job && this.isDue(job) ? job : undefined;
   }
 
-  #isDue({ status, run_at, claim }: StoredJob): boolean {
-    const wait = run_at - this.#clock();
+  private isDue({ status, run_at, claim }: StoredJob): boolean {
+    const wait = run_at - this.clock();
     // A wait longer than any job may have means that the clock was set back.
     if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
-    return status === 'running' && (claim === null || this.#isGone(claim));
+    return status === 'running' && (claim === null || this.isGone(claim));
   }
 
-  #isGone({ pid, token, expires_at }: Claim): boolean {
-    if (expires_at <= this.#clock()) return true;
+  private isGone({ pid, token, expires_at }: Claim): boolean {
+    if (expires_at <= this.clock()) return true;
     return pid === process.pid ? !instances.has(token) : !isAlive(pid);
   }
 
-  #isHeld(stored: StoredJob | undefined, job: StoredJob): stored is StoredJob {
-    return stored?.status === 'running' && stored.claim?.token === this.#token && stored.attempts === job.attempts;
+  private isHeld(stored: StoredJob | undefined, job: StoredJob): stored is StoredJob {
+    return stored?.status === 'running' && stored.claim?.token === this.token && stored.attempts === job.attempts;
   }
 
   /** Changes a job this instance runs; no effect if it was cancelled or taken over meanwhile. */
-  async #change(job: StoredJob, change: (stored: StoredJob) => StoredJob): Promise<void> {
-    await this.#env.write(() => {
+  private async change(job: StoredJob, change: (stored: StoredJob) => StoredJob): Promise<void> {
+    await this.env.write(() => {
       const stored = this.get(job.kind, job.id);
-      if (this.#isHeld(stored, job)) this.#put(change(stored));
+      if (this.isHeld(stored, job)) this.put(change(stored));
     });
   }
 
-  #put(job: StoredJob): StoredJob {
+  private put(job: StoredJob): StoredJob {
     const key = keyOf(job.kind, job.id);
-    this.#jobs.putSync(key, sealedJson(key.join(), job));
+    this.jobs.putSync(key, sealedJson(key.join(), job));
     if (job.finished_at === null) {
-      this.#open.putSync(job.sequence, JSON.stringify([job.kind, job.id]));
-      this.#openOfKind.putSync([job.kind, job.sequence], JSON.stringify(job.id));
+      this.openJobs.putSync(job.sequence, JSON.stringify([job.kind, job.id]));
+      this.openOfKind.putSync([job.kind, job.sequence], JSON.stringify(job.id));
     } else {
-      this.#open.removeSync(job.sequence);
-      this.#openOfKind.removeSync([job.kind, job.sequence]);
+      this.openJobs.removeSync(job.sequence);
+      this.openOfKind.removeSync([job.kind, job.sequence]);
     }
     return job;
   }
 
-  #claim(): Claim {
-    return { pid: process.pid, token: this.#token, expires_at: this.#clock() + this.#claimMs };
+  private newClaim(): Claim {
+    return { pid: process.pid, token: this.token, expires_at: this.clock() + this.claimMs };
   }
 
-  #finished(): { finished_at: string; claim: null } {
-    return { finished_at: this.#now(), claim: null };
+  private finished(): { finished_at: string; claim: null } {
+    return { finished_at: this.now(), claim: null };
   }
 
-  #now(): string {
-    return new Date(this.#clock()).toISOString();
+  private now(): string {
+    return new Date(this.clock()).toISOString();
   }
 
-  get #jobs() {
-    return this.#env.database<string, Name>('jobs');
+  private get jobs() {
+    return this.env.database<string, Name>('jobs');
   }
   // The values of the others are JSON: names of jobs, or ids.
-  get #order() {
-    return this.#env.database<string, number>('job_order');
+  private get order() {
+    return this.env.database<string, number>('job_order');
   }
-  get #open() {
-    return this.#env.database<string, number>('open_jobs');
+  private get openJobs() {
+    return this.env.database<string, number>('open_jobs');
   }
-  get #openOfKind() {
-    return this.#env.database<string, [kind: string, sequence: number]>('open_of_kind');
+  private get openOfKind() {
+    return this.env.database<string, [kind: string, sequence: number]>('open_of_kind');
   }
 }
 

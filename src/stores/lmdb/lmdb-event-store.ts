@@ -69,25 +69,24 @@ interface PendingAppend {
  */
 export class LmdbEventStore implements EventStore {
   readonly logId: string;
-  readonly #env: LmdbEnvironment;
-  readonly #reader: LogReader;
-  readonly #index: StreamIndex;
-  readonly #marker: LogMarker;
-  readonly #onCommit: LmdbEventStoreOptions['onCommit'];
-  readonly #onWarning: LmdbEventStoreOptions['onWarning'];
-  readonly #placeCheck: NodeJS.Timeout;
-  #refusal: StoreUnavailable | undefined;
+  private readonly reader: LogReader;
+  private readonly index: StreamIndex;
+  private readonly marker: LogMarker;
+  private readonly onCommit: LmdbEventStoreOptions['onCommit'];
+  private readonly onWarning: LmdbEventStoreOptions['onWarning'];
+  private readonly placeCheck: NodeJS.Timeout;
+  private refusedWith: StoreUnavailable | undefined;
   /** The entries of the batch being written. */
-  readonly #buffers = new TextBuffers();
-  #queue: PendingAppend[] = [];
-  #draining: Promise<void> | undefined;
+  private readonly buffers = new TextBuffers();
+  private queue: PendingAppend[] = [];
+  private draining: Promise<void> | undefined;
   /** Whether a batch of this process is being written. */
-  #writing: Promise<unknown> | undefined;
-  #storing: Promise<void> | undefined;
-  #repairing: Promise<void> | undefined;
-  /** Whether `#shutOutOlderBuilds` has run. */
-  #areOlderBuildsOut = false;
-  readonly #closing = new AbortController();
+  private writing: Promise<unknown> | undefined;
+  private storing: Promise<void> | undefined;
+  private repairing: Promise<void> | undefined;
+  /** Whether `shutOutOlderBuilds` has run. */
+  private areOlderBuildsOut = false;
+  private readonly closing = new AbortController();
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
@@ -107,10 +106,10 @@ export class LmdbEventStore implements EventStore {
         return created;
       });
       const store = new LmdbEventStore(folder, env, logId, options);
-      await store.#index.catchUpTo(head);
+      await store.index.catchUpTo(head);
       if (options.checksIndex) {
-        store.#repairing = store.#checkStoredIndex().finally(() => (store.#repairing = undefined));
-        if (head <= INDEX_CHECKED_FIRST) await store.#repairing;
+        store.repairing = store.checkStoredIndex().finally(() => (store.repairing = undefined));
+        if (head <= INDEX_CHECKED_FIRST) await store.repairing;
       }
       return store;
     } catch (error) {
@@ -119,37 +118,41 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
-  private constructor(folder: string, env: LmdbEnvironment, logId: string, options: LmdbEventStoreOptions) {
+  private constructor(
+    folder: string,
+    private readonly env: LmdbEnvironment,
+    logId: string,
+    options: LmdbEventStoreOptions,
+  ) {
     this.logId = logId;
-    this.#env = env;
-    this.#onCommit = options.onCommit;
-    this.#onWarning = options.onWarning;
-    this.#reader = new LogReader(env, () => this.#refuseIfClosed());
-    this.#index = new StreamIndex(env, options.indexBulk);
-    this.#marker = new LogMarker(markerPath(folder), () => {
+    this.onCommit = options.onCommit;
+    this.onWarning = options.onWarning;
+    this.reader = new LogReader(env, () => this.refuseIfClosed());
+    this.index = new StreamIndex(env, options.indexBulk);
+    this.marker = new LogMarker(markerPath(folder), () => {
       // It is that of whatever has taken the place of this log.
       if (!env.isInPlace) throw new StoreUnavailable('the log is not in its place');
       return { log_id: logId, position: lastPosition(env) };
     });
-    this.#placeCheck = setInterval(() => this.#checkPlace(), PLACE_CHECK_MS).unref();
+    this.placeCheck = setInterval(() => this.checkPlace(), PLACE_CHECK_MS).unref();
   }
 
   /** Why nothing is read or appended: the folder of the log, or a file in it, was removed or replaced while it was open. */
   get refusal(): StoreUnavailable | undefined {
-    return this.#refusal;
+    return this.refusedWith;
   }
 
-  #checkPlace(): void {
-    const { folder, isInPlace } = this.#env;
-    if (isInPlace === (this.#refusal === undefined)) return;
+  private checkPlace(): void {
+    const { folder, isInPlace } = this.env;
+    if (isInPlace === (this.refusedWith === undefined)) return;
     if (isInPlace) {
-      this.#refusal = undefined;
-      this.#onWarning?.(`the log is back in ${folder}`);
+      this.refusedWith = undefined;
+      this.onWarning?.(`the log is back in ${folder}`);
       return;
     }
     const what = `the folder of the log, ${folder}, or a file in it, was removed or replaced while it was open`;
-    this.#refusal = new StoreUnavailable(what, { code: 'log_replaced' });
-    this.#onWarning?.(
+    this.refusedWith = new StoreUnavailable(what, { code: 'log_replaced' });
+    this.onWarning?.(
       `log_replaced: ${what}. Nothing is read or recorded. Put it back, or restart every process to use what is there now.`,
     );
   }
@@ -158,9 +161,9 @@ export class LmdbEventStore implements EventStore {
     // An error thrown here rejects the promise.
     return new Promise((resolve, reject) => {
       const units = checkAppend(stream, events);
-      this.#refuseIfClosed();
-      this.#queue.push({ stream, expected, events, units, outcome: undefined, resolve, reject });
-      this.#draining ??= this.#drain();
+      this.refuseIfClosed();
+      this.queue.push({ stream, expected, events, units, outcome: undefined, resolve, reject });
+      this.draining ??= this.drain();
     });
   }
 
@@ -168,38 +171,38 @@ export class LmdbEventStore implements EventStore {
     stream: string,
     { from = 0, limit = Infinity }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
-    this.#refuseIfClosed();
-    await this.#catchUp();
+    this.refuseIfClosed();
+    await this.catchUp();
     const events: RecordedEvent[] = [];
     for (let revision = from; events.length < limit; revision++) {
-      const position = this.#lookUp(() => this.#index.position(stream, revision));
+      const position = this.lookUp(() => this.index.position(stream, revision));
       if (position === undefined) break;
-      events.push(this.#readable(stream, revision, position));
+      events.push(this.readable(stream, revision, position));
       if (events.length % MAX_SLICE === 0) await setImmediate();
     }
     return events;
   }
 
   readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
-    return this.#reader.readAll(after, options);
+    return this.reader.readAll(after, options);
   }
 
   subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
-    return this.#reader.subscribe(after, options);
+    return this.reader.subscribe(after, options);
   }
 
   async head(): Promise<Position> {
-    this.#refuseIfClosed();
-    return lastPosition(this.#env);
+    this.refuseIfClosed();
+    return lastPosition(this.env);
   }
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
-    this.#refuseIfClosed();
-    const event = this.#reader.at(position);
+    this.refuseIfClosed();
+    const event = this.reader.at(position);
     if (event) return event;
     // A reader of the read models may know an event that is newer than this turn's snapshot of the log.
-    this.#env.refresh();
-    return this.#reader.at(position);
+    this.env.refresh();
+    return this.reader.at(position);
   }
 
   async countAfter(position: Position): Promise<number> {
@@ -208,8 +211,8 @@ export class LmdbEventStore implements EventStore {
 
   /** Compares the index of streams with the log, entry by entry, beside appends. */
   async checkIndex(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck> {
-    this.#refuseIfClosed();
-    return this.#index.check(repair, onProgress);
+    this.refuseIfClosed();
+    return this.index.check(repair, onProgress);
   }
 
   /**
@@ -217,59 +220,59 @@ export class LmdbEventStore implements EventStore {
    * @returns the number of events written
    */
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
-    this.#refuseIfClosed();
-    await this.#shutOutOlderBuilds();
-    const written = await upgradeEvents(this.#env, await this.head(), this.#reader.checkedFrom, onProgress);
-    this.#reader.checkedFrom = 1;
+    this.refuseIfClosed();
+    await this.shutOutOlderBuilds();
+    const written = await upgradeEvents(this.env, await this.head(), this.reader.checkedFrom, onProgress);
+    this.reader.checkedFrom = 1;
     return written;
   }
 
   /** Copies the log into another folder while it is in use; the only sound way to copy it. */
   async backup(folder: string): Promise<void> {
-    await this.#env.backup(folder);
+    await this.env.backup(folder);
   }
 
   /** Waits for the appends in flight. */
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return;
-    this.#closing.abort();
-    clearInterval(this.#placeCheck);
-    await this.#draining;
-    await this.#storing;
-    if (this.#index.isLarge) await this.#index.store().catch(() => undefined);
-    await this.#repairing;
-    this.#reader.wakeSubscribers();
-    await this.#marker.close();
-    await this.#env.close();
+    if (this.closing.signal.aborted) return;
+    this.closing.abort();
+    clearInterval(this.placeCheck);
+    await this.draining;
+    await this.storing;
+    if (this.index.isLarge) await this.index.store().catch(() => undefined);
+    await this.repairing;
+    this.reader.wakeSubscribers();
+    await this.marker.close();
+    await this.env.close();
   }
 
   /**
    * Commits the queue, batch after batch. The next batch starts before the callers of the last one are notified, so
    * that the library's thread writes while they continue.
    */
-  async #drain(): Promise<void> {
+  private async drain(): Promise<void> {
     // Appends of the same turn are committed together.
     await endOfTurn();
-    let commit: Promise<() => void> | undefined = this.#commitNext();
+    let commit: Promise<() => void> | undefined = this.commitNext();
     while (commit) {
       const answer = await commit;
-      commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
+      commit = this.queue.length > 0 ? this.commitNext() : undefined;
       // In the same turn as the check of the queue, so that the next append starts the loop again.
-      if (!commit) this.#draining = undefined;
+      if (!commit) this.draining = undefined;
       answer();
     }
   }
 
   /** Resolves with a function that settles the callers. */
-  async #commitNext(): Promise<() => void> {
+  private async commitNext(): Promise<() => void> {
     const started = performance.now();
-    const batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
+    const batch = this.queue.splice(0, MAX_BATCH_APPENDS);
     let staged: Staged;
     try {
-      staged = await this.#commit(batch);
+      staged = await this.commit(batch);
     } catch (error) {
       const code = error instanceof StoreUnavailable ? error.code : undefined;
-      const refusal = this.#refusal ?? new StoreUnavailable('the append was not stored', { code, cause: error });
+      const refusal = this.refusedWith ?? new StoreUnavailable('the append was not stored', { code, cause: error });
       return () => {
         for (const { reject } of batch) reject(refusal);
       };
@@ -282,11 +285,11 @@ export class LmdbEventStore implements EventStore {
         else resolve(outcome!);
       }
       if (stored === 0) return;
-      if (this.#reader.subscribers > 0) this.#reader.announce(staged.events);
+      if (this.reader.subscribers > 0) this.reader.announce(staged.events);
       // Separate, so that an observer that throws cannot stop the appends.
-      queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
+      queueMicrotask(() => this.onCommit?.({ events: stored, milliseconds }));
       // Beside appends. A failure is harmless: the entries are read again from the log, and the next append reports it.
-      if (this.#index.due) this.#storing = this.#index.store().catch(() => undefined);
+      if (this.index.due) this.storing = this.index.store().catch(() => undefined);
     };
   }
 
@@ -295,38 +298,38 @@ export class LmdbEventStore implements EventStore {
    * are dense, so an append of another process takes the first position of these; then nothing is stored, and they are
    * decided again. So no event is ever overwritten.
    */
-  async #commit(batch: PendingAppend[]): Promise<Staged> {
+  private async commit(batch: PendingAppend[]): Promise<Staged> {
     for (;;) {
       // What is written to a file that was removed is lost.
-      this.#checkPlace();
-      if (this.#refusal) throw this.#refusal;
-      await this.#env.ready();
-      this.#env.refresh();
-      await this.#shutOutOlderBuilds();
-      await this.#catchUp();
-      const staged = this.#stage(batch);
+      this.checkPlace();
+      if (this.refusedWith) throw this.refusedWith;
+      await this.env.ready();
+      this.env.refresh();
+      await this.shutOutOlderBuilds();
+      await this.catchUp();
+      const staged = this.stage(batch);
       if (staged.events.length === 0) return staged;
-      const events = this.#env.database<never, number>('events');
+      const events = this.env.database<never, number>('events');
       const first = staged.base + 1;
-      const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
-        this.#buffers.reset();
+      const write = this.env.writeIf({ database: 'events', key: first, version: null }, () => {
+        this.buffers.reset();
         staged.events.forEach((event, i) => {
-          const chunk = this.#buffers.withRoomForBytes(staged.bytes[i]!);
-          const start = this.#buffers.used;
+          const chunk = this.buffers.withRoomForBytes(staged.bytes[i]!);
+          const start = this.buffers.used;
           const end = writeEntry(chunk, start, event);
-          this.#buffers.used = end;
+          this.buffers.used = end;
           void events.put(event.position, bytesAsValue(chunk, start, end));
         });
       });
-      this.#writing = write;
+      this.writing = write;
       let stored: boolean;
       try {
         stored = await write;
       } finally {
-        this.#writing = undefined;
+        this.writing = undefined;
       }
       if (!stored) continue;
-      this.#index.add(staged.positions, staged.base, staged.events.length);
+      this.index.add(staged.positions, staged.base, staged.events.length);
       return staged;
     }
   }
@@ -335,38 +338,38 @@ export class LmdbEventStore implements EventStore {
    * Called before an event is written that older builds cannot read. They look for the id of the log under its old name,
    * and refuse a log without one.
    */
-  async #shutOutOlderBuilds(): Promise<void> {
-    if (this.#areOlderBuildsOut) return;
-    await this.#env.write(() => {
-      const meta = this.#env.database<string>('meta');
+  private async shutOutOlderBuilds(): Promise<void> {
+    if (this.areOlderBuildsOut) return;
+    await this.env.write(() => {
+      const meta = this.env.database<string>('meta');
       if (!meta.doesExist(OLD_LOG_ID)) return;
       meta.putSync(LOG_ID, this.logId);
       meta.removeSync(OLD_LOG_ID);
     });
-    this.#areOlderBuildsOut = true;
+    this.areOlderBuildsOut = true;
   }
 
   /** Indexes the events of other processes, in slices between which other work can run. */
-  async #catchUp(): Promise<void> {
+  private async catchUp(): Promise<void> {
     // Most likely these are the batch being written, whose entries are about to be added.
-    if (this.#writing && this.#env.read(() => this.#index.isBehind)) await this.#writing.catch(() => undefined);
-    while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
+    if (this.writing && this.env.read(() => this.index.isBehind)) await this.writing.catch(() => undefined);
+    while (this.env.read(() => this.index.catchUp(MAX_SLICE))) await setImmediate();
   }
 
   /** Settles each append's outcome, and gives its events their places. */
-  #stage(batch: PendingAppend[]): Staged {
-    const base = this.#index.known;
+  private stage(batch: PendingAppend[]): Staged {
+    const base = this.index.known;
     const events: RecordedEvent[] = [];
     const staged: Staged = { base, positions: new StreamPositions(), events, bytes: [] };
     for (const append of batch) {
       const { stream, expected, units } = append;
       let last: number;
       try {
-        last = staged.positions.last(stream) ?? this.#lookUp(() => this.#index.last(stream)) ?? -1;
+        last = staged.positions.last(stream) ?? this.lookUp(() => this.index.last(stream)) ?? -1;
         const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
         if (wanted !== last) {
           append.outcome =
-            this.#repeated(append, wanted, staged) ??
+            this.repeated(append, wanted, staged) ??
             new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
           continue;
         }
@@ -392,14 +395,14 @@ export class LmdbEventStore implements EventStore {
   }
 
   /** Returns the first answer again, if exactly these events were appended at the expected revision before. */
-  #repeated({ stream, events }: PendingAppend, expected: number, staged: Staged): Appended | undefined {
+  private repeated({ stream, events }: PendingAppend, expected: number, staged: Staged): Appended | undefined {
     let appended: Appended | undefined;
     for (const [index, { id }] of events.entries()) {
       const revision = expected + 1 + index;
       const position =
-        staged.positions.position(stream, revision) ?? this.#lookUp(() => this.#index.position(stream, revision));
+        staged.positions.position(stream, revision) ?? this.lookUp(() => this.index.position(stream, revision));
       if (position === undefined) return undefined;
-      const event = staged.events[position - staged.base - 1] ?? this.#reader.get(position);
+      const event = staged.events[position - staged.base - 1] ?? this.reader.get(position);
       if (event?.damage) return undefined;
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
       appended = { position, revision };
@@ -408,8 +411,8 @@ export class LmdbEventStore implements EventStore {
   }
 
   /** The event to which the index leads. @throws Problem history_unreadable; IndexDamaged if it is another stream's */
-  #readable(stream: string, revision: number, position: Position): RecordedEvent {
-    const event = this.#reader.get(position);
+  private readable(stream: string, revision: number, position: Position): RecordedEvent {
+    const event = this.reader.get(position);
     if (!event || event.damage) {
       const reason = event?.damage?.reason ?? 'there is nothing at its place';
       throw new Problem(
@@ -418,48 +421,46 @@ export class LmdbEventStore implements EventStore {
       );
     }
     if (event.stream === stream && event.revision === revision) return event;
-    this.#repair();
+    this.repair();
     throw new IndexDamaged(stream);
   }
 
   /** Looks up the index. @throws IndexDamaged, and starts a repair, if an entry cannot be right */
-  #lookUp<T>(look: () => T): T {
+  private lookUp<T>(look: () => T): T {
     try {
-      return this.#env.read(look);
+      return this.env.read(look);
     } catch (error) {
-      if (error instanceof IndexDamaged) this.#repair();
+      if (error instanceof IndexDamaged) this.repair();
       throw error;
     }
   }
 
-  #repair(): void {
-    this.#repairing ??= this.#index
+  private repair(): void {
+    this.repairing ??= this.index
       .check(true)
       .then(
         () => undefined,
         () => undefined, // The next look-up that meets it tries again.
       )
-      .finally(() => (this.#repairing = undefined));
+      .finally(() => (this.repairing = undefined));
   }
 
   /** A look-up does not find an entry with a damaged key: its event would count twice if it were sent again. */
-  async #checkStoredIndex(): Promise<void> {
+  private async checkStoredIndex(): Promise<void> {
     try {
-      if (await this.#index.isSound(this.#closing.signal)) return;
-      const { missing, stray } = await this.#index.check(true);
+      if (await this.index.isSound(this.closing.signal)) return;
+      const { missing, stray } = await this.index.check(true);
       // An event that was damaged before it was indexed has no entry, either.
       if (missing + stray === 0) return;
-      this.#onWarning?.(
-        `the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`,
-      );
+      this.onWarning?.(`the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`);
     } catch (error) {
-      this.#onWarning?.(`the index of streams could not be checked: ${String(error)}`);
+      this.onWarning?.(`the index of streams could not be checked: ${String(error)}`);
     }
   }
 
-  #refuseIfClosed(): void {
-    if (this.#closing.signal.aborted) throw new StoreUnavailable('the event store is closed');
-    if (this.#refusal) throw this.#refusal;
+  private refuseIfClosed(): void {
+    if (this.closing.signal.aborted) throw new StoreUnavailable('the event store is closed');
+    if (this.refusedWith) throw this.refusedWith;
   }
 }
 

@@ -92,40 +92,37 @@ const FENCE = 'fence';
 
 /** The rows of one generation, with its checkpoint and its lease. */
 export class LmdbGeneration {
-  readonly #env: LmdbEnvironment;
-  #lastApplied: { text: string; applied: Applied } | undefined;
+  private lastApplied: { text: string; applied: Applied } | undefined;
   /** The batch in flight. The next one depends on its result. */
-  #applying: Promise<unknown> = Promise.resolve();
+  private applying: Promise<unknown> = Promise.resolve();
 
   static async open(folder: string): Promise<LmdbGeneration> {
     return new LmdbGeneration(await LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true }));
   }
 
-  private constructor(env: LmdbEnvironment) {
-    this.#env = env;
-  }
+  private constructor(private readonly env: LmdbEnvironment) {}
 
   /** Creates the generation at the start of the log, unless it exists. */
   async create(log: string): Promise<void> {
-    await this.#env.write(() => {
+    await this.env.write(() => {
       if (this.checkpoint()) return;
       const start: Applied = { checkpoint: startOf(log), batch: null };
-      this.#state.putSync(HEADER, sealedJson(HEADER, start));
+      this.state.putSync(HEADER, sealedJson(HEADER, start));
     });
   }
 
   /** Removes the generation, for every process. */
   async abandon(): Promise<void> {
-    await this.#env.write(() => {
-      this.#state.removeSync(HEADER);
-      this.#state.removeSync(LEASE);
-      this.#moveFence();
+    await this.env.write(() => {
+      this.state.removeSync(HEADER);
+      this.state.removeSync(LEASE);
+      this.moveFence();
     });
   }
 
   /** Undefined if it was dropped. */
   checkpoint(): Checkpoint | undefined {
-    return this.#applied()?.checkpoint;
+    return this.applied()?.checkpoint;
   }
 
   /** Whether it is beyond the start of the log. */
@@ -138,7 +135,7 @@ export class LmdbGeneration {
   }
 
   lease(now: number): Lease | undefined {
-    const lease = this.#lease();
+    const lease = this.storedLease();
     if (!lease || lease.expires_at <= now) return undefined;
     // Further ahead than any lease lasts: the clock was set back, so the lease does not count.
     if (lease.expires_at > now + lease.ttl_ms) return undefined;
@@ -146,41 +143,41 @@ export class LmdbGeneration {
   }
 
   async acquireLease(holder: string, clock: Clock, ttlMs: number): Promise<boolean> {
-    return this.#env.write(() => {
+    return this.env.write(() => {
       // The time at which the transaction runs: it may have waited for a large batch, and another holder may have been
       // first.
       const now = clock();
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
-      if (lease?.holder !== holder) this.#moveFence();
+      if (lease?.holder !== holder) this.moveFence();
       const next: StoredLease = { holder, expires_at: now + ttlMs, ttl_ms: ttlMs };
-      this.#state.putSync(LEASE, sealedJson(LEASE, next));
+      this.state.putSync(LEASE, sealedJson(LEASE, next));
       return true;
     });
   }
 
   async releaseLease(holder: string): Promise<void> {
-    await this.#env.write(() => {
-      const lease = this.#lease();
+    await this.env.write(() => {
+      const lease = this.storedLease();
       if (lease?.holder !== holder) return;
-      this.#state.removeSync(LEASE);
-      this.#moveFence();
+      this.state.removeSync(LEASE);
+      this.moveFence();
     });
   }
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Encoded first, so that nothing can fail half way.
     const deletes = batch.deletes.map(rowAddress);
-    const turn = this.#applying.then(() => this.#apply(batch, deletes, clock));
-    this.#applying = turn.catch(() => undefined);
+    const turn = this.applying.then(() => this.applyInTurn(batch, deletes, clock));
+    this.applying = turn.catch(() => undefined);
     return turn;
   }
 
-  async #apply(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
+  private async applyInTurn(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
     for (;;) {
-      await this.#env.ready();
-      this.#env.refresh();
-      const applied = this.#applied();
+      await this.env.ready();
+      this.env.refresh();
+      const applied = this.applied();
       if (!applied) return 'refused';
       if (applied.batch === batch.id) return 'applied';
       const { checkpoint } = applied;
@@ -192,17 +189,17 @@ export class LmdbGeneration {
         checkpoint.position === base.position &&
         checkpoint.event_id === base.event_id;
       if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-      const fence = this.#fence();
-      const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
-        const rows = this.#rows;
+      const fence = this.fence();
+      const stored = await this.env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
+        const rows = this.rows;
         for (const key of deletes) void rows.remove(key);
         batch.puts.forEach((chunk, start, middle, end) => {
           const address: Bytes = { buffer: chunk, start, end: middle };
           void rows.put(address as never, checkedValue(chunk, start, middle, end));
         });
         const next: Applied = { checkpoint: batch.next, batch: batch.id };
-        void this.#state.put(HEADER, sealedJson(HEADER, next));
-        void this.#state.put(FENCE, fenceValue(fence));
+        void this.state.put(HEADER, sealedJson(HEADER, next));
+        void this.state.put(FENCE, fenceValue(fence));
       });
       // Otherwise another batch was applied or the lease was taken: check again.
       if (stored) return 'applied';
@@ -211,14 +208,14 @@ export class LmdbGeneration {
 
   /** See ReadModels. */
   load(folder: string, holder: string, clock: Clock): BulkLoad | undefined {
-    const applied = this.#applied();
+    const applied = this.applied();
     if (!applied || applied.checkpoint.position > 0) return undefined;
-    const last = applied.isLoading ? this.#lastAddress() : null;
+    const last = applied.isLoading ? this.lastAddress() : null;
     let before = last;
     /** Writes if the lease is held and nothing was applied. */
     const write = async (queue: (loading: Applied) => void): Promise<boolean> => {
-      const turn = this.#applying.then(() => this.#writeLoading(holder, clock, queue));
-      this.#applying = turn.catch(() => undefined);
+      const turn = this.applying.then(() => this.writeLoading(holder, clock, queue));
+      this.applying = turn.catch(() => undefined);
       return turn;
     };
     return {
@@ -227,43 +224,43 @@ export class LmdbGeneration {
       append: async (batch) => {
         before = inOrder(batch, before);
         return write((loading) => {
-          const rows = this.#rows;
+          const rows = this.rows;
           batch.forEach((chunk, start, middle, end) => {
             const address: Bytes = { buffer: chunk, start, end: middle };
             void rows.put(address as never, checkedValue(chunk, start, middle, end), { append: true } as never);
           });
-          void this.#state.put(HEADER, sealedJson(HEADER, { ...loading, isLoading: true }));
+          void this.state.put(HEADER, sealedJson(HEADER, { ...loading, isLoading: true }));
         });
       },
       clear: async () => {
         before = null;
         return write(({ checkpoint }) => {
-          void this.#rows.clearAsync();
-          void this.#state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
+          void this.rows.clearAsync();
+          void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
         });
       },
       finish: (checkpoint) =>
-        write(() => void this.#state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied))),
+        write(() => void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied))),
     };
   }
 
-  async #writeLoading(holder: string, clock: Clock, queue: (loading: Applied) => void): Promise<boolean> {
+  private async writeLoading(holder: string, clock: Clock, queue: (loading: Applied) => void): Promise<boolean> {
     for (;;) {
-      await this.#env.ready();
-      this.#env.refresh();
-      const applied = this.#applied();
+      await this.env.ready();
+      this.env.refresh();
+      const applied = this.applied();
       if (!applied || applied.checkpoint.position > 0 || this.lease(clock())?.holder !== holder) return false;
-      const fence = this.#fence();
-      const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
+      const fence = this.fence();
+      const stored = await this.env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
         queue(applied);
-        void this.#state.put(FENCE, fenceValue(fence));
+        void this.state.put(FENCE, fenceValue(fence));
       });
       if (stored) return true;
     }
   }
 
-  #lastAddress(): Buffer | null {
-    for (const key of this.#rows.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key);
+  private lastAddress(): Buffer | null {
+    for (const key of this.rows.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key);
     return null;
   }
 
@@ -274,43 +271,43 @@ export class LmdbGeneration {
   read(
     queries: readonly RowQuery[],
   ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
-    return this.#checked(() => {
-      const applied = this.#applied();
+    return this.checked(() => {
+      const applied = this.applied();
       if (!applied) return undefined;
       const { checkpoint, isLoading } = applied;
       const results = queries.map((query) => {
         if (isLoading) return 'get' in query ? undefined : [];
-        return 'get' in query ? this.#get(rowAddress(query.get)) : this.#range(query.range);
+        return 'get' in query ? this.get(rowAddress(query.get)) : this.range(query.range);
       });
       return { checkpoint, results };
     });
   }
 
   /** Runs a read. @throws GenerationDamaged, also if the library finds a damaged page */
-  #checked<T>(read: () => T): T {
+  private checked<T>(read: () => T): T {
     try {
-      return this.#env.read(read);
+      return this.env.read(read);
     } catch (error) {
       if (isDamage(error)) throw new GenerationDamaged((error as Error).message, { cause: error });
       throw error;
     }
   }
 
-  #get(address: string): Json | undefined {
-    const bytes = this.#rows.getBinaryFast(address);
+  private get(address: string): Json | undefined {
+    const bytes = this.rows.getBinaryFast(address);
     return bytes && rowIn(address, firstBytes(bytes, bytes.length));
   }
 
   /** @throws GenerationDamaged */
   scan(view: string, cursor: string | null, limit: number): ScannedPage {
-    return this.#checked(() => {
-      if (this.#applied()?.isLoading) return { rows: [], cursor: null };
+    return this.checked(() => {
+      if (this.applied()?.isLoading) return { rows: [], cursor: null };
       const size = Math.min(Math.max(1, limit), MAX_SLICE);
       const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;
       const range = { start, exclusiveStart: cursor !== null, end: `${view}\x01`, limit: size };
       const rows: ScannedPage['rows'] = [];
       let last: string | null = null;
-      for (const { key, value } of this.#rows.getRange(range as object)) {
+      for (const { key, value } of this.rows.getRange(range as object)) {
         rows.push({ row: keyOf(key), value: rowIn(key, value) });
         last = key.slice(view.length + 1);
       }
@@ -320,15 +317,15 @@ export class LmdbGeneration {
 
   /** Copies it as of one commit into another, existing folder. */
   async backup(folder: string): Promise<void> {
-    await this.#env.backup(folder);
+    await this.env.backup(folder);
   }
 
   /** The rows after an address (undefined: from the start), in the order of their addresses. @throws GenerationDamaged */
   page(after: string | undefined, limit: number): StoredRow[] {
     const start = after === undefined ? {} : { start: after, exclusiveStart: true };
-    return this.#checked(() => {
+    return this.checked(() => {
       const page: StoredRow[] = [];
-      for (const { key, value } of this.#rows.getRange({ ...start, limit } as object)) {
+      for (const { key, value } of this.rows.getRange({ ...start, limit } as object)) {
         page.push({ address: key, content: contentIn(key, value) });
       }
       return page;
@@ -342,17 +339,23 @@ export class LmdbGeneration {
     for (let counted = 0; ; counted += MAX_SLICE) {
       const from: string = start;
       start = undefined;
-      for (const key of this.#rows.getKeys({ start: from, end, offset: MAX_SLICE, limit: 1 })) start = key;
-      if (start === undefined) return counted + this.#rows.getKeysCount({ start: from, end });
+      for (const key of this.rows.getKeys({ start: from, end, offset: MAX_SLICE, limit: 1 })) start = key;
+      if (start === undefined) return counted + this.rows.getKeysCount({ start: from, end });
       await setImmediate();
     }
   }
 
   async close(): Promise<void> {
-    await this.#env.close();
+    await this.env.close();
   }
 
-  #range({ view, key, after, reverse = false, limit }: Extract<RowQuery, { range: unknown }>['range']): RangeRow[] {
+  private range({
+    view,
+    key,
+    after,
+    reverse = false,
+    limit,
+  }: Extract<RowQuery, { range: unknown }>['range']): RangeRow[] {
     if (limit <= 0) return [];
     const first = `${rowAddress({ view, key })}\0`;
     const beyond = `${view}\0${key}\x01`;
@@ -361,15 +364,15 @@ export class LmdbGeneration {
       ? { start, exclusiveStart: true, end: first, inclusiveEnd: true, reverse, limit }
       : { start, exclusiveStart: after !== undefined, end: beyond, limit };
     const found: RangeRow[] = [];
-    for (const { key: name, value } of this.#rows.getRange(options as object)) {
+    for (const { key: name, value } of this.rows.getRange(options as object)) {
       found.push({ sort: name.slice(first.length), value: rowIn(name, value) });
     }
     return found;
   }
 
   /** Null: the lease has never been held. @throws GenerationDamaged */
-  #fence(): number | null {
-    const value = this.#state.getBinary(FENCE);
+  private fence(): number | null {
+    const value = this.state.getBinary(FENCE);
     if (value === undefined) return null;
     const fence = value.length === 8 ? value.readDoubleLE(0) : NaN;
     // With another value, no batch would ever meet the condition, or every batch would.
@@ -377,33 +380,33 @@ export class LmdbGeneration {
     return fence;
   }
 
-  #moveFence(): void {
-    this.#state.putSync(FENCE, fenceValue(this.#fence()));
+  private moveFence(): void {
+    this.state.putSync(FENCE, fenceValue(this.fence()));
   }
 
-  get #rows(): Database<Buffer, string> {
-    return this.#env.database('checked_rows');
+  private get rows(): Database<Buffer, string> {
+    return this.env.database('checked_rows');
   }
 
   /** Cached: every read needs it, and it seldom changes. @throws GenerationDamaged */
-  #applied(): Applied | undefined {
-    const text = this.#state.get(HEADER);
-    if (text !== this.#lastApplied?.text) {
+  private applied(): Applied | undefined {
+    const text = this.state.get(HEADER);
+    if (text !== this.lastApplied?.text) {
       const applied = text === undefined ? undefined : unsealedJson<Applied>(HEADER, text);
       if (applied === null) throw new GenerationDamaged('its header is not what was written');
-      this.#lastApplied = applied && { text: text!, applied };
+      this.lastApplied = applied && { text: text!, applied };
     }
-    return this.#lastApplied?.applied;
+    return this.lastApplied?.applied;
   }
 
   /** A damaged lease does not count: its holder, or another process, takes it again. */
-  #lease(): StoredLease | undefined {
-    const text = this.#state.get(LEASE);
+  private storedLease(): StoredLease | undefined {
+    const text = this.state.get(LEASE);
     return text === undefined ? undefined : (unsealedJson<StoredLease>(LEASE, text) ?? undefined);
   }
 
-  get #state(): Database<string, string> {
-    return this.#env.database('state');
+  private get state(): Database<string, string> {
+    return this.env.database('state');
   }
 }
 

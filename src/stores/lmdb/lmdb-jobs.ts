@@ -31,15 +31,12 @@ interface Run {
  * job is claimed by one of them, and taken over when that process ends or no longer renews its claim.
  */
 export class LmdbJobs implements Jobs {
-  readonly #store: JobStore;
-  readonly #clock: Clock;
-  readonly #claimMs: number;
-  readonly #kinds = new Map<string, Registration>();
-  readonly #runs = new Map<string, Run>();
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
-  #closing = false;
+  private readonly kinds = new Map<string, Registration>();
+  private readonly runs = new Map<string, Run>();
+  private timer: NodeJS.Timeout | undefined;
+  private looking: Promise<void> | undefined;
+  private lookAgain = false;
+  private closing = false;
 
   /** @param options.claimMs how long a hanging process keeps its jobs, default 30 s */
   static async open(folder: string, options: { clock: Clock; claimMs?: number }): Promise<LmdbJobs> {
@@ -47,136 +44,136 @@ export class LmdbJobs implements Jobs {
     return new LmdbJobs(await JobStore.open(folder, options.clock, claimMs), options.clock, claimMs);
   }
 
-  private constructor(store: JobStore, clock: Clock, claimMs: number) {
-    this.#store = store;
-    this.#clock = clock;
-    this.#claimMs = claimMs;
-  }
+  private constructor(
+    private readonly store: JobStore,
+    private readonly clock: Clock,
+    private readonly claimMs: number,
+  ) {}
 
   handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
-    this.#kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
+    this.kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
   }
 
   async start(): Promise<void> {
-    this.#timer ??= setInterval(() => this.#poll(), POLL_MS);
-    this.#look();
-    await this.#looking;
+    this.timer ??= setInterval(() => this.poll(), POLL_MS);
+    this.look();
+    await this.looking;
   }
 
   async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
-    const job = await this.#store.add(kind, id, input);
-    this.#look();
+    const job = await this.store.add(kind, id, input);
+    this.look();
     return publicJob(job);
   }
 
   async get(kind: string, id: string): Promise<Job | undefined> {
-    const job = this.#store.get(kind, id);
+    const job = this.store.get(kind, id);
     return job && publicJob(job);
   }
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
-    return (await this.#store.list(filter)).map(publicJob);
+    return (await this.store.list(filter)).map(publicJob);
   }
 
   async waiting(): Promise<Record<string, number>> {
     const counts: Record<string, number> = {};
-    for (const kind of this.#kinds.keys()) counts[kind] = await this.#store.queued(kind);
+    for (const kind of this.kinds.keys()) counts[kind] = await this.store.queued(kind);
     return counts;
   }
 
   async cancel(kind: string, id: string): Promise<Job | undefined> {
-    const job = await this.#store.cancel(kind, id);
-    const run = this.#runs.get(kind);
+    const job = await this.store.cancel(kind, id);
+    const run = this.runs.get(kind);
     if (run?.job.id === id && job?.status === 'cancelled') run.controller.abort(new Error('the job was cancelled'));
     return job && publicJob(job);
   }
 
   async retry(kind: string, id: string): Promise<Job | undefined> {
-    const job = await this.#store.reset(kind, id);
-    this.#look();
+    const job = await this.store.reset(kind, id);
+    this.look();
     return job && publicJob(job);
   }
 
   async close(): Promise<void> {
-    if (this.#closing) return;
-    this.#closing = true;
-    clearInterval(this.#timer);
-    await this.#looking;
-    const runs = [...this.#runs.values()];
+    if (this.closing) return;
+    this.closing = true;
+    clearInterval(this.timer);
+    await this.looking;
+    const runs = [...this.runs.values()];
     for (const { controller } of runs) controller.abort(new Error('the process is shutting down'));
-    await Promise.all(runs.map(({ job, settled }) => this.#stop(job, settled)));
-    await this.#store.close();
+    await Promise.all(runs.map(({ job, settled }) => this.stop(job, settled)));
+    await this.store.close();
   }
 
-  async #stop(job: StoredJob, settled: Promise<void>): Promise<void> {
+  private async stop(job: StoredJob, settled: Promise<void>): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
     await Promise.race([settled, grace]);
     clearTimeout(timer);
-    await this.#store.putBack(job).catch(() => undefined); // If this fails, the claim expires.
+    await this.store.putBack(job).catch(() => undefined); // If this fails, the claim expires.
   }
 
-  #poll(): void {
-    for (const run of this.#runs.values()) this.#attend(run);
-    this.#look();
+  private poll(): void {
+    for (const run of this.runs.values()) this.attend(run);
+    this.look();
   }
 
   /** Stops a run that was cancelled or taken over elsewhere; otherwise writes its progress and renews its claim. */
-  #attend(run: Run): void {
+  private attend(run: Run): void {
     try {
-      if (!this.#store.holds(run.job)) {
+      if (!this.store.holds(run.job)) {
         run.controller.abort(new Error('the job was cancelled'));
         return;
       }
     } catch {
       return; // The environment is being reopened.
     }
-    const now = this.#clock();
-    if (!run.unwritten && now - run.renewedAt < this.#claimMs / 3) return;
+    const now = this.clock();
+    if (!run.unwritten && now - run.renewedAt < this.claimMs / 3) return;
     run.unwritten = false;
     run.renewedAt = now;
-    this.#store.renew(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
+    this.store.renew(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
   }
 
   /** Starts all jobs that can run now. A call during a check causes one more check. */
-  #look(): void {
-    this.#lookAgain = true;
-    if (this.#timer === undefined || this.#closing) return;
-    this.#looking ??= this.#claimDue().finally(() => (this.#looking = undefined));
+  private look(): void {
+    this.lookAgain = true;
+    if (this.timer === undefined || this.closing) return;
+    this.looking ??= this.claimDue().finally(() => (this.looking = undefined));
   }
 
-  async #claimDue(): Promise<void> {
-    while (this.#lookAgain && !this.#closing) {
-      this.#lookAgain = false;
-      for (const [kind, registration] of this.#kinds) {
-        if (this.#runs.has(kind)) continue;
+  private async claimDue(): Promise<void> {
+    while (this.lookAgain && !this.closing) {
+      this.lookAgain = false;
+      for (const [kind, registration] of this.kinds) {
+        if (this.runs.has(kind)) continue;
         // If the claim cannot be written now, the next poll tries again.
-        const job = await this.#store.claim(kind, registration.attempts).catch(() => undefined);
-        if (job) this.#run(job, registration);
+        const job = await this.store.claim(kind, registration.attempts).catch(() => undefined);
+        if (job) this.run(job, registration);
       }
     }
   }
 
-  #run(job: StoredJob, registration: Registration): void {
+  private run(job: StoredJob, registration: Registration): void {
     const run: Run = {
       job,
       controller: new AbortController(),
       progress: { ...job.progress },
       unwritten: false,
-      renewedAt: this.#clock(),
+      renewedAt: this.clock(),
       settled: Promise.resolve(),
     };
-    this.#runs.set(job.kind, run);
-    run.settled = this.#execute(run, registration)
+    this.runs.set(job.kind, run);
+    run.settled = this.execute(run, registration)
       // The outcome could not be written: the claim runs out and the job is run again.
       .catch(() => undefined)
       .then(() => {
-        this.#runs.delete(job.kind);
-        this.#look();
+        this.runs.delete(job.kind);
+        this.look();
       });
   }
 
-  async #execute(run: Run, { handler, attempts, backoffMs }: Registration): Promise<void> {
+  private async execute(run: Run, { handler, attempts, backoffMs }: Registration): Promise<void> {
     const { job, controller } = run;
     let result: Json;
     try {
@@ -192,18 +189,18 @@ export class LmdbJobs implements Jobs {
       });
       result = JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
-      if (this.#closing) return; // `close` puts it back.
+      if (this.closing) return; // `close` puts it back.
       const message = error instanceof Error ? error.message : String(error);
       if (error instanceof StoreUnavailable && error.isPassing) {
-        await this.#store.postpone(job, run.progress, message, backoffMs);
+        await this.store.postpone(job, run.progress, message, backoffMs);
         return;
       }
       const isLast = job.attempts >= attempts || error instanceof JobGivenUp;
       const waitMs = !isLast ? backoffMs * 2 ** (job.attempts - 1) : null;
-      await this.#store.fail(job, run.progress, message, waitMs);
+      await this.store.fail(job, run.progress, message, waitMs);
       return;
     }
-    await this.#store.complete(job, run.progress, result);
+    await this.store.complete(job, run.progress, result);
   }
 }
 

@@ -23,12 +23,9 @@ interface Entry {
  * what was written is absent, as if the folder had been deleted, and the next sweep removes it.
  */
 export class LmdbKeyValue implements KeyValue {
-  readonly #env: LmdbEnvironment;
-  readonly #clock: Clock;
-  readonly #onWarning: ((message: string) => void) | undefined;
-  readonly #sweeper: NodeJS.Timeout;
-  #sweeping: Promise<void> | undefined;
-  #closed = false;
+  private readonly sweeper: NodeJS.Timeout;
+  private sweeping: Promise<void> | undefined;
+  private closed = false;
 
   /** @param options.onWarning told of damaged entries that were removed */
   static async open(
@@ -38,59 +35,60 @@ export class LmdbKeyValue implements KeyValue {
     return new LmdbKeyValue(await LmdbEnvironment.open(folder, DATABASES), clock, onWarning);
   }
 
-  private constructor(env: LmdbEnvironment, clock: Clock, onWarning: ((message: string) => void) | undefined) {
-    this.#env = env;
-    this.#clock = clock;
-    this.#onWarning = onWarning;
-    this.#sweeper = setInterval(() => {
+  private constructor(
+    private readonly env: LmdbEnvironment,
+    private readonly clock: Clock,
+    private readonly onWarning: ((message: string) => void) | undefined,
+  ) {
+    this.sweeper = setInterval(() => {
       // A sweep that fails is repeated with the next.
-      this.#sweeping ??= this.sweep()
+      this.sweeping ??= this.sweep()
         .catch(() => undefined)
-        .then(() => (this.#sweeping = undefined));
+        .then(() => (this.sweeping = undefined));
     }, SWEEP_MS);
-    this.#sweeper.unref();
+    this.sweeper.unref();
   }
 
   async get(key: string): Promise<Json | undefined> {
-    return this.#env.read(() => this.#entry(storedKey(key))?.value);
+    return this.env.read(() => this.entry(storedKey(key))?.value);
   }
 
   async put(key: string, value: Json, ttlMs: number): Promise<void> {
-    await this.#env.grow(() => this.#put(storedKey(key), value, ttlMs));
+    await this.env.grow(() => this.putSync(storedKey(key), value, ttlMs));
   }
 
   async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
-    return this.#env.grow(() => {
-      if (this.#entry(storedKey(key))) return false;
-      this.#put(storedKey(key), value, ttlMs);
+    return this.env.grow(() => {
+      if (this.entry(storedKey(key))) return false;
+      this.putSync(storedKey(key), value, ttlMs);
       return true;
     });
   }
 
   async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
     const wanted = canonicalJson(expected);
-    return this.#env.grow(() => {
-      const entry = this.#entry(storedKey(key));
+    return this.env.grow(() => {
+      const entry = this.entry(storedKey(key));
       if (!entry || canonicalJson(entry.value) !== wanted) return false;
-      this.#put(storedKey(key), next, ttlMs);
+      this.putSync(storedKey(key), next, ttlMs);
       return true;
     });
   }
 
   async take(key: string): Promise<Json | undefined> {
-    return this.#env.write(() => {
-      const entry = this.#entry(storedKey(key));
-      if (entry) this.#entries.removeSync(storedKey(key));
+    return this.env.write(() => {
+      const entry = this.entry(storedKey(key));
+      if (entry) this.entries.removeSync(storedKey(key));
       return entry?.value;
     });
   }
 
   async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
-    return this.#env.grow(() => {
-      const entry = this.#entry(storedKey(key));
+    return this.env.grow(() => {
+      const entry = this.entry(storedKey(key));
       const count = typeof entry?.value === 'number' ? entry.value + by : by;
-      const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
-      this.#entries.putSync(storedKey(key), sealedJson(storedKey(key), { value: count, expires_at: resets_at }));
+      const resets_at = entry?.expires_at ?? this.clock() + ttlMs;
+      this.entries.putSync(storedKey(key), sealedJson(storedKey(key), { value: count, expires_at: resets_at }));
       return { count, resets_at };
     });
   }
@@ -99,33 +97,33 @@ export class LmdbKeyValue implements KeyValue {
   async sweep(): Promise<number> {
     let removed = 0;
     let from: string | undefined = '#';
-    while (from !== undefined && !this.#closed) {
+    while (from !== undefined && !this.closed) {
       const start: string = from;
       const absent: string[] = [];
       let seen = 0;
       from = undefined;
-      for (const { key, value } of this.#entries.getRange({ start, limit: SWEEP_SLICE + 1 })) {
+      for (const { key, value } of this.entries.getRange({ start, limit: SWEEP_SLICE + 1 })) {
         if (++seen > SWEEP_SLICE) from = key;
-        else if (!this.#live(key, value)) absent.push(key);
+        else if (!this.live(key, value)) absent.push(key);
       }
       if (absent.length === 0) {
         await setImmediate();
         continue;
       }
       const damaged: string[] = [];
-      removed += await this.#env.write(() => {
+      removed += await this.env.write(() => {
         damaged.length = 0;
         // An entry may have been put again meanwhile.
-        const still = absent.filter((key) => this.#entries.get(key) !== undefined && !this.#entry(key));
+        const still = absent.filter((key) => this.entries.get(key) !== undefined && !this.entry(key));
         for (const key of still) {
-          if (!entryIn(key, this.#entries.get(key)!)) damaged.push(key);
-          this.#entries.removeSync(key);
+          if (!entryIn(key, this.entries.get(key)!)) damaged.push(key);
+          this.entries.removeSync(key);
         }
         return still.length;
       });
       if (damaged.length > 0) {
-        this.#onWarning?.(
-          `entries in ${this.#env.folder} were not what was written, and are lost: ${damaged.join(', ')}`,
+        this.onWarning?.(
+          `entries in ${this.env.folder} were not what was written, and are lost: ${damaged.join(', ')}`,
         );
       }
     }
@@ -133,30 +131,30 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    clearInterval(this.#sweeper);
-    await this.#sweeping;
-    await this.#env.close();
+    if (this.closed) return;
+    this.closed = true;
+    clearInterval(this.sweeper);
+    await this.sweeping;
+    await this.env.close();
   }
 
-  get #entries() {
-    return this.#env.database<string>('entries');
+  private get entries() {
+    return this.env.database<string>('entries');
   }
 
   /** Undefined if it is absent, has expired, or is damaged. */
-  #entry(key: string): Entry | undefined {
-    const text = this.#entries.get(key);
-    return text === undefined ? undefined : this.#live(key, text);
+  private entry(key: string): Entry | undefined {
+    const text = this.entries.get(key);
+    return text === undefined ? undefined : this.live(key, text);
   }
 
-  #live(key: string, text: string): Entry | undefined {
+  private live(key: string, text: string): Entry | undefined {
     const entry = entryIn(key, text);
-    return entry && entry.expires_at > this.#clock() ? entry : undefined;
+    return entry && entry.expires_at > this.clock() ? entry : undefined;
   }
 
-  #put(key: string, value: Json, ttlMs: number): void {
-    this.#entries.putSync(key, sealedJson(key, { value, expires_at: this.#clock() + ttlMs }));
+  private putSync(key: string, value: Json, ttlMs: number): void {
+    this.entries.putSync(key, sealedJson(key, { value, expires_at: this.clock() + ttlMs }));
   }
 }
 

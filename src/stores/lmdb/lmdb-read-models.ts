@@ -60,22 +60,19 @@ export interface LmdbReadModelsOptions {
  * then on, for every process: nothing is read from it or added to it.
  */
 export class LmdbReadModels implements ReadModels {
-  readonly #folder: string;
-  readonly #clock: Clock;
-  readonly #control: LmdbEnvironment;
-  readonly #generations = new Map<string, LmdbGeneration>();
-  readonly #opening = new Map<string, Promise<void>>();
+  private readonly opened = new Map<string, LmdbGeneration>();
+  private readonly opening = new Map<string, Promise<void>>();
   /** By generation: the damage found, also if it could not be recorded. */
-  readonly #damaged = new Map<string, string>();
+  private readonly damaged = new Map<string, string>();
   /** Records of the control environment as last decoded, by key: every request reads them, and they seldom change. */
-  readonly #decoded = new Map<string, { text: string; record: object }>();
+  private readonly decoded = new Map<string, { text: string; record: object }>();
 
   /** @throws StartError if the list of generations is damaged */
   static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
     const control = join(folder, 'control');
     const flawOfFile = await fileFlaw(control);
-    const models = flawOfFile === undefined ? await LmdbReadModels.#create(folder, clock) : undefined;
-    const flaw = flawOfFile ?? models!.#flaw();
+    const models = flawOfFile === undefined ? await LmdbReadModels.create(folder, clock) : undefined;
+    const flaw = flawOfFile ?? models!.flaw();
     if (models && !flaw) return models;
     await models?.close();
     if (!onGivenUp) {
@@ -89,24 +86,24 @@ export class LmdbReadModels implements ReadModels {
     await rename(folder, aside);
     await rm(aside, { recursive: true, force: true });
     onGivenUp(`${join(control, 'data.mdb')} ${flaw}`);
-    return LmdbReadModels.#create(folder, clock);
+    return LmdbReadModels.create(folder, clock);
   }
 
-  static async #create(folder: string, clock: Clock): Promise<LmdbReadModels> {
+  private static async create(folder: string, clock: Clock): Promise<LmdbReadModels> {
     const databases = { control: { encoding: 'string' } } as const;
     return new LmdbReadModels(folder, clock, await LmdbEnvironment.open(join(folder, 'control'), { databases }));
   }
 
-  private constructor(folder: string, clock: Clock, control: LmdbEnvironment) {
-    this.#folder = folder;
-    this.#clock = clock;
-    this.#control = control;
-  }
+  private constructor(
+    private readonly folder: string,
+    private readonly clock: Clock,
+    private readonly control: LmdbEnvironment,
+  ) {}
 
   /** What is wrong with the list of generations or the manifest, as a clause. */
-  #flaw(): string | undefined {
+  private flaw(): string | undefined {
     try {
-      for (const { key } of this.#records.getRange({})) this.#stored(key);
+      for (const { key } of this.records.getRange({})) this.stored(key);
       return undefined;
     } catch (error) {
       if (error instanceof StoreUnavailable || isDamage(error)) return 'is damaged';
@@ -115,13 +112,13 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async manifest(): Promise<Manifest | null> {
-    return this.#stored<Manifest>('manifest') ?? null;
+    return this.stored<Manifest>('manifest') ?? null;
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
-    return this.#control.write(() => {
-      if ((this.#stored<Manifest>('manifest')?.revision ?? 0) !== next.revision - 1) return false;
-      this.#put('manifest', next);
+    return this.control.write(() => {
+      if ((this.stored<Manifest>('manifest')?.revision ?? 0) !== next.revision - 1) return false;
+      this.put('manifest', next);
       return true;
     });
   }
@@ -132,35 +129,35 @@ export class LmdbReadModels implements ReadModels {
     log: string,
     status: 'building' | 'loading' = 'building',
   ): Promise<void> {
-    if (this.#record(id)?.status === 'dropped') return;
+    if (this.record(id)?.status === 'dropped') return;
     // The environment of the rows first, so that a record never exists without it.
-    await this.#open(id);
-    await this.#generations.get(id)?.create(log);
-    await this.#control.write(() => {
-      if (!this.#record(id)) this.#putRecord({ id, views, status, log });
+    await this.openGeneration(id);
+    await this.opened.get(id)?.create(log);
+    await this.control.write(() => {
+      if (!this.record(id)) this.putRecord({ id, views, status, log });
     });
   }
 
   async generations(): Promise<Generation[]> {
     const records: GenerationRecord[] = [];
-    this.#control.read(() => {
-      for (const { key } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
-        records.push(this.#record(key.slice(recordKey('').length))!);
+    this.control.read(() => {
+      for (const { key } of this.records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
+        records.push(this.record(key.slice(recordKey('').length))!);
       }
     });
-    for (const { id } of records) await this.#ready(id);
+    for (const { id } of records) await this.ready(id);
     return records.map((record) => {
       const { id, views, log } = record;
-      const [checkpoint, lease] = this.#of(id, record, (generation) => [
+      const [checkpoint, lease] = this.of(id, record, (generation) => [
         generation.checkpoint(),
-        generation.lease(this.#clock()),
+        generation.lease(this.clock()),
       ]) ?? [undefined, undefined];
-      if (!checkpoint && record.status !== 'dropped') this.#giveUpUnlessDropped(id);
-      const damage = this.#damaged.get(id) ?? record.damage;
+      if (!checkpoint && record.status !== 'dropped') this.giveUpUnlessDropped(id);
+      const damage = this.damaged.get(id) ?? record.damage;
       return {
         id,
         views,
-        status: this.#statusOf(record),
+        status: this.statusOf(record),
         checkpoint: checkpoint ?? startOf(log),
         lease: lease ?? null,
         ...(damage !== undefined && { damage }),
@@ -169,58 +166,58 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    const checkpoint = log !== undefined && (await this.#ask(id, (generation) => generation.checkpoint()));
+    const checkpoint = log !== undefined && (await this.ask(id, (generation) => generation.checkpoint()));
     if (log !== undefined && (!checkpoint || checkpoint.log !== log)) return;
-    await this.#control.write(() => {
-      const record = this.#record(id);
+    await this.control.write(() => {
+      const record = this.record(id);
       if (!record || record.status === 'dropped') return;
-      if (this.#statusOf(record) !== 'damaged' || status === 'dropped') this.#putRecord({ ...record, status });
+      if (this.statusOf(record) !== 'damaged' || status === 'dropped') this.putRecord({ ...record, status });
     });
   }
 
   async dropGeneration(id: string): Promise<void> {
-    if (!this.#record(id)) return;
-    await this.#ready(id);
-    const generation = this.#generation(id);
+    if (!this.record(id)) return;
+    await this.ready(id);
+    const generation = this.generation(id);
     // Readers close a generation that they find dropped.
-    this.#generations.delete(id);
+    this.opened.delete(id);
     await this.setStatus(id, 'dropped');
     // Other processes may have the files open: they then find the generation empty, even with an old record.
     await generation?.abandon();
     await generation?.close();
-    await this.#generations.get(id)?.close();
-    this.#generations.delete(id);
-    this.#damaged.delete(id);
+    await this.opened.get(id)?.close();
+    this.opened.delete(id);
+    this.damaged.delete(id);
     // Another process may just be opening it.
-    await rm(this.#path(id), { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.path(id), { recursive: true, force: true, maxRetries: 5 });
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
-    const taken = await this.#ask(id, (generation) => {
+    const taken = await this.ask(id, (generation) => {
       if (log !== undefined && generation.checkpoint()?.log !== log) return false;
-      return generation.acquireLease(holder, this.#clock, ttlMs);
+      return generation.acquireLease(holder, this.clock, ttlMs);
     });
     return taken ?? false;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
-    await this.#ask(id, (generation) => generation.releaseLease(holder));
+    await this.ask(id, (generation) => generation.releaseLease(holder));
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     try {
-      return (await this.#ask(id, (generation) => generation.apply(batch, this.#clock))) ?? 'refused';
+      return (await this.ask(id, (generation) => generation.apply(batch, this.clock))) ?? 'refused';
     } catch (error) {
       // The generation was dropped and closed while the batch waited.
-      if (this.#record(id)?.status === 'dropped') return 'refused';
+      if (this.record(id)?.status === 'dropped') return 'refused';
       throw error;
     }
   }
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
-    const load = await this.#ask(id, (generation) => generation.load(this.#buildPath(id), holder, this.#clock));
+    const load = await this.ask(id, (generation) => generation.load(this.buildPath(id), holder, this.clock));
     if (!load) return undefined;
-    const unlessDamaged = async (written: Promise<boolean>) => (await this.#unlessDamaged(id, written)) ?? false;
+    const unlessDamaged = async (written: Promise<boolean>) => (await this.unlessDamaged(id, written)) ?? false;
     return {
       ...load,
       append: (rows) => unlessDamaged(load.append(rows)),
@@ -230,12 +227,12 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
-    const record = this.#record(id);
-    if (record && !this.#generations.has(id)) await this.#ready(id);
-    const found = record && this.#of(id, record, (generation) => generation.read(queries));
+    const record = this.record(id);
+    if (record && !this.opened.has(id)) await this.ready(id);
+    const found = record && this.of(id, record, (generation) => generation.read(queries));
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
-    if (!record || !this.#giveUpUnlessDropped(id)) return undefined;
+    if (!record || !this.giveUpUnlessDropped(id)) return undefined;
     return {
       status: 'damaged',
       checkpoint: startOf(record.log),
@@ -244,25 +241,25 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
-    const page = await this.#ask(id, (generation) => generation.scan(view, cursor, limit));
+    const page = await this.ask(id, (generation) => generation.scan(view, cursor, limit));
     if (page) return page;
-    const damage = this.#damaged.get(id) ?? this.#record(id)?.damage;
+    const damage = this.damaged.get(id) ?? this.record(id)?.damage;
     if (damage === undefined) return { rows: [], cursor: null };
     throw new StoreUnavailable(`${id} is damaged: ${damage}`, { code: 'read_models_damaged' });
   }
 
   /** Reads a copy of the file: a long read transaction on the file itself would make it grow. */
   async *copy(id: string): AsyncGenerator<StoredRow[], { checkpoint: Checkpoint; rows: number }> {
-    await this.#ready(id);
-    const generation = this.#generation(id);
+    await this.ready(id);
+    const generation = this.generation(id);
     if (!generation) {
-      throw new CopyFailed(`${id} ${this.#record(id)?.status === 'damaged' ? 'is damaged' : 'does not exist'}`);
+      throw new CopyFailed(`${id} ${this.record(id)?.status === 'damaged' ? 'is damaged' : 'does not exist'}`);
     }
-    await this.#removeCopies();
-    const folder = join(this.#folder, `${COPY}${process.pid}-${randomUUID()}`);
+    await this.removeCopies();
+    const folder = join(this.folder, `${COPY}${process.pid}-${randomUUID()}`);
     await mkdir(folder);
     try {
-      requireSpace(folder, (await stat(join(this.#path(id), 'data.mdb'))).size);
+      requireSpace(folder, (await stat(join(this.path(id), 'data.mdb'))).size);
       await generation.backup(folder);
       const copy = await LmdbGeneration.open(folder);
       try {
@@ -282,7 +279,7 @@ export class LmdbReadModels implements ReadModels {
       }
     } catch (error) {
       if (error instanceof CopyFailed) throw error;
-      this.#noteDamage(id, error);
+      this.noteDamage(id, error);
       throw new CopyFailed(`${id} is damaged: ${(error as Error).message}`, { cause: error });
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -290,44 +287,44 @@ export class LmdbReadModels implements ReadModels {
   }
 
   /** Removes the copies of processes that have ended. */
-  async #removeCopies(): Promise<void> {
-    for (const name of await readdir(this.#folder)) {
+  private async removeCopies(): Promise<void> {
+    for (const name of await readdir(this.folder)) {
       if (!name.startsWith(COPY) || isAlive(Number.parseInt(name.slice(COPY.length), 10))) continue;
-      await rm(join(this.#folder, name), { recursive: true, force: true });
+      await rm(join(this.folder, name), { recursive: true, force: true });
     }
   }
 
   async count(id: string, view: string): Promise<number> {
-    await this.#ready(id);
-    return (await this.#generation(id)?.count(view)) ?? 0;
+    await this.ready(id);
+    return (await this.generation(id)?.count(view)) ?? 0;
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled(this.#opening.values());
-    await Promise.all([...this.#generations.values()].map((generation) => generation.close()));
-    this.#generations.clear();
-    await this.#control.close();
+    await Promise.allSettled(this.opening.values());
+    await Promise.all([...this.opened.values()].map((generation) => generation.close()));
+    this.opened.clear();
+    await this.control.close();
   }
 
-  get #records(): Database<string, string> {
-    return this.#control.database('control');
+  private get records(): Database<string, string> {
+    return this.control.database('control');
   }
 
   /** A record, for reading only, since others get the same object. @throws StoreUnavailable if it differs from what was written */
-  #stored<T extends object>(key: string): T | undefined {
-    const text = this.#control.read(() => this.#records.get(key));
+  private stored<T extends object>(key: string): T | undefined {
+    const text = this.control.read(() => this.records.get(key));
     if (text === undefined) return undefined;
-    const last = this.#decoded.get(key);
+    const last = this.decoded.get(key);
     if (last?.text === text) return last.record as T;
-    const record = this.#decode<T>(key, text);
-    this.#decoded.set(key, { text, record });
+    const record = this.decode<T>(key, text);
+    this.decoded.set(key, { text, record });
     return record;
   }
 
-  #decode<T extends object>(key: string, text: string): T {
+  private decode<T extends object>(key: string, text: string): T {
     const value = unsealedJson<T & Partial<StoredRecord>>(key, text);
     if (value === null) {
-      throw new StoreUnavailable(`${key} in ${this.#control.folder} is damaged: restart the service`, {
+      throw new StoreUnavailable(`${key} in ${this.control.folder} is damaged: restart the service`, {
         code: 'read_models_damaged',
       });
     }
@@ -337,133 +334,136 @@ export class LmdbReadModels implements ReadModels {
     return { ...record, views: {}, status: 'damaged', damage: 'its rows have no checksums' } as T;
   }
 
-  #put(key: string, value: object): void {
-    this.#records.putSync(key, sealedJson(key, value));
+  private put(key: string, value: object): void {
+    this.records.putSync(key, sealedJson(key, value));
   }
 
-  #record(id: string): GenerationRecord | undefined {
-    return this.#stored<GenerationRecord>(recordKey(id));
+  private record(id: string): GenerationRecord | undefined {
+    return this.stored<GenerationRecord>(recordKey(id));
   }
 
-  #putRecord({ views, ...record }: GenerationRecord): void {
+  private putRecord({ views, ...record }: GenerationRecord): void {
     const stored: StoredRecord = { ...record, views: {}, checked_views: views };
-    this.#put(recordKey(record.id), stored);
+    this.put(recordKey(record.id), stored);
   }
 
-  #statusOf({ id, status }: GenerationRecord): GenerationStatus {
-    return status !== 'dropped' && this.#damaged.has(id) ? 'damaged' : status;
+  private statusOf({ id, status }: GenerationRecord): GenerationStatus {
+    return status !== 'dropped' && this.damaged.has(id) ? 'damaged' : status;
   }
 
   /** The result of `ask` for a generation; undefined if it does not exist, was dropped or is damaged. */
-  #of<T>(
+  private of<T>(
     id: string,
     record: GenerationRecord | undefined,
     ask: (generation: LmdbGeneration) => T | undefined,
   ): T | undefined {
     try {
-      const generation = this.#generation(id, record);
+      const generation = this.generation(id, record);
       return generation && ask(generation);
     } catch (error) {
-      return this.#noteDamage(id, error);
+      return this.noteDamage(id, error);
     }
   }
 
-  /** As `#of`, of a generation that need not be open yet. */
-  async #ask<T>(id: string, ask: (generation: LmdbGeneration) => T | undefined): Promise<Awaited<T> | undefined> {
-    await this.#ready(id);
-    return this.#unlessDamaged(id, this.#of(id, undefined, ask));
+  /** As `of`, of a generation that need not be open yet. */
+  private async ask<T>(
+    id: string,
+    ask: (generation: LmdbGeneration) => T | undefined,
+  ): Promise<Awaited<T> | undefined> {
+    await this.ready(id);
+    return this.unlessDamaged(id, this.of(id, undefined, ask));
   }
 
-  async #unlessDamaged<T>(id: string, asked: T | undefined): Promise<Awaited<T> | undefined> {
+  private async unlessDamaged<T>(id: string, asked: T | undefined): Promise<Awaited<T> | undefined> {
     try {
       return (await asked) as Awaited<T> | undefined;
     } catch (error) {
-      return this.#noteDamage(id, error);
+      return this.noteDamage(id, error);
     }
   }
 
   /** Marks a generation as damaged, so that nobody reads it again. @throws any other error */
-  #noteDamage(id: string, error: unknown): undefined {
+  private noteDamage(id: string, error: unknown): undefined {
     // An error thrown in a transaction arrives as the cause of its failure.
     const found = error instanceof StoreUnavailable ? error.cause : error;
     if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
-    this.#giveUp(id, (found as Error).message);
+    this.giveUp(id, (found as Error).message);
   }
 
   /** Marks a generation that gave no answer as damaged. @returns false if it was dropped */
-  #giveUpUnlessDropped(id: string): boolean {
+  private giveUpUnlessDropped(id: string): boolean {
     // Whoever drops one records that first.
-    this.#control.refresh();
-    const record = this.#record(id);
+    this.control.refresh();
+    const record = this.record(id);
     if (!record || record.status === 'dropped') return false;
-    if (this.#statusOf(record) !== 'damaged') this.#giveUp(id, 'its rows are gone');
+    if (this.statusOf(record) !== 'damaged') this.giveUp(id, 'its rows are gone');
     return true;
   }
 
-  #giveUp(id: string, damage: string): void {
-    if (this.#damaged.has(id)) return;
-    this.#damaged.set(id, damage);
-    void this.#control
+  private giveUp(id: string, damage: string): void {
+    if (this.damaged.has(id)) return;
+    this.damaged.set(id, damage);
+    void this.control
       .write(() => {
-        const record = this.#record(id);
-        if (record && record.status !== 'dropped') this.#putRecord({ ...record, status: 'damaged', damage });
+        const record = this.record(id);
+        if (record && record.status !== 'dropped') this.putRecord({ ...record, status: 'damaged', damage });
       })
       .catch(() => undefined); // This process knows it anyway.
   }
 
-  /** The generation, once `#ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
-  #generation(id: string, record = this.#record(id)): LmdbGeneration | undefined {
-    const open = this.#generations.get(id);
-    if (this.#isUsable(record)) return open;
+  /** The generation, once `ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
+  private generation(id: string, record = this.record(id)): LmdbGeneration | undefined {
+    const open = this.opened.get(id);
+    if (this.isUsable(record)) return open;
     if (open) {
-      this.#generations.delete(id);
+      this.opened.delete(id);
       void open.close().catch(() => undefined);
     }
     return undefined;
   }
 
-  #isUsable(record: GenerationRecord | undefined): boolean {
-    const status = record && this.#statusOf(record);
+  private isUsable(record: GenerationRecord | undefined): boolean {
+    const status = record && this.statusOf(record);
     return status !== undefined && status !== 'dropped' && status !== 'damaged';
   }
 
   /** Opens a generation that is not open here, if it is there to be used: another process may have created it. */
-  async #ready(id: string): Promise<void> {
-    if (this.#generations.has(id) || !existsSync(join(this.#path(id), 'data.mdb'))) return;
-    if (this.#isUsable(this.#record(id))) await this.#open(id);
+  private async ready(id: string): Promise<void> {
+    if (this.opened.has(id) || !existsSync(join(this.path(id), 'data.mdb'))) return;
+    if (this.isUsable(this.record(id))) await this.openGeneration(id);
   }
 
   /** Opens a generation, and creates its files if there are none, unless its file is damaged. */
-  #open(id: string): Promise<void> {
-    let opening = this.#opening.get(id);
+  private openGeneration(id: string): Promise<void> {
+    let opening = this.opening.get(id);
     if (!opening) {
-      opening = this.#openFile(id).finally(() => this.#opening.delete(id));
-      this.#opening.set(id, opening);
+      opening = this.openFile(id).finally(() => this.opening.delete(id));
+      this.opening.set(id, opening);
     }
     return opening;
   }
 
-  async #openFile(id: string): Promise<void> {
-    if (this.#generations.has(id)) return;
+  private async openFile(id: string): Promise<void> {
+    if (this.opened.has(id)) return;
     try {
-      const flaw = await fileFlaw(this.#path(id));
-      if (flaw) return this.#giveUp(id, `its file ${flaw}`);
-      const generation = await LmdbGeneration.open(this.#path(id));
-      this.#generations.set(id, generation);
+      const flaw = await fileFlaw(this.path(id));
+      if (flaw) return this.giveUp(id, `its file ${flaw}`);
+      const generation = await LmdbGeneration.open(this.path(id));
+      this.opened.set(id, generation);
       // The process that loaded it may have been killed before it removed its files.
-      if (generation.isLoaded) await rm(this.#buildPath(id), { recursive: true, force: true });
+      if (generation.isLoaded) await rm(this.buildPath(id), { recursive: true, force: true });
     } catch (error) {
       // Another process may have removed it meanwhile.
-      if (this.#record(id)?.status !== 'dropped') throw error;
+      if (this.record(id)?.status !== 'dropped') throw error;
     }
   }
 
-  #buildPath(id: string): string {
-    return join(this.#path(id), 'build');
+  private buildPath(id: string): string {
+    return join(this.path(id), 'build');
   }
 
-  #path(id: string): string {
-    return join(this.#folder, `g-${encodeURIComponent(id)}`);
+  private path(id: string): string {
+    return join(this.folder, `g-${encodeURIComponent(id)}`);
   }
 }
 

@@ -19,20 +19,19 @@ type At = (position: Position) => RecordedEvent | undefined;
 
 /** Reads the log by position: one event, all in order, or all and those that follow. */
 export class LogReader {
-  readonly #env: LmdbEnvironment;
-  readonly #refuseIfClosed: () => void;
   /** The first position from which on every event has a checksum. */
   checkedFrom: Position;
   /** Subscriptions that have not ended. */
   subscribers = 0;
-  readonly #wakeUps = new Set<() => void>();
+  private readonly wakeUps = new Set<() => void>();
   /** Events that this process has made durable, by their position modulo KEPT_EVENTS; empty without subscribers. */
-  #kept: (RecordedEvent | undefined)[] = [];
+  private kept: (RecordedEvent | undefined)[] = [];
 
   /** @param refuseIfClosed throws if nothing may be read */
-  constructor(env: LmdbEnvironment, refuseIfClosed: () => void) {
-    this.#env = env;
-    this.#refuseIfClosed = refuseIfClosed;
+  constructor(
+    private readonly env: LmdbEnvironment,
+    private readonly refuseIfClosed: () => void,
+  ) {
     this.checkedFrom = positionIn(env, CHECKED_FROM) ?? 1;
   }
 
@@ -42,7 +41,7 @@ export class LogReader {
     let bytes: Buffer | undefined;
     try {
       // Valid until the next read: these are the first bytes of the library's own buffer.
-      bytes = this.#env.read(() => this.#env.database<Buffer, number>('events').getBinaryFast(position));
+      bytes = this.env.read(() => this.env.database<Buffer, number>('events').getBinaryFast(position));
     } catch (error) {
       if (!isDamage(error)) throw error;
       return damaged(position, 'the page it stands on cannot be read');
@@ -53,7 +52,7 @@ export class LogReader {
   /** As `get`, but a position within the log always has an event. */
   at(position: Position): RecordedEvent | undefined {
     const event = this.get(position);
-    if (event || position < 1 || position >= lastPosition(this.#env)) return event;
+    if (event || position < 1 || position >= lastPosition(this.env)) return event;
     return damaged(position, 'there is nothing at its place');
   }
 
@@ -62,7 +61,7 @@ export class LogReader {
     after: Position,
     options: { sliceSize?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<RecordedEvent[]> {
-    return this.#slices(after, (position) => this.at(position), options);
+    return this.slices(after, (position) => this.at(position), options);
   }
 
   /**
@@ -74,47 +73,47 @@ export class LogReader {
     options: { sliceSize?: number; signal: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
-    const at: At = (wanted) => this.#keptAt(wanted) ?? this.at(wanted);
+    const at: At = (wanted) => this.keptAt(wanted) ?? this.at(wanted);
     this.subscribers++;
     try {
       while (!options.signal.aborted) {
-        for await (const slice of this.#slices(position, at, options)) {
+        for await (const slice of this.slices(position, at, options)) {
           position = slice.at(-1)!.position;
           yield slice;
           if (options.signal.aborted) return;
         }
-        this.#refuseIfClosed();
-        await this.#nextAppend(position, options.signal);
+        this.refuseIfClosed();
+        await this.nextAppend(position, options.signal);
       }
     } finally {
-      if (--this.subscribers === 0) this.#kept = [];
+      if (--this.subscribers === 0) this.kept = [];
     }
   }
 
   /** Tells subscribers of events that this process has made durable. */
   announce(events: readonly RecordedEvent[]): void {
-    for (const event of events) this.#kept[event.position % KEPT_EVENTS] = event;
+    for (const event of events) this.kept[event.position % KEPT_EVENTS] = event;
     this.wakeSubscribers();
   }
 
   /** Lets subscribers that wait for an append look again. */
   wakeSubscribers(): void {
-    for (const wakeUp of this.#wakeUps) wakeUp();
+    for (const wakeUp of this.wakeUps) wakeUp();
   }
 
-  #keptAt(position: Position): RecordedEvent | undefined {
-    const event = this.#kept[position % KEPT_EVENTS];
+  private keptAt(position: Position): RecordedEvent | undefined {
+    const event = this.kept[position % KEPT_EVENTS];
     return event?.position === position ? event : undefined;
   }
 
-  async *#slices(
+  private async *slices(
     after: Position,
     at: At,
     options: { sliceSize?: number; signal?: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
     while (!options.signal?.aborted) {
-      const slice = await this.#slice(position, at, options.sliceSize);
+      const slice = await this.slice(position, at, options.sliceSize);
       if (slice.length === 0) return;
       position = slice.at(-1)!.position;
       yield slice;
@@ -124,10 +123,10 @@ export class LogReader {
   }
 
   /** At most `size` events, plus those that complete the last append. */
-  async #slice(after: Position, at: At, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
-    this.#refuseIfClosed();
+  private async slice(after: Position, at: At, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
+    this.refuseIfClosed();
     // A reader of the whole log continues after a failed write of others.
-    if (!this.#env.isOpen) await this.#env.ready();
+    if (!this.env.isOpen) await this.env.ready();
     const slice: RecordedEvent[] = [];
     let wanted = Math.max(1, size);
     while (wanted > 0) {
@@ -148,11 +147,11 @@ export class LogReader {
   }
 
   /** Resolves when there may be an event after the position, or on abort. */
-  #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
+  private nextAppend(position: Position, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
         clearInterval(poll);
-        this.#wakeUps.delete(done);
+        this.wakeUps.delete(done);
         signal.removeEventListener('abort', done);
         resolve();
       };
@@ -160,12 +159,12 @@ export class LogReader {
         // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
         // read throws, and nothing would catch that here.
         try {
-          if (this.#env.isOpen && this.#env.database<Buffer, number>('events').doesExist(position + 1)) done();
+          if (this.env.isOpen && this.env.database<Buffer, number>('events').doesExist(position + 1)) done();
         } catch {
           return;
         }
       }, POLL_MS);
-      this.#wakeUps.add(done);
+      this.wakeUps.add(done);
       signal.addEventListener('abort', done);
       if (signal.aborted) done();
     });

@@ -39,43 +39,41 @@ export class IndexDamaged extends StoreUnavailable {
 }
 
 export class StreamIndex {
-  readonly #env: LmdbEnvironment;
-  #newest = new StreamPositions();
+  private newest = new StreamPositions();
   /** Entries being written, which are looked up here meanwhile. */
-  #leaving: StreamPositions | undefined;
+  private leaving: StreamPositions | undefined;
   /** Every event up to here is known to this process. */
-  #known: Position;
+  private knownUpTo: Position;
   /** Every event up to here was in the stored index when it was last read. */
-  #stored: Position;
+  private stored: Position;
 
   /** @param bulk entries kept in memory before they are written */
   constructor(
-    env: LmdbEnvironment,
+    private readonly env: LmdbEnvironment,
     private readonly bulk = BULK,
   ) {
-    this.#env = env;
-    this.#known = this.#stored = this.#readStored();
+    this.knownUpTo = this.stored = this.readStored();
   }
 
   get known(): Position {
-    return this.#known;
+    return this.knownUpTo;
   }
 
   /** Whether the log has events that this process has not indexed. */
   get isBehind(): boolean {
-    return this.#env.database<Buffer, number>('events').doesExist(this.#known + 1);
+    return this.env.database<Buffer, number>('events').doesExist(this.knownUpTo + 1);
   }
 
   /**
    * As `catchUp`, up to the last event of the log: also past positions without an event, since that event is damaged.
    */
   async catchUpTo(head: Position): Promise<void> {
-    while (this.#known < head) {
-      while (this.#env.read(() => this.catchUp(SLICE))) {
+    while (this.knownUpTo < head) {
+      while (this.env.read(() => this.catchUp(SLICE))) {
         if (this.due) await this.store();
         else await setImmediate();
       }
-      if (this.#known < head) this.#known++;
+      if (this.knownUpTo < head) this.knownUpTo++;
     }
   }
 
@@ -86,20 +84,20 @@ export class StreamIndex {
    */
   catchUp(most = Infinity): boolean {
     if (!this.isBehind) return false;
-    const events = this.#env.database<Buffer, number>('events');
-    const stored = this.#readStored();
+    const events = this.env.database<Buffer, number>('events');
+    const stored = this.readStored();
     // Not while entries are being written: they would look like the last of their streams.
-    if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
-      this.#newest = new StreamPositions();
-      this.#known = this.#stored = stored;
+    if (!this.leaving && stored > this.stored && (stored > this.knownUpTo || this.newest.size > this.bulk)) {
+      this.newest = new StreamPositions();
+      this.knownUpTo = this.stored = stored;
     }
     for (let learned = 0; learned < most; learned++) {
-      const position = this.#known + 1;
+      const position = this.knownUpTo + 1;
       const entry = events.getBinary(position);
       if (entry === undefined) return false;
       const place = placeOf(entry);
-      if (place) this.#newest.add(place.stream, place.revision, position);
-      this.#known = position;
+      if (place) this.newest.add(place.stream, place.revision, position);
+      this.knownUpTo = position;
     }
     return true;
   }
@@ -107,30 +105,30 @@ export class StreamIndex {
   /** Adds the `count` events that this process has just committed after `base`. */
   add(committed: StreamPositions, base: Position, count: number): void {
     // Earlier events are unknown and must be read from the log, so these are read with them.
-    if (this.#known < base) return;
-    this.#newest.take(committed);
-    this.#known = Math.max(this.#known, base + count);
+    if (this.knownUpTo < base) return;
+    this.newest.take(committed);
+    this.knownUpTo = Math.max(this.knownUpTo, base + count);
   }
 
   position(stream: string, revision: number): Position | undefined {
     // Its key would be truncated.
     if (isTooLong(stream)) return undefined;
     return (
-      this.#newest.position(stream, revision) ??
-      this.#leaving?.position(stream, revision) ??
-      this.#storedPosition(stream, revision)
+      this.newest.position(stream, revision) ??
+      this.leaving?.position(stream, revision) ??
+      this.storedPosition(stream, revision)
     );
   }
 
   /** Revision of the last event; undefined for a stream that does not exist. */
   last(stream: string): number | undefined {
     if (isTooLong(stream)) return undefined;
-    const newest = this.#newest.last(stream) ?? this.#leaving?.last(stream);
+    const newest = this.newest.last(stream) ?? this.leaving?.last(stream);
     if (newest !== undefined) return newest;
-    if (this.#storedPosition(stream, 0) === undefined) return undefined;
+    if (this.storedPosition(stream, 0) === undefined) return undefined;
     // Most streams have one event, and a second look-up is cheaper than a cursor.
-    if (this.#storedPosition(stream, 1) === undefined) return 0;
-    const index = this.#env.database<Buffer, Buffer>('index');
+    if (this.storedPosition(stream, 1) === undefined) return 0;
+    const index = this.env.database<Buffer, Buffer>('index');
     const range = { start: indexKey(stream, 0xffff_ffff), end: indexKey(stream, 0), reverse: true, limit: 1 };
     for (const key of index.getKeys(range)) return key.readUInt32BE(key.length - 4);
     return 0;
@@ -138,34 +136,34 @@ export class StreamIndex {
 
   /** Whether there are enough entries in memory to write, and no write is under way. */
   get due(): boolean {
-    return this.#newest.size >= this.bulk && !this.#leaving;
+    return this.newest.size >= this.bulk && !this.leaving;
   }
 
   /** Whether the next start would have more to read again than an ordinary bulk. */
   get isLarge(): boolean {
-    return this.#newest.size > BULK;
+    return this.newest.size > BULK;
   }
 
   /** Writes the entries in memory, while others are added. @throws StoreUnavailable, without losing an entry */
   async store(): Promise<void> {
-    const upTo = this.#known;
-    const entries = this.#newest;
-    this.#leaving = entries;
-    this.#newest = new StreamPositions();
+    const upTo = this.knownUpTo;
+    const entries = this.newest;
+    this.leaving = entries;
+    this.newest = new StreamPositions();
     try {
       // Another process may write the same entries, which changes nothing.
-      for (const slice of entries.slices(SLICE)) await this.#put(slice);
-      await this.#env.write(() => {
-        if (upTo > this.#readStored()) this.#putStored(upTo);
+      for (const slice of entries.slices(SLICE)) await this.put(slice);
+      await this.env.write(() => {
+        if (upTo > this.readStored()) this.putStored(upTo);
       });
-      this.#stored = Math.max(this.#stored, upTo);
+      this.stored = Math.max(this.stored, upTo);
     } catch (error) {
       // The entries are read again from the log.
-      this.#newest = new StreamPositions();
-      this.#known = this.#stored;
+      this.newest = new StreamPositions();
+      this.knownUpTo = this.stored;
       throw error;
     } finally {
-      this.#leaving = undefined;
+      this.leaving = undefined;
     }
   }
 
@@ -177,21 +175,27 @@ export class StreamIndex {
     repair: boolean,
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<IndexCheck> {
-    const upTo = this.#env.read(() => this.#readStored());
-    const found: IndexCheck = { events: 0, entries: 0, newest: Math.max(0, this.#known - upTo), missing: 0, stray: 0 };
+    const upTo = this.env.read(() => this.readStored());
+    const found: IndexCheck = {
+      events: 0,
+      entries: 0,
+      newest: Math.max(0, this.knownUpTo - upTo),
+      missing: 0,
+      stray: 0,
+    };
     for (let from = 1; from <= upTo; from += SLICE) {
-      const missing = this.#env.read(() => this.#missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
+      const missing = this.env.read(() => this.missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
       found.missing += missing.length;
-      if (repair && missing.length > 0) await this.#put(missing);
+      if (repair && missing.length > 0) await this.put(missing);
       onProgress(Math.min(from + SLICE - 1, upTo), upTo);
       await setImmediate();
     }
     for (let after: Buffer | undefined; ;) {
-      const { last, stray } = this.#env.read(() => this.#strayEntries(after, found));
+      const { last, stray } = this.env.read(() => this.strayEntries(after, found));
       found.stray += stray.length;
       if (repair && stray.length > 0) {
-        await this.#env.writeIf(null, () => {
-          for (const key of stray) void this.#env.database<Buffer, Buffer>('index').remove(key);
+        await this.env.writeIf(null, () => {
+          for (const key of stray) void this.env.database<Buffer, Buffer>('index').remove(key);
         });
       }
       if (!last) break;
@@ -199,14 +203,14 @@ export class StreamIndex {
       await setImmediate();
     }
     // A damaged key that is out of order cannot be removed, and leads look-ups of others astray.
-    if (repair && found.stray > 0 && !(await this.isSound())) await this.#env.write(() => this.#makeAgain());
+    if (repair && found.stray > 0 && !(await this.isSound())) await this.env.write(() => this.makeAgain());
     return found;
   }
 
   /** In one transaction, since another process would take what is missing meanwhile for a stream that does not exist. */
-  #makeAgain(): void {
-    const events = this.#env.database<Buffer, number>('events');
-    const index = this.#env.database<Buffer, Buffer>('index');
+  private makeAgain(): void {
+    const events = this.env.database<Buffer, number>('events');
+    const index = this.env.database<Buffer, Buffer>('index');
     index.clearSync();
     // Also what is not stored yet: another process may be writing it.
     const [last = 0] = events.getKeys({ reverse: true, limit: 1 });
@@ -224,10 +228,10 @@ export class StreamIndex {
    * read the events. Runs in slices, beside appends.
    */
   async isSound(signal?: AbortSignal): Promise<boolean> {
-    const upTo = this.#readStored();
+    const upTo = this.readStored();
     let entries = 0;
     for (let after: Buffer | undefined; ;) {
-      const { last, count } = this.#env.read(() => this.#soundEntries(after));
+      const { last, count } = this.env.read(() => this.soundEntries(after));
       if (count === undefined) return false;
       entries += count;
       if (!last) return entries >= upTo;
@@ -238,11 +242,11 @@ export class StreamIndex {
   }
 
   /** The number of the next entries, and the last key; no number if one of them is damaged. */
-  #soundEntries(after: Buffer | undefined): { last?: Buffer | undefined; count?: number } {
+  private soundEntries(after: Buffer | undefined): { last?: Buffer | undefined; count?: number } {
     let count = 0;
     let last: Buffer | undefined;
     const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
-    for (const { key, value } of this.#env.database<Buffer, Buffer>('index').getRange(range as object)) {
+    for (const { key, value } of this.env.database<Buffer, Buffer>('index').getRange(range as object)) {
       // Entries of builds without checksums are checked when they are looked up.
       const isSound = value.length === 4 || (value.length === ENTRY_BYTES && isEntryOf(key, value));
       if (!isSound) return {};
@@ -252,9 +256,9 @@ export class StreamIndex {
     return { last: last && Buffer.from(last), count };
   }
 
-  #missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
-    const events = this.#env.database<Buffer, number>('events');
-    const index = this.#env.database<Buffer, Buffer>('index');
+  private missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
+    const events = this.env.database<Buffer, number>('events');
+    const index = this.env.database<Buffer, Buffer>('index');
     const missing: Entry[] = [];
     for (let position = from; position <= to; position++) {
       const entry = events.getBinary(position);
@@ -272,12 +276,12 @@ export class StreamIndex {
     return missing;
   }
 
-  #strayEntries(after: Buffer | undefined, found: IndexCheck): { last: Buffer | undefined; stray: Buffer[] } {
-    const events = this.#env.database<Buffer, number>('events');
+  private strayEntries(after: Buffer | undefined, found: IndexCheck): { last: Buffer | undefined; stray: Buffer[] } {
+    const events = this.env.database<Buffer, number>('events');
     const stray: Buffer[] = [];
     let last: Buffer | undefined;
     const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
-    for (const { key, value } of this.#env.database<Buffer, Buffer>('index').getRange(range as object)) {
+    for (const { key, value } of this.env.database<Buffer, Buffer>('index').getRange(range as object)) {
       last = Buffer.from(key);
       found.entries++;
       const entry = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
@@ -287,9 +291,9 @@ export class StreamIndex {
     return { last, stray };
   }
 
-  async #put(entries: readonly Entry[]): Promise<void> {
-    await this.#env.writeIf(null, () => {
-      const index = this.#env.database<Buffer, Buffer>('index');
+  private async put(entries: readonly Entry[]): Promise<void> {
+    await this.env.writeIf(null, () => {
+      const index = this.env.database<Buffer, Buffer>('index');
       for (const { stream, revision, position } of entries) {
         const key = lookUpKey(stream, revision);
         void index.put(key, entryOf(key, position));
@@ -298,24 +302,24 @@ export class StreamIndex {
   }
 
   /** The position up to which the stored index is complete; 0 if unknown, and then all of it is written again. */
-  #readStored(): Position {
-    const meta = this.#env.database<unknown>('meta');
+  private readStored(): Position {
+    const meta = this.env.database<unknown>('meta');
     const indexed = numberIn(meta, 'indexed');
     const check = numberIn(meta, 'indexed_crc');
     if (indexed === undefined || (check !== undefined && check !== crc32(String(indexed)))) return 0;
     return indexed;
   }
 
-  #putStored(upTo: Position): void {
-    const meta = this.#env.database<number>('meta');
+  private putStored(upTo: Position): void {
+    const meta = this.env.database<number>('meta');
     meta.putSync('indexed', upTo);
     meta.putSync('indexed_crc', crc32(String(upTo)));
   }
 
   /** @throws IndexDamaged */
-  #storedPosition(stream: string, revision: number): Position | undefined {
+  private storedPosition(stream: string, revision: number): Position | undefined {
     const key = lookUpKey(stream, revision);
-    const value = this.#env.database<Buffer, Buffer>('index').getBinaryFast(key);
+    const value = this.env.database<Buffer, Buffer>('index').getBinaryFast(key);
     if (value === undefined) return undefined;
     if (value.length < 4) throw new IndexDamaged(stream);
     const position = value.readUInt32LE(0);
@@ -324,7 +328,7 @@ export class StreamIndex {
       return position;
     }
     // An entry of a build without checksums: the event shows whether the entry is right.
-    const entry = this.#env.database<Buffer, number>('events').getBinary(position);
+    const entry = this.env.database<Buffer, number>('events').getBinary(position);
     const place = entry && placeOf(entry);
     if (place?.stream !== stream || place.revision !== revision) throw new IndexDamaged(stream);
     return position;
@@ -378,31 +382,31 @@ const NEXT = 2 ** 32;
 
 /** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
 export class StreamPositions {
-  readonly #streams = new Map<string, Neighbours | Run>();
+  private readonly streams = new Map<string, Neighbours | Run>();
   size = 0;
 
   /** Adds an entry. Adding it again changes nothing. */
   add(stream: string, revision: number, position: Position): void {
-    const entry = this.#streams.get(stream);
+    const entry = this.streams.get(stream);
     if (entry === undefined) {
-      this.#streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
+      this.streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
       this.size++;
     } else if (revision === lastOf(entry) + 1) {
       if (typeof entry === 'object') entry.positions.push(position);
-      else if (position === (entry % NEXT) + revision) this.#streams.set(stream, entry + NEXT);
-      else this.#streams.set(stream, { first: 0, positions: [...runOf(entry).positions, position] });
+      else if (position === (entry % NEXT) + revision) this.streams.set(stream, entry + NEXT);
+      else this.streams.set(stream, { first: 0, positions: [...runOf(entry).positions, position] });
       this.size++;
     }
   }
 
   position(stream: string, revision: number): Position | undefined {
-    const entry = this.#streams.get(stream);
+    const entry = this.streams.get(stream);
     if (typeof entry === 'object') return entry.positions[revision - entry.first];
     return entry !== undefined && revision >= 0 && revision <= lastOf(entry) ? (entry % NEXT) + revision : undefined;
   }
 
   last(stream: string): number | undefined {
-    const entry = this.#streams.get(stream);
+    const entry = this.streams.get(stream);
     return entry === undefined ? undefined : lastOf(entry);
   }
 
@@ -412,7 +416,7 @@ export class StreamPositions {
    */
   *slices(size: number): Generator<Entry[]> {
     const groups = new Map<string, string[]>();
-    for (const stream of this.#streams.keys()) {
+    for (const stream of this.streams.keys()) {
       const start = stream.slice(0, stream.indexOf('-') + 2);
       const group = groups.get(start);
       if (group) group.push(stream);
@@ -421,7 +425,7 @@ export class StreamPositions {
     let slice: Entry[] = [];
     for (const group of groups.values()) {
       for (const stream of group.sort()) {
-        const { first, positions } = runOf(this.#streams.get(stream)!);
+        const { first, positions } = runOf(this.streams.get(stream)!);
         for (let offset = 0; offset < positions.length; offset++) {
           slice.push({ stream, revision: first + offset, position: positions[offset]! });
           if (slice.length < size) continue;
@@ -435,12 +439,12 @@ export class StreamPositions {
 
   /** Adds all of `others`, which must not be used afterwards. */
   take(others: StreamPositions): void {
-    for (const [stream, entry] of others.#streams) {
-      if (this.#streams.has(stream)) {
+    for (const [stream, entry] of others.streams) {
+      if (this.streams.has(stream)) {
         const { first, positions } = runOf(entry);
         positions.forEach((position, offset) => this.add(stream, first + offset, position));
       } else {
-        this.#streams.set(stream, entry);
+        this.streams.set(stream, entry);
         this.size += typeof entry === 'number' ? lastOf(entry) + 1 : entry.positions.length;
       }
     }

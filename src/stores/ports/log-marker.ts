@@ -18,31 +18,31 @@ interface Marker {
  * the log grows, and at close: it may lag behind, but never contains more than was durable.
  */
 export class LogMarker {
-  #written: Position = -1;
-  readonly #timer: NodeJS.Timeout;
-  #writing: Promise<void>;
+  private written: Position = -1;
+  private readonly timer: NodeJS.Timeout;
+  private writing: Promise<void>;
 
   constructor(
     private readonly path: string,
     private readonly current: () => Marker,
   ) {
-    this.#writing = this.#removeRemains().catch(() => undefined);
-    this.#timer = setInterval(() => this.#writeNext(), WRITE_EVERY_MS).unref();
+    this.writing = this.removeRemains().catch(() => undefined);
+    this.timer = setInterval(() => this.writeNext(), WRITE_EVERY_MS).unref();
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#writeNext();
+    clearInterval(this.timer);
+    await this.writeNext();
   }
 
-  #writeNext(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#write()).catch(() => undefined); // The next one tries again.
-    return this.#writing;
+  private writeNext(): Promise<void> {
+    this.writing = this.writing.then(() => this.write()).catch(() => undefined); // The next one tries again.
+    return this.writing;
   }
 
-  async #write(): Promise<void> {
+  private async write(): Promise<void> {
     const marker = this.current();
-    if (marker.position === this.#written) return;
+    if (marker.position === this.written) return;
     const temporary = `${this.path}.${process.pid}${TEMPORARY}`;
     const file = await open(temporary, 'w');
     try {
@@ -52,11 +52,11 @@ export class LogMarker {
       await file.close();
     }
     await rename(temporary, this.path);
-    this.#written = marker.position;
+    this.written = marker.position;
   }
 
   /** Removes what processes left that were killed while they wrote. */
-  async #removeRemains(): Promise<void> {
+  private async removeRemains(): Promise<void> {
     const folder = dirname(this.path);
     const start = `${basename(this.path)}.`;
     for (const name of await readdir(folder)) {

@@ -72,19 +72,15 @@ interface Run {
  * came first.
  */
 export class BullmqJobs implements Jobs {
-  readonly #client: Redis | Cluster;
-  readonly #url: string;
-  readonly #prefix: string;
-  readonly #logger: Logger | undefined;
-  readonly #lockMs: number;
-  readonly #kinds = new Map<string, Registration>();
-  readonly #queues = new Map<string, Queue<Payload, Json>>();
-  readonly #runs = new Set<Run>();
+  private readonly client: Redis | Cluster;
+  private readonly kinds = new Map<string, Registration>();
+  private readonly queues = new Map<string, Queue<Payload, Json>>();
+  private readonly runs = new Set<Run>();
   /** Errors of the workers that were logged lately, and when. */
-  readonly #said = new Map<string, number>();
-  #runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #closing = false;
+  private readonly said = new Map<string, number>();
+  private runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private closing = false;
 
   /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
   static async open(
@@ -94,62 +90,63 @@ export class BullmqJobs implements Jobs {
     return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.logger, options.lockMs ?? LOCK_MS);
   }
 
-  private constructor(url: string, prefix: string, logger: Logger | undefined, lockMs: number) {
-    this.#lockMs = lockMs;
-    this.#url = url;
-    this.#prefix = prefix;
-    this.#logger = logger;
-    this.#client = createRedis(parseRedisUrl(url), {
+  private constructor(
+    private readonly url: string,
+    private readonly prefix: string,
+    private readonly logger: Logger | undefined,
+    private readonly lockMs: number,
+  ) {
+    this.client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
       socketTimeout: SILENCE_MS,
       maxRetriesPerRequest: null,
       enableAutoPipelining: true,
     });
     // Connections recover by themselves; the error of a command is thrown to its caller.
-    this.#client.on('error', () => undefined);
+    this.client.on('error', () => undefined);
   }
 
   handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
-    this.#kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
+    this.kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
   }
 
   /** The workers are providers of a separate Nest application, since jobs also run in processes without another one. */
   async start(): Promise<void> {
-    if (this.#runtime) return;
-    const client = clientOfWorkers(this.#url);
+    if (this.runtime) return;
+    const client = clientOfWorkers(this.url);
     client.on('error', () => undefined);
-    const processors = [...this.#kinds].map(([kind, registration]) => this.#processor(kind, registration));
-    const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.#prefix), {
-      logger: this.#logger ?? false,
+    const processors = [...this.kinds].map(([kind, registration]) => this.processor(kind, registration));
+    const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.prefix), {
+      logger: this.logger ?? false,
       abortOnError: false,
     });
-    this.#runtime = { context, hosts: processors.map((type) => context.get(type)), client };
-    this.#timer = setInterval(() => void this.#poll(), POLL_MS);
+    this.runtime = { context, hosts: processors.map((type) => context.get(type)), client };
+    this.timer = setInterval(() => void this.poll(), POLL_MS);
   }
 
   async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
-    return this.#attempt(async () => {
-      await this.#note(kind, id);
-      await this.#queue(kind).add(kind, { id, input }, optionsOf(id));
-      return (await this.#find(kind, id))!;
+    return this.attempt(async () => {
+      await this.note(kind, id);
+      await this.queue(kind).add(kind, { id, input }, optionsOf(id));
+      return (await this.find(kind, id))!;
     });
   }
 
   get(kind: string, id: string): Promise<Job | undefined> {
-    return this.#attempt(() => this.#find(kind, id));
+    return this.attempt(() => this.find(kind, id));
   }
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
     const { kind, status, limit = 100 } = filter;
-    return this.#attempt(async () => {
+    return this.attempt(async () => {
       if (kind !== undefined && (status === 'queued' || status === 'running')) {
-        return (await this.#openJobs(kind)).filter((job) => job.status === status).slice(0, limit);
+        return (await this.openJobs(kind)).filter((job) => job.status === status).slice(0, limit);
       }
       const found: Job[] = [];
       for (let from = 0; found.length < limit; from += LIST_SLICE) {
-        const names = await this.#client.zrevrange(this.#orderKey, from, from + LIST_SLICE - 1);
+        const names = await this.client.zrevrange(this.orderKey, from, from + LIST_SLICE - 1);
         const wanted = kind === undefined ? names : names.filter((name) => name.startsWith(`${kind}:`));
-        const jobs = await Promise.all(wanted.map((name) => this.#find(...splitName(name))));
+        const jobs = await Promise.all(wanted.map((name) => this.find(...splitName(name))));
         found.push(...jobs.filter((job) => job !== undefined).filter((job) => !status || job.status === status));
         if (names.length < LIST_SLICE) break;
       }
@@ -158,43 +155,43 @@ export class BullmqJobs implements Jobs {
   }
 
   /** The jobs of a kind that have not finished, the newest first. Finished ones are kept for good: they are not read. */
-  async #openJobs(kind: string): Promise<Job[]> {
+  private async openJobs(kind: string): Promise<Job[]> {
     if (!KIND.test(kind)) return [];
-    const ids = await this.#queue(kind).getRanges(['waiting', 'active', 'delayed'], 0, -1);
-    const found = (await Promise.all(ids.map((id) => this.#find(kind, idOf(id))))).filter((job) => job !== undefined);
+    const ids = await this.queue(kind).getRanges(['waiting', 'active', 'delayed'], 0, -1);
+    const found = (await Promise.all(ids.map((id) => this.find(kind, idOf(id))))).filter((job) => job !== undefined);
     if (found.length === 0) return [];
-    const serials = await this.#client.zmscore(this.#orderKey, ...found.map(({ id }) => `${kind}:${id}`));
+    const serials = await this.client.zmscore(this.orderKey, ...found.map(({ id }) => `${kind}:${id}`));
     const placed = found.map((job, n) => ({ job, serial: Number(serials[n]) }));
     return placed.sort((a, b) => b.serial - a.serial).map(({ job }) => job);
   }
 
   waiting(): Promise<Record<string, number>> {
-    return this.#attempt(async () => {
-      const counts = [...this.#kinds.keys()].map(async (kind): Promise<[string, number]> => {
-        return [kind, await this.#queue(kind).getJobCountByTypes('waiting', 'delayed')];
+    return this.attempt(async () => {
+      const counts = [...this.kinds.keys()].map(async (kind): Promise<[string, number]> => {
+        return [kind, await this.queue(kind).getJobCountByTypes('waiting', 'delayed')];
       });
       return Object.fromEntries(await Promise.all(counts));
     });
   }
 
   async cancel(kind: string, id: string): Promise<Job | undefined> {
-    return this.#attempt(async () => {
-      const job = await this.#find(kind, id);
+    return this.attempt(async () => {
+      const job = await this.find(kind, id);
       if (job?.status !== 'queued' && job?.status !== 'running') return job;
-      await this.#client.set(this.#outcomeKey(kind, id), new Date().toISOString(), 'NX');
-      for (const run of this.#runs) if (run.job.name === kind && run.job.data.id === id) await this.#attend(run);
-      return this.#find(kind, id);
+      await this.client.set(this.outcomeKey(kind, id), new Date().toISOString(), 'NX');
+      for (const run of this.runs) if (run.job.name === kind && run.job.data.id === id) await this.attend(run);
+      return this.find(kind, id);
     });
   }
 
   async retry(kind: string, id: string): Promise<Job | undefined> {
-    return this.#attempt(async () => {
-      const job = await this.#find(kind, id);
+    return this.attempt(async () => {
+      const job = await this.find(kind, id);
       if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
-      const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
+      const stored = (await this.queue(kind).getJob(keyOf(id)))!;
       // The run of a cancelled job may not have ended yet.
       const deadline = performance.now() + RETRY_MS;
-      while (!(await this.#reopen(kind, id))) {
+      while (!(await this.reopen(kind, id))) {
         if (performance.now() > deadline) return job;
         await sleep(POLL_MS);
       }
@@ -208,14 +205,14 @@ export class BullmqJobs implements Jobs {
   }
 
   async close(): Promise<void> {
-    if (this.#closing) return;
-    this.#closing = true;
-    clearInterval(this.#timer);
-    if (this.#runtime) {
-      const { context, hosts, client } = this.#runtime;
+    if (this.closing) return;
+    this.closing = true;
+    clearInterval(this.timer);
+    if (this.runtime) {
+      const { context, hosts, client } = this.runtime;
       // In this order: a closing worker does not take a job again that it puts back.
       const closed = Promise.all(hosts.map(({ worker }) => worker.close()));
-      for (const run of this.#runs) run.abort('the process is shutting down');
+      for (const run of this.runs) run.abort('the process is shutting down');
       const late = new AbortController();
       await Promise.race([closed.catch(() => undefined), sleep(GRACE_MS, null, { signal: late.signal })]);
       late.abort();
@@ -224,41 +221,41 @@ export class BullmqJobs implements Jobs {
       void context.close().catch(() => undefined);
       client.disconnect();
     }
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
-    this.#client.disconnect();
+    await Promise.all([...this.queues.values()].map((queue) => queue.close()));
+    this.client.disconnect();
   }
 
-  async #find(kind: string, id: string): Promise<Job | undefined> {
+  private async find(kind: string, id: string): Promise<Job | undefined> {
     if (!KIND.test(kind)) return undefined;
-    const queue = this.#queue(kind);
+    const queue = this.queue(kind);
     // The state first, so that its outcome exists when the job is read.
     const [state, outcome] = await Promise.all([
       queue.getJobState(keyOf(id)),
-      this.#client.get(this.#outcomeKey(kind, id)),
+      this.client.get(this.outcomeKey(kind, id)),
     ]);
     const job = await queue.getJob(keyOf(id));
     return job && publicJob(job, state, outcome);
   }
 
   /** Adds the job to the list of all jobs, once. */
-  async #note(kind: string, id: string): Promise<void> {
+  private async note(kind: string, id: string): Promise<void> {
     if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
-    const serial = await this.#client.incr(`${this.#prefix}.serial`);
-    await this.#client.zadd(this.#orderKey, 'NX', serial, `${kind}:${id}`);
+    const serial = await this.client.incr(`${this.prefix}.serial`);
+    await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
   }
 
-  #processor(kind: string, registration: Registration): Type<WorkerHost> {
+  private processor(kind: string, registration: Registration): Type<WorkerHost> {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
-      this.#perform(job, token, signal, registration);
-    const warn = (message: string) => this.#warn(message);
+      this.perform(job, token, signal, registration);
+    const warn = (message: string) => this.warn(message);
 
     @Processor(
       { name: kind },
       {
         concurrency: 1,
-        lockDuration: this.#lockMs,
+        lockDuration: this.lockMs,
         // How often workers check for jobs whose worker has lost its lock.
-        stalledInterval: Math.ceil(this.#lockMs / 3),
+        stalledInterval: Math.ceil(this.lockMs / 3),
         // Counted as attempts, below.
         maxStalledCount: UNCOUNTED,
         settings: {
@@ -288,22 +285,22 @@ export class BullmqJobs implements Jobs {
   }
 
   /** One line for all workers, which share a server and its errors. */
-  #warn(message: string): void {
+  private warn(message: string): void {
     const now = performance.now();
-    for (const [said, at] of this.#said) if (now - at >= REPEAT_MS) this.#said.delete(said);
-    if (this.#said.has(message)) return;
-    this.#said.set(message, now);
-    this.#logger?.warn(`workers of jobs: ${message}`);
+    for (const [said, at] of this.said) if (now - at >= REPEAT_MS) this.said.delete(said);
+    if (this.said.has(message)) return;
+    this.said.set(message, now);
+    this.logger?.warn(`workers of jobs: ${message}`);
   }
 
   /** One attempt. What it throws makes BullMQ try again later, or give up. */
-  async #perform(
+  private async perform(
     job: StoredJob,
     token: string,
     signal: AbortSignal,
     { handler, attempts }: Registration,
   ): Promise<Json> {
-    const outcomeKey = this.#outcomeKey(job.name, job.data.id);
+    const outcomeKey = this.outcomeKey(job.name, job.data.id);
     const stopping = new AbortController();
     const run: Run = {
       job,
@@ -312,19 +309,19 @@ export class BullmqJobs implements Jobs {
       unwritten: false,
       abort: (reason) => stopping.abort(new Error(reason)),
     };
-    const outcome = await this.#attempt(() => this.#client.get(outcomeKey)).catch(async (error: unknown) => {
-      await this.#uncount(run);
+    const outcome = await this.attempt(() => this.client.get(outcomeKey)).catch(async (error: unknown) => {
+      await this.uncount(run);
       throw error;
     });
     const isCancelled = outcome !== null && outcome !== FINISHED;
     // Of a worker that ended before it had stored the result. Otherwise the job could not be cancelled.
-    if (outcome === FINISHED) await this.#whileHeld(run, CLEAR, outcomeKey);
+    if (outcome === FINISHED) await this.whileHeld(run, CLEAR, outcomeKey);
     if (isCancelled || job.attemptsStarted > attempts) {
-      await this.#uncount(run);
+      await this.uncount(run);
       throw new UnrecoverableError(isCancelled ? CANCELLED : PROCESS_ENDED);
     }
     signal.addEventListener('abort', () => run.abort(String(signal.reason ?? CANCELLED)));
-    this.#runs.add(run);
+    this.runs.add(run);
     try {
       const answer = await handler({
         id: job.data.id,
@@ -337,22 +334,22 @@ export class BullmqJobs implements Jobs {
         },
       });
       // Decides between this success and a cancellation.
-      const decided = await this.#whileHeld(run, FINISH, outcomeKey, FINISHED);
+      const decided = await this.whileHeld(run, FINISH, outcomeKey, FINISHED);
       if (decided === null) throw new Error(TAKEN_OVER);
       if (decided !== FINISHED) throw new UnrecoverableError(CANCELLED);
       return JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
-      if (!this.#closing) {
-        if (isPassing(error)) await this.#uncount(run);
+      if (!this.closing) {
+        if (isPassing(error)) await this.uncount(run);
         throw error instanceof JobGivenUp ? new UnrecoverableError(error.message) : error;
       }
       // The attempt did not end by its own fault: the job is put back as if the attempt had not started.
-      await this.#uncount(run);
+      await this.uncount(run);
       await job.moveToWait(token);
       throw new WaitingError();
     } finally {
-      this.#runs.delete(run);
-      if (run.unwritten) await this.#writeProgress(run).catch(() => undefined);
+      this.runs.delete(run);
+      if (run.unwritten) await this.writeProgress(run).catch(() => undefined);
     }
   }
 
@@ -361,19 +358,19 @@ export class BullmqJobs implements Jobs {
    * already.
    * @returns whether it was done
    */
-  async #reopen(kind: string, id: string): Promise<boolean> {
-    const queue = this.#queue(kind);
-    const keys = [queue.toKey('active'), this.#outcomeKey(kind, id), queue.toKey(keyOf(id))];
-    return (await this.#client.eval(REOPEN, keys.length, ...keys, keyOf(id))) === 1;
+  private async reopen(kind: string, id: string): Promise<boolean> {
+    const queue = this.queue(kind);
+    const keys = [queue.toKey('active'), this.outcomeKey(kind, id), queue.toKey(keyOf(id))];
+    return (await this.client.eval(REOPEN, keys.length, ...keys, keyOf(id))) === 1;
   }
 
   /** Undoes the count of a started attempt. */
-  async #uncount(run: Run): Promise<void> {
-    await this.#whileHeld(run, UNCOUNT, this.#jobKey(run.job));
+  private async uncount(run: Run): Promise<void> {
+    await this.whileHeld(run, UNCOUNT, this.jobKey(run.job));
   }
 
-  async #writeProgress(run: Run): Promise<void> {
-    await this.#whileHeld(run, PROGRESS, this.#jobKey(run.job), JSON.stringify(run.progress));
+  private async writeProgress(run: Run): Promise<void> {
+    await this.whileHeld(run, PROGRESS, this.jobKey(run.job), JSON.stringify(run.progress));
   }
 
   /**
@@ -381,36 +378,36 @@ export class BullmqJobs implements Jobs {
    * @returns null if the job was taken over
    * @throws StoreUnavailable when Redis gives no answer
    */
-  #whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
+  private whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
     const held = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end\n${script}`;
-    return this.#attempt(() => this.#client.eval(held, 2, `${this.#jobKey(job)}:lock`, key, token, argument));
+    return this.attempt(() => this.client.eval(held, 2, `${this.jobKey(job)}:lock`, key, token, argument));
   }
 
-  async #poll(): Promise<void> {
-    await Promise.all([...this.#runs].map((run) => this.#attend(run).catch(() => undefined)));
+  private async poll(): Promise<void> {
+    await Promise.all([...this.runs].map((run) => this.attend(run).catch(() => undefined)));
   }
 
   /** Writes the progress of a run, and stops it if it was cancelled. */
-  async #attend(run: Run): Promise<void> {
-    const outcome = await this.#client.get(this.#outcomeKey(run.job.name, run.job.data.id));
+  private async attend(run: Run): Promise<void> {
+    const outcome = await this.client.get(this.outcomeKey(run.job.name, run.job.data.id));
     if (outcome !== null && outcome !== FINISHED) return run.abort(CANCELLED);
     if (!run.unwritten) return;
     run.unwritten = false;
-    await this.#writeProgress(run).catch(() => (run.unwritten = true));
+    await this.writeProgress(run).catch(() => (run.unwritten = true));
   }
 
-  #queue(kind: string): Queue<Payload, Json> {
-    let queue = this.#queues.get(kind);
+  private queue(kind: string): Queue<Payload, Json> {
+    let queue = this.queues.get(kind);
     if (!queue) {
-      queue = new Queue<Payload, Json>(kind, { connection: this.#client, prefix: this.#prefix });
+      queue = new Queue<Payload, Json>(kind, { connection: this.client, prefix: this.prefix });
       queue.on('error', () => undefined);
-      this.#queues.set(kind, queue);
+      this.queues.set(kind, queue);
     }
     return queue;
   }
 
   /** @throws StoreUnavailable when Redis gives no answer */
-  async #attempt<T>(action: () => Promise<T>): Promise<T> {
+  private async attempt<T>(action: () => Promise<T>): Promise<T> {
     try {
       return await action();
     } catch (error) {
@@ -419,18 +416,18 @@ export class BullmqJobs implements Jobs {
     }
   }
 
-  get #orderKey(): string {
-    return `${this.#prefix}.order`;
+  private get orderKey(): string {
+    return `${this.prefix}.order`;
   }
-  #jobKey({ name, id }: StoredJob): string {
-    return this.#queue(name).toKey(id!);
+  private jobKey({ name, id }: StoredJob): string {
+    return this.queue(name).toKey(id!);
   }
-  #outcomeKey(kind: string, id: string): string {
-    return `${this.#prefix}.fate.${kind}:${id}`;
+  private outcomeKey(kind: string, id: string): string {
+    return `${this.prefix}.fate.${kind}:${id}`;
   }
 }
 
-/** For `#whileHeld`, which gives them the second key and argument: the outcome, or the job and its progress. */
+/** For `whileHeld`, which gives them the second key and argument: the outcome, or the job and its progress. */
 const FINISH = `redis.call('SET', KEYS[2], ARGV[2], 'NX')
 return redis.call('GET', KEYS[2])`;
 const CLEAR = `return redis.call('DEL', KEYS[2])`;

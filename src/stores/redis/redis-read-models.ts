@@ -78,19 +78,15 @@ interface GenerationRecord {
 export class RedisReadModels implements ReadModels {
   /** With the rows that the last append adds, about 500: about two milliseconds of the server's only thread. */
   readonly rowsPerBatch = 480;
-  readonly #reads: RedisConnection;
-  readonly #writes: RedisConnection;
-  readonly #clock: Clock | undefined;
-  readonly #prefix: string;
   /** Incarnations by id, as last seen, and their keys. */
-  readonly #incarnations = new Map<string, { incarnation: string; keys: string[] }>();
+  private readonly incarnations = new Map<string, { incarnation: string; keys: string[] }>();
   /** By generation and holder: the key of the state that was leased. */
-  readonly #leases = new Map<string, string>();
+  private readonly leases = new Map<string, string>();
   /** By the key of its state: the reads of a generation in this turn. */
-  readonly #asked = new Map<string, ReadBatch>();
-  readonly #manifest = new SharedLookUps<Manifest | null>();
-  #comparison: ClockComparison | undefined;
-  #lastManifest: { text: string; manifest: Manifest } | undefined;
+  private readonly asked = new Map<string, ReadBatch>();
+  private readonly manifestLookUps = new SharedLookUps<Manifest | null>();
+  private comparison: ClockComparison | undefined;
+  private lastManifest: { text: string; manifest: Manifest } | undefined;
 
   /** @throws StartError when Redis cannot be used */
   static async open({
@@ -107,53 +103,53 @@ export class RedisReadModels implements ReadModels {
       throw error;
     });
     const models = new RedisReadModels(reads, writes, clock, prefix);
-    await models.#finishDrops();
-    if (ownClock) models.#comparison = new ClockComparison(() => models.#serverTime(), ownClock, logger);
+    await models.finishDrops();
+    if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
     return models;
   }
 
-  private constructor(reads: RedisConnection, writes: RedisConnection, clock: Clock | undefined, prefix: string) {
-    this.#reads = reads;
-    this.#writes = writes;
-    this.#clock = clock;
-    this.#prefix = prefix;
-  }
+  private constructor(
+    private readonly reads: RedisConnection,
+    private readonly writes: RedisConnection,
+    private readonly clock: Clock | undefined,
+    private readonly prefix: string,
+  ) {}
 
   get restarts(): number {
-    return this.#reads.restarts;
+    return this.reads.restarts;
   }
 
   get isUnavailable(): boolean {
-    return this.#reads.isUnavailable || this.#writes.isUnavailable;
+    return this.reads.isUnavailable || this.writes.isUnavailable;
   }
 
   get reconnections(): number {
-    return this.#reads.reconnections;
+    return this.reads.reconnections;
   }
 
   /** How far the clock of this process is ahead of the server's, ms; negative: behind. */
   get clockSkew(): number {
-    return this.#comparison?.skew ?? 0;
+    return this.comparison?.skew ?? 0;
   }
 
   manifest(): Promise<Manifest | null> {
-    return this.#manifest.of(this.#manifestKey, () => this.#readManifest());
+    return this.manifestLookUps.of(this.manifestKey, () => this.readManifest());
   }
 
-  async #readManifest(): Promise<Manifest | null> {
-    const text = await this.#reads.send((redis) => redis.hget(this.#manifestKey, 'text'));
+  private async readManifest(): Promise<Manifest | null> {
+    const text = await this.reads.send((redis) => redis.hget(this.manifestKey, 'text'));
     if (text === null) return null;
-    if (this.#lastManifest?.text !== text) {
-      this.#lastManifest = { text, manifest: JSON.parse(text) as Manifest };
+    if (this.lastManifest?.text !== text) {
+      this.lastManifest = { text, manifest: JSON.parse(text) as Manifest };
       // It may name a generation that was created again under its id, while keys of the old one are still there.
-      this.#incarnations.clear();
+      this.incarnations.clear();
     }
-    return this.#lastManifest.manifest;
+    return this.lastManifest.manifest;
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
     const args = [next.revision - 1, next.revision, JSON.stringify(next), randomUUID(), next.incarnation ?? ''];
-    return (await this.#writes.run<number>(SWAP_MANIFEST, [this.#manifestKey], args)) === 1;
+    return (await this.writes.run<number>(SWAP_MANIFEST, [this.manifestKey], args)) === 1;
   }
 
   async createGeneration(
@@ -162,22 +158,22 @@ export class RedisReadModels implements ReadModels {
     log: string,
     status: 'building' | 'loading' = 'building',
   ): Promise<void> {
-    if (await this.#record(id)) return;
+    if (await this.record(id)) return;
     const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
-    const keys = this.#keys(id, record.incarnation);
+    const keys = this.keys(id, record.incarnation);
     // The state first, so that a record never exists without it.
     const start = checkpointText(startOf(log));
-    await this.#writes.run(CREATE, keys, [start, JSON.stringify(views), log, status]);
+    await this.writes.run(CREATE, keys, [start, JSON.stringify(views), log, status]);
     const text = JSON.stringify(record);
-    await this.#writes.send((redis) => redis.hsetnx(this.#generationsKey, id, text));
-    if ((await this.#record(id))?.incarnation !== record.incarnation) await this.#unlink(keys);
+    await this.writes.send((redis) => redis.hsetnx(this.generationsKey, id, text));
+    if ((await this.record(id))?.incarnation !== record.incarnation) await this.unlink(keys);
   }
 
   async generations(): Promise<Generation[]> {
-    const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
+    const records = await this.reads.send((redis) => redis.hgetall(this.generationsKey));
     const found = Object.entries(records).map(async ([id, text]) => {
       const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
-      const described = dropped ? undefined : await this.#describe(id, incarnation);
+      const described = dropped ? undefined : await this.describe(id, incarnation);
       // A generation whose state was lost, together with its node, counts as dropped.
       const gone = {
         id,
@@ -192,78 +188,78 @@ export class RedisReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log = ''): Promise<void> {
-    await this.#onKeys(id, (keys) => this.#writes.run(SET_STATUS, keys, [status, log]));
+    await this.onKeys(id, (keys) => this.writes.run(SET_STATUS, keys, [status, log]));
   }
 
   async dropGeneration(id: string): Promise<void> {
-    const record = await this.#record(id);
+    const record = await this.record(id);
     if (!record) return;
-    const keys = this.#keys(id, record.incarnation);
+    const keys = this.keys(id, record.incarnation);
     // First marked as dropped, for every process at once: from here on nobody reads it or adds to it.
-    await this.#writes.run(SET_STATUS, keys, ['dropped', '']);
+    await this.writes.run(SET_STATUS, keys, ['dropped', '']);
     const dropped = JSON.stringify({ ...record, dropped: true } satisfies GenerationRecord);
-    await this.#writes.send((redis) => redis.hset(this.#generationsKey, id, dropped));
-    this.#incarnations.delete(id);
-    await (await RedisSharedBuild.open(this.#writes, this.#built(keys)))?.discard();
-    await this.#unlink(keys);
+    await this.writes.send((redis) => redis.hset(this.generationsKey, id, dropped));
+    this.incarnations.delete(id);
+    await (await RedisSharedBuild.open(this.writes, this.built(keys)))?.discard();
+    await this.unlink(keys);
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log = ''): Promise<boolean> {
-    const args = [holder, ttlMs, this.#now(), log];
+    const args = [holder, ttlMs, this.now(), log];
     const lease = `${id} ${holder}`;
-    const taken = await this.#onKeys(id, async (keys) => {
+    const taken = await this.onKeys(id, async (keys) => {
       const [slot] = keys as [string];
       // The generation was created again under its id while it was leased: what the holder knows about it is outdated.
-      if ((this.#leases.get(lease) ?? slot) !== slot) return 0;
-      const answer = await this.#writes.run<number>(ACQUIRE_LEASE, keys, args);
-      if (answer === 1) this.#leases.set(lease, slot);
+      if ((this.leases.get(lease) ?? slot) !== slot) return 0;
+      const answer = await this.writes.run<number>(ACQUIRE_LEASE, keys, args);
+      if (answer === 1) this.leases.set(lease, slot);
       return answer;
     });
     return taken === 1;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
-    this.#leases.delete(`${id} ${holder}`);
-    await this.#onKeys(id, (keys) => this.#writes.run(RELEASE_LEASE, keys, [holder]));
+    this.leases.delete(`${id} ${holder}`);
+    await this.onKeys(id, (keys) => this.writes.run(RELEASE_LEASE, keys, [holder]));
   }
 
   async beginBuild(id: string, holder: string, log: string, plan: BuildPlan): Promise<SharedBuild | undefined> {
-    return this.#onKeys(id, (keys) => RedisSharedBuild.begin(this.#writes, this.#built(keys), holder, log, plan));
+    return this.onKeys(id, (keys) => RedisSharedBuild.begin(this.writes, this.built(keys), holder, log, plan));
   }
 
   async sharedBuild(id: string): Promise<SharedBuild | undefined> {
-    return this.#onKeys(id, (keys) => RedisSharedBuild.open(this.#writes, this.#built(keys)));
+    return this.onKeys(id, (keys) => RedisSharedBuild.open(this.writes, this.built(keys)));
   }
 
-  #built(keys: readonly string[]): BuiltGeneration {
-    return { keys, now: () => this.#now() };
+  private built(keys: readonly string[]): BuiltGeneration {
+    return { keys, now: () => this.now() };
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     // Before anything is awaited, since the caller continues and changes the values.
     const changes = changesOf(batch);
     const { id: batchId, base, next, holder } = batch;
-    const head = [batchId, checkpointText(base), checkpointText(next), holder, this.#now(), next.log];
+    const head = [batchId, checkpointText(base), checkpointText(next), holder, this.now(), next.log];
     const args = [...head, ...changes];
-    const outcome = await this.#onKeys(id, (keys) => this.#writes.run<number>(APPLY, keys, args));
+    const outcome = await this.onKeys(id, (keys) => this.writes.run<number>(APPLY, keys, args));
     return outcome === 1 ? 'applied' : 'refused';
   }
 
   /** Reads of one turn of the event loop go to the server as one script and return one snapshot. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
-    return this.#onKeys(id, (keys) => this.#ask(keys, queries));
+    return this.onKeys(id, (keys) => this.ask(keys, queries));
   }
 
-  #ask(keys: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
+  private ask(keys: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const [slot] = keys as [string];
-    let batch = this.#asked.get(slot);
+    let batch = this.asked.get(slot);
     if (!batch || batch.weight >= MAX_PAGE) {
       const next = new ReadBatch(async (args) => {
         await endOfTurn();
-        if (this.#asked.get(slot) === next) this.#asked.delete(slot);
-        return this.#reads.run<ReadAnswer | null>(READ, keys, args());
+        if (this.asked.get(slot) === next) this.asked.delete(slot);
+        return this.reads.run<ReadAnswer | null>(READ, keys, args());
       });
-      this.#asked.set(slot, (batch = next));
+      this.asked.set(slot, (batch = next));
     }
     return batch.ask(queries);
   }
@@ -277,7 +273,7 @@ export class RedisReadModels implements ReadModels {
     let last = cursor?.slice(1);
     if (!inRanges) {
       const args = [last === undefined ? `[${view}\0` : `(${last}`, end, size];
-      const page = await this.#onKeys(id, (keys) => this.#reads.run<[string[], string[]]>(SCAN_ROWS, keys, args));
+      const page = await this.onKeys(id, (keys) => this.reads.run<[string[], string[]]>(SCAN_ROWS, keys, args));
       if (!page) return { rows, cursor: null };
       const [addresses, contents] = page;
       addresses.forEach((address, n) => {
@@ -289,7 +285,7 @@ export class RedisReadModels implements ReadModels {
     }
     const left = size - rows.length;
     const args = [last === undefined ? `[${view}\0` : `(${last}\x01`, end, left];
-    const members = (await this.#onKeys(id, (keys) => this.#reads.run<string[]>(SCAN_RANGES, keys, args))) ?? [];
+    const members = (await this.onKeys(id, (keys) => this.reads.run<string[]>(SCAN_RANGES, keys, args))) ?? [];
     for (const member of members) {
       const [, key, sort, content] = member.split('\0') as [string, string, string, string];
       rows.push({ row: { view, key, sort }, value: JSON.parse(content) as Json });
@@ -305,9 +301,9 @@ export class RedisReadModels implements ReadModels {
   async *copy(id: string): AsyncGenerator<StoredRow[], { checkpoint: Checkpoint; rows: number }> {
     const copy = randomUUID();
     let keys: string[] = [];
-    const begun = await this.#onKeys(id, (known) => {
+    const begun = await this.onKeys(id, (known) => {
       keys = known;
-      return this.#writes.run<string | null>(BEGIN_COPY, known, [copy, this.#now()]);
+      return this.writes.run<string | null>(BEGIN_COPY, known, [copy, this.now()]);
     });
     if (begun === 'busy') throw new CopyFailed(`another process is copying ${id}`);
     if (begun !== 'ok') throw new CopyFailed(`${id} ${begun === 'damaged' ? 'has lost rows' : 'does not exist'}`);
@@ -315,10 +311,10 @@ export class RedisReadModels implements ReadModels {
     const extend = async (): Promise<void> => {
       if (performance.now() - extended < COPY_MS / 3) return;
       extended = performance.now();
-      if ((await this.#writes.run<number>(EXTEND_COPY, keys, [copy, this.#now()])) === 0) throw ended(id);
+      if ((await this.writes.run<number>(EXTEND_COPY, keys, [copy, this.now()])) === 0) throw ended(id);
     };
     try {
-      for (const pages of [this.#plainPages(keys), this.#rangePages(keys)]) {
+      for (const pages of [this.plainPages(keys), this.rangePages(keys)]) {
         for await (const page of pages) {
           yield page;
           await extend();
@@ -326,7 +322,7 @@ export class RedisReadModels implements ReadModels {
       }
       for (let page = 0; ; page++) {
         type Changed = [addresses: string[], contents: string[], checkpoint?: string, rows?: number];
-        const changed = await this.#writes.run<Changed | 'damaged' | null>(CHANGED_ROWS, keys, [copy, page, MAX_PAGE]);
+        const changed = await this.writes.run<Changed | 'damaged' | null>(CHANGED_ROWS, keys, [copy, page, MAX_PAGE]);
         if (changed === null) throw ended(id);
         if (changed === 'damaged') throw new CopyFailed(`${id} has lost rows`);
         const [addresses, contents, checkpoint, rows] = changed;
@@ -335,12 +331,12 @@ export class RedisReadModels implements ReadModels {
         await extend();
       }
     } finally {
-      await this.#writes.run(END_COPY, keys, [copy]).catch(() => undefined); // Otherwise it ends by itself.
+      await this.writes.run(END_COPY, keys, [copy]).catch(() => undefined); // Otherwise it ends by itself.
     }
   }
 
-  async *#plainPages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
-    const ask = (from: string) => soon(this.#writes.run<[string[], string[]]>(SCAN_ROWS, keys, [from, '+', MAX_PAGE]));
+  private async *plainPages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
+    const ask = (from: string) => soon(this.writes.run<[string[], string[]]>(SCAN_ROWS, keys, [from, '+', MAX_PAGE]));
     for (let next = ask('-'); ;) {
       const [addresses, contents] = await next;
       const isLast = addresses.length < MAX_PAGE;
@@ -352,8 +348,8 @@ export class RedisReadModels implements ReadModels {
     }
   }
 
-  async *#rangePages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
-    const ask = (from: string) => soon(this.#writes.run<string[]>(SCAN_RANGES, keys, [from, '+', MAX_PAGE]));
+  private async *rangePages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
+    const ask = (from: string) => soon(this.writes.run<string[]>(SCAN_RANGES, keys, [from, '+', MAX_PAGE]));
     for (let next = ask('-'); ;) {
       const members = await next;
       const page = members.map((member) => {
@@ -369,24 +365,24 @@ export class RedisReadModels implements ReadModels {
 
   async count(id: string, view: string): Promise<number> {
     const args = [`[${view}\0`, `(${view}\x01`];
-    return (await this.#onKeys(id, (keys) => this.#reads.run<number>(COUNT, keys, args))) ?? 0;
+    return (await this.onKeys(id, (keys) => this.reads.run<number>(COUNT, keys, args))) ?? 0;
   }
 
   async close(): Promise<void> {
-    this.#comparison?.stop();
-    await Promise.all([this.#reads.close(), this.#writes.close()]);
+    this.comparison?.stop();
+    await Promise.all([this.reads.close(), this.writes.close()]);
   }
 
   /** Of the server with the manifest, in a cluster: the same one for all processes. */
-  async #serverTime(): Promise<number> {
-    const [seconds, microseconds] = await this.#reads.run<[string, string]>(TIME, [this.#manifestKey], []);
+  private async serverTime(): Promise<number> {
+    const [seconds, microseconds] = await this.reads.run<[string, string]>(TIME, [this.manifestKey], []);
     return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
   }
 
-  async #describe(id: string, incarnation: string): Promise<Generation | undefined> {
+  private async describe(id: string, incarnation: string): Promise<Generation | undefined> {
     type State = [string, string, string, string, string | null, string];
-    const keys = this.#keys(id, incarnation);
-    const [status, views, , checkpoint, holder, until] = await this.#reads.run<State>(DESCRIBE, keys, [this.#now()]);
+    const keys = this.keys(id, incarnation);
+    const [status, views, , checkpoint, holder, until] = await this.reads.run<State>(DESCRIBE, keys, [this.now()]);
     if (status === null || status === 'dropped') return undefined;
     return {
       id,
@@ -401,61 +397,61 @@ export class RedisReadModels implements ReadModels {
    * Runs a script that returns a falsy value if the generation does not exist. The known keys may then belong to an old
    * incarnation, so the list is read again. Undefined if there is no such generation.
    */
-  async #onKeys<T>(id: string, action: (keys: string[]) => Promise<T>): Promise<T | undefined> {
-    const known = this.#incarnations.get(id);
+  private async onKeys<T>(id: string, action: (keys: string[]) => Promise<T>): Promise<T | undefined> {
+    const known = this.incarnations.get(id);
     const answer = known && (await action(known.keys));
     if (answer) return answer;
-    const record = await this.#record(id);
+    const record = await this.record(id);
     if (!record || record.dropped) {
-      this.#incarnations.delete(id);
+      this.incarnations.delete(id);
       return undefined;
     }
     const { incarnation } = record;
     if (incarnation === known?.incarnation) return undefined;
-    const keys = this.#keys(id, incarnation);
-    this.#incarnations.set(id, { incarnation, keys });
+    const keys = this.keys(id, incarnation);
+    this.incarnations.set(id, { incarnation, keys });
     return action(keys);
   }
 
-  async #record(id: string): Promise<GenerationRecord | undefined> {
-    const text = await this.#reads.send((redis) => redis.hget(this.#generationsKey, id));
+  private async record(id: string): Promise<GenerationRecord | undefined> {
+    const text = await this.reads.send((redis) => redis.hget(this.generationsKey, id));
     return text === null ? undefined : (JSON.parse(text) as GenerationRecord);
   }
 
   /** Frees the remains of generations whose drop was interrupted, or done by a version that knows no shared builds. */
-  async #finishDrops(): Promise<void> {
-    const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
+  private async finishDrops(): Promise<void> {
+    const records = await this.reads.send((redis) => redis.hgetall(this.generationsKey));
     await Promise.all(
       Object.entries(records).map(async ([id, text]) => {
         const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
-        const keys = this.#keys(id, incarnation);
-        const status = await this.#reads.send((redis) => redis.hget(keys[0]!, 'status'));
-        const isLeft = status === null ? await RedisSharedBuild.open(this.#writes, this.#built(keys)) : dropped;
+        const keys = this.keys(id, incarnation);
+        const status = await this.reads.send((redis) => redis.hget(keys[0]!, 'status'));
+        const isLeft = status === null ? await RedisSharedBuild.open(this.writes, this.built(keys)) : dropped;
         if (status === 'dropped' || isLeft) await this.dropGeneration(id);
       }),
     );
   }
 
   /** One key at a time, the state last, so that an interrupted drop is still recognised. */
-  async #unlink(keys: readonly string[]): Promise<void> {
-    for (const key of keys.toReversed()) await this.#writes.send((redis) => redis.unlink(key));
+  private async unlink(keys: readonly string[]): Promise<void> {
+    for (const key of keys.toReversed()) await this.writes.send((redis) => redis.unlink(key));
   }
 
-  #keys(id: string, incarnation: string): string[] {
-    const slot = `{${this.#prefix}:${id}:${incarnation}}`;
+  private keys(id: string, incarnation: string): string[] {
+    const slot = `{${this.prefix}:${id}:${incarnation}}`;
     return ['state', 'rows', 'index', 'ranges', 'changed'].map((part) => `${slot}:${part}`);
   }
 
-  get #manifestKey(): string {
-    return `{${this.#prefix}:views}:manifest`;
+  private get manifestKey(): string {
+    return `{${this.prefix}:views}:manifest`;
   }
 
-  get #generationsKey(): string {
-    return `{${this.#prefix}:views}:generations`;
+  private get generationsKey(): string {
+    return `{${this.prefix}:views}:generations`;
   }
 
-  #now(): string {
-    return this.#clock ? String(this.#clock()) : '';
+  private now(): string {
+    return this.clock ? String(this.clock()) : '';
   }
 }
 

@@ -4,58 +4,58 @@ import { fileURLToPath } from 'node:url';
 
 /** Another process that runs one of the TypeScript files in this folder and talks in JSON lines. */
 export class Child {
-  readonly #process: ChildProcess;
+  private readonly process: ChildProcess;
   readonly lines: unknown[] = [];
   readonly exited: Promise<number | null>;
   stderr = '';
-  #waiting: (() => void)[] = [];
+  private waiting: (() => void)[] = [];
 
   constructor(script: URL, args: string[], env: Record<string, string> = {}) {
     const loader = fileURLToPath(new URL('./typescript.mjs', import.meta.url));
     // Not the options of the test runner, which this process would inherit.
     const environment = { ...process.env, NODE_OPTIONS: '', ...env };
     const command = ['--import', loader, fileURLToPath(script), ...args];
-    this.#process = spawn(process.execPath, command, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
-    this.#process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
-    createInterface({ input: this.#process.stdout! }).on('line', (line) => {
+    this.process = spawn(process.execPath, command, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
+    createInterface({ input: this.process.stdout! }).on('line', (line) => {
       this.lines.push(JSON.parse(line));
-      this.#wake();
+      this.wake();
     });
     this.exited = new Promise((resolve) => {
-      this.#process.once('close', (code) => {
+      this.process.once('close', (code) => {
         resolve(code);
-        this.#wake();
+        this.wake();
       });
     });
   }
 
   send(message: unknown): void {
-    this.#process.stdin!.write(`${JSON.stringify(message)}\n`);
+    this.process.stdin!.write(`${JSON.stringify(message)}\n`);
   }
 
   /** Waits until it has printed that many lines. @throws with its errors if it ends before */
   async printed(count: number): Promise<unknown[]> {
     while (this.lines.length < count) {
-      if (this.#process.exitCode !== null || this.#process.signalCode !== null) {
+      if (this.process.exitCode !== null || this.process.signalCode !== null) {
         throw new Error(`the child ended after ${this.lines.length} lines: ${this.stderr}`);
       }
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      await new Promise<void>((resolve) => this.waiting.push(resolve));
     }
     return this.lines;
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.#process.kill(signal);
+    this.process.kill(signal);
   }
 
   async kill(): Promise<void> {
-    this.#process.kill('SIGKILL');
+    this.process.kill('SIGKILL');
     await this.exited;
   }
 
-  #wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
+  private wake(): void {
+    const waiting = this.waiting;
+    this.waiting = [];
     for (const resolve of waiting) resolve();
   }
 }
