@@ -1,4 +1,4 @@
-import { BoundedMap } from '../src/kernel/bounded-map.js';
+import { BoundedMap } from '../../src/kernel/bounded-map.js';
 
 test('a full bounded map removes the key that was set first', () => {
   const map = new BoundedMap<string, number>(2);

@@ -1,4 +1,4 @@
-import { FreeSpace, freeBytes } from '../src/kernel/free-space.js';
+import { FreeSpace, freeBytes } from '../../src/kernel/free-space.js';
 
 test('a disk is almost full if less than the reserved space is free', () => {
   const free = freeBytes('.');

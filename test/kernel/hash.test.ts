@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { eventId } from '../src/stores/ports/event-encoding.js';
-import { canonicalJson, hashOf } from '../src/kernel/hash.js';
-import type { Json } from '../src/kernel/json.js';
+import { eventId } from '../../src/stores/ports/event-encoding.js';
+import { canonicalJson, hashOf } from '../../src/kernel/hash.js';
+import type { Json } from '../../src/kernel/json.js';
 
 describe('canonical JSON (RFC 8785)', () => {
   test('the example of its section 3.2.2, sorted as in 3.2.3', () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchPerTurn, SharedLookUps, endOfTurn, yieldIfDue } from '../src/kernel/turn.js';
+import { BatchPerTurn, SharedLookUps, endOfTurn, yieldIfDue } from '../../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(): Promise<void> {

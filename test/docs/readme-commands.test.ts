@@ -4,9 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Server } from './e2e/server.js';
+import { Server } from '../e2e/server.js';
 
-/** What a newcomer pastes works as it stands. test/docs/ holds the tour and its answers. */
+/** What a newcomer pastes works as it stands. readme.test.ts compares the tables and the answers of README.md. */
 
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> };
 

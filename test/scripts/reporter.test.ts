@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { temporaryFolder } from './embedded/temporary-folder.js';
-import CountsReporter from './reporter.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import CountsReporter from '../reporter.js';
 
 /** A run that touched somebody's data has failed, whatever its tests say. */
 

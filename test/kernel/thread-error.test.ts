@@ -1,4 +1,4 @@
-import { receivedError, sentError } from '../src/kernel/thread-error.js';
+import { receivedError, sentError } from '../../src/kernel/thread-error.js';
 
 class Full extends Error {
   override readonly name = 'Full';
