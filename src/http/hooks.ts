@@ -20,7 +20,7 @@ import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
 import type { Admission } from '../stores/ports/event-store.js';
-import { isObject, pointerTo, shorten } from '../kernel/json.js';
+import { shorten } from '../kernel/json.js';
 import { readBody, readParams, readQuery } from './validation.js';
 
 const WAIT_MS = 2_000;
@@ -298,6 +298,8 @@ function callerOfToken(token: string, keys: ApiKeys, tokens: AccessTokens): Call
   }
 }
 
+class NoFields {}
+
 /** Replaces the raw body, query and path parameters by validated instances. */
 function validation({ body, query, params, write, live }: RoutePolicy, { cursors }: EdgeParts): Hook {
   return (request, _reply, done) => {
@@ -321,7 +323,7 @@ function validation({ body, query, params, write, live }: RoutePolicy, { cursors
       }
     }
     if (body) request.body = readBody(body, request.body);
-    else if (write && request.body !== undefined) refuseBody(request.body);
+    else if (write && request.body !== undefined) readBody(NoFields, request.body);
     done();
   };
 }
@@ -335,16 +337,6 @@ function checkEncoding(url: string): void {
   } catch {
     throw refusal([{ pointer: '', code: 'encoding', message: 'the query is not properly percent-encoded UTF-8' }]);
   }
-}
-
-function refuseBody(body: unknown): void {
-  if (!isObject(body)) throw refusal([{ pointer: '', code: 'is_object', message: 'the body must be a JSON object' }]);
-  const errors = Object.keys(body).map((name) => ({
-    pointer: pointerTo('', name),
-    code: 'unknown_field',
-    message: `${JSON.stringify(shorten(name))} is unknown; the body of this request has no fields`,
-  }));
-  if (errors.length > 0) throw refusal(errors);
 }
 
 /**

@@ -3,11 +3,19 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NEWLINE, isBlank } from '../kernel/lines.js';
 import { type FieldError, Problem, refusal } from '../kernel/problems.js';
 import { isExact, parseJsonText, pointerTo, shorten } from '../kernel/json.js';
+import { isDue, yieldIfDue } from '../kernel/turn.js';
 
 export const BODY_LIMIT = 1024 * 1024;
-/** Of a public route: reading a body of 1 MiB that has thousands of fields takes a fifth of a second. */
+/** Of a public route. */
 export const PUBLIC_BODY_LIMIT = 64 * 1024;
 const MAX_DEPTH = 32;
+/**
+ * Members and items of arrays that a body may have: several times what any valid one has. The time to read a body grows
+ * with this number, and a MiB of `{"a":0,"b":0,` has more than 100,000.
+ */
+const MAX_VALUES = 5_000;
+/** Of a list, for each item that it may have. An action has up to eight members. */
+const VALUES_OF_ITEM = 10;
 export const NDJSON = 'application/x-ndjson';
 
 /** A list in a body, under a name, of at most so many items. Its items are judged one by one. */
@@ -44,31 +52,38 @@ export function registerJsonBody(
       if (encoding && encoding !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
-      const parsed = () => {
-        if (isLines) return { [list!.name]: parseLines(body as Buffer, list!.most + 1) };
-        return body.length === 0 ? undefined : parseJson(body as Buffer, list);
-      };
+      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer, list));
+      const parsedLines = async () => ({ [list!.name]: await parseLines(body as Buffer, list!) });
       const admitting = admit(request);
-      if (admitting) admitting.then(parsed).then((value) => done(null, value), done);
-      else done(null, parsed());
+      if (admitting || isLines) {
+        Promise.resolve(admitting)
+          .then(isLines ? parsedLines : parsed)
+          .then((value) => done(null, value), done);
+      } else done(null, parsed());
     } catch (error) {
       done(error as Error);
     }
   });
 }
 
-/** The value of each line that is not blank, or why it is refused. @param most further lines are not read */
-export function parseLines(bytes: Buffer, most: number): unknown[] {
+/**
+ * The value of each line that is not blank, or why it is refused. Of those that are too many, only one is read.
+ * @throws Problem batch_too_large for lines with too many values together
+ */
+export async function parseLines(bytes: Buffer, list: ListOfBody): Promise<unknown[]> {
   const items: unknown[] = [];
-  for (let start = 0; start < bytes.length && items.length < most;) {
+  const budget = { values: list.most * VALUES_OF_ITEM };
+  for (let start = 0; start < bytes.length && items.length <= list.most;) {
+    if (isDue()) await yieldIfDue();
     const newline = bytes.indexOf(NEWLINE, start);
     const end = newline < 0 ? bytes.length : newline;
     const line = bytes.subarray(start, end);
     start = end + 1;
     if (isBlank(line)) continue;
     try {
-      items.push(parseJson(line));
+      items.push(parseJson(line, undefined, budget));
     } catch (error) {
+      if (budget.values < 0) throw tooManyValues(list);
       if (!(error instanceof Problem)) throw error;
       items.push(new Problem(error.code, error.message.replace(/^The body/, 'The line'), error.extra));
     }
@@ -78,11 +93,18 @@ export function parseLines(bytes: Buffer, most: number): unknown[] {
 
 /**
  * @param list its items are judged one by one: in the place of one with a flaw is a Problem
- * @throws Problem malformed_json or validation_failed
+ * @param budget how many values it may have; they are subtracted
+ * @throws Problem malformed_json or validation_failed; batch_too_large for a list with too many values
  */
-export function parseJson(bytes: Buffer, list?: ListOfBody): unknown {
+export function parseJson(
+  bytes: Buffer,
+  list?: ListOfBody,
+  budget = { values: list ? list.most * VALUES_OF_ITEM : MAX_VALUES },
+): unknown {
   if (!isUtf8(bytes)) throw new Problem('malformed_json', 'The body is not valid UTF-8.');
   const text = bytes.toString('utf8');
+  const named = countMembers(text, budget);
+  if (budget.values < 0) throw tooManyValues(list);
   let value: unknown;
   try {
     value = parseJsonText(text);
@@ -90,13 +112,23 @@ export function parseJson(bytes: Buffer, list?: ListOfBody): unknown {
     throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}.`);
   }
   const errors: FieldError[] = [];
-  const members = inspect(value, '', 1, errors);
+  const members = inspect(value, [], errors);
   if (errors.length > 0 && !(list && putInPlace(errors, value, list))) throw refusal(errors);
-  if (members !== countMembers(text)) {
+  if (members !== named) {
     const name = duplicateName(text);
     throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
   }
   return value;
+}
+
+function tooManyValues(list: ListOfBody | undefined): Problem {
+  if (!list) {
+    const message = `a body may have at most ${MAX_VALUES} values: members of objects and items of arrays`;
+    return refusal([{ pointer: '', code: 'too_many_values', message }]);
+  }
+  const { name, most } = list;
+  const message = `${name} must list at most ${most}, with at most ${most * VALUES_OF_ITEM} values together`;
+  return refusal([{ pointer: `/${name}`, code: 'batch_too_large', message }]);
 }
 
 /** Puts flaws in the place of the items that have them. @returns false if something else has a flaw, too */
@@ -116,19 +148,22 @@ function putInPlace(errors: readonly FieldError[], value: unknown, { name, most 
   return true;
 }
 
-/** Collects what cannot be accepted; returns the number of members of all objects. */
-function inspect(value: unknown, pointer: string, depth: number, errors: FieldError[]): number {
+/**
+ * Collects what cannot be accepted; returns the number of members of all objects.
+ * @param path the names and indexes that lead to the value
+ */
+function inspect(value: unknown, path: (string | number)[], errors: FieldError[]): number {
   switch (typeof value) {
     case 'string':
       if (!value.isWellFormed()) {
-        errors.push({ pointer, code: 'ill_formed_text', message: 'the text has a surrogate without its other half' });
+        note(errors, path, 'ill_formed_text', 'the text has a surrogate without its other half');
       }
       return 0;
     case 'number':
       if (!isExact(value)) {
         const message =
           'the number cannot be kept exactly: an integer beyond 2^53 - 1, beyond the range of a double, or -0';
-        errors.push({ pointer, code: 'unsafe_number', message });
+        note(errors, path, 'unsafe_number', message);
       }
       return 0;
     case 'object':
@@ -137,53 +172,62 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
       return 0;
   }
   if (value === null) return 0;
-  if (depth > MAX_DEPTH) {
-    errors.push({ pointer, code: 'too_deep', message: `a body may have at most ${MAX_DEPTH} levels` });
+  if (path.length >= MAX_DEPTH) {
+    note(errors, path, 'too_deep', `a body may have at most ${MAX_DEPTH} levels`);
     return 0;
   }
   let members = 0;
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
-      const item: unknown = value[i];
-      if (item !== null && typeof item !== 'boolean') members += inspect(item, `${pointer}/${i}`, depth + 1, errors);
+      path.push(i);
+      members += inspect(value[i], path, errors);
+      path.pop();
     }
     return members;
   }
   for (const [name, member] of Object.entries(value)) {
     members++;
-    // A very long name is shortened in the pointer.
-    const at = pointerTo(pointer, shorten(name).toWellFormed());
+    path.push(name);
     if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
-      errors.push({
-        pointer: at,
-        code: 'unknown_field',
-        message: `${JSON.stringify(name)} cannot be the name of a field`,
-      });
+      note(errors, path, 'unknown_field', `${JSON.stringify(name)} cannot be the name of a field`);
     } else if (!name.isWellFormed()) {
-      const message = 'the name has a surrogate without its other half';
-      errors.push({ pointer: at, code: 'ill_formed_text', message });
+      note(errors, path, 'ill_formed_text', 'the name has a surrogate without its other half');
     }
-    if (member !== null && typeof member !== 'boolean') members += inspect(member, at, depth + 1, errors);
+    members += inspect(member, path, errors);
+    path.pop();
   }
   return members;
 }
 
-/** Counts the members in a JSON text: the colons outside strings. More members than keys means a duplicate name. */
-function countMembers(text: string): number {
+function note(errors: FieldError[], path: readonly (string | number)[], code: string, message: string): void {
+  // A very long name is shortened in the pointer.
+  const names = path.map((name) => (typeof name === 'string' ? shorten(name).toWellFormed() : name));
+  errors.push({ pointer: names.reduce(pointerTo, ''), code, message });
+}
+
+/**
+ * Counts the members in a JSON text: the colons outside strings. More members than keys means a duplicate name.
+ * @param text may be no JSON
+ * @param budget the values of the text are subtracted; reading ends at the first that is too many
+ */
+function countMembers(text: string, budget: { values: number }): number {
   let count = 0;
-  for (let i = 0; i < text.length; i++) {
+  for (let i = 0; i < text.length && budget.values >= 0; i++) {
     const unit = text.charCodeAt(i);
     if (unit === 0x3a) count++;
     else if (unit === 0x22) i = endOfString(text, i);
+    // Each value comes after a comma, or is the first one in an array or an object.
+    else if (unit === 0x2c || unit === 0x5b || unit === 0x7b) budget.values--;
   }
   return count;
 }
 
-/** Index of the quotation mark that ends the string begun at `start`. The text is known to be well-formed. */
+/** Index of the quotation mark that ends the string begun at `start`; the length of a text without one. */
 function endOfString(text: string, start: number): number {
   let end = start;
   for (;;) {
     end = text.indexOf('"', end + 1);
+    if (end < 0) return text.length;
     let escapes = 0;
     while (text.charCodeAt(end - 1 - escapes) === 0x5c) escapes++;
     if (escapes % 2 === 0) return end;

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
-import { type FieldError, type ProblemCode, PROBLEMS, refusal } from '../kernel/problems.js';
+import { type FieldError, MAX_ERRORS, type ProblemCode, PROBLEMS, refusal } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
@@ -219,8 +219,13 @@ class Reading {
     const code = isText ? 'unknown_parameter' : 'unknown_field';
     for (const name of Object.keys(source)) {
       if (plan.names.has(name)) continue;
+      if (this.errors.length >= MAX_ERRORS) {
+        // Only counted.
+        this.note('', code, '');
+        continue;
+      }
       const message = `${JSON.stringify(shorten(name))} is unknown; known are ${known}`;
-      this.note(this.pointer(at, name), code, message);
+      this.note(this.pointer(at, shorten(name).toWellFormed()), code, message);
     }
   }
 }

@@ -454,9 +454,12 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
   });
 }
 
+/** A problem lists at most so many errors, and counts the others. */
+export const MAX_ERRORS = 100;
+
 /**
  * A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise
- * `validation_failed`. At most 100 errors are listed.
+ * `validation_failed`.
  */
 export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
@@ -464,7 +467,7 @@ export function refusal(errors: FieldError[]): Problem {
   const count = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
   const where = first?.pointer ? `${first.pointer}: ` : '';
   return new Problem(shared ? (first.code as ProblemCode) : 'validation_failed', `${where}${first?.message}${count}`, {
-    errors: errors.slice(0, 100),
+    errors: errors.slice(0, MAX_ERRORS),
   });
 }
 

@@ -6,21 +6,25 @@ import { Problem } from '../../src/kernel/problems.js';
 const codesOf = (items: unknown) =>
   (items as unknown[]).map((item) => (item instanceof Problem ? [item.code, item.message] : item));
 
-describe('lines', () => {
-  const lines = (text: string | Buffer, most = 100) => codesOf(parseLines(Buffer.from(text as string), most));
+const membersOf = (count: number) =>
+  JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, n) => [`m${n}`, n])));
 
-  test('are values, whatever ends them, and blank ones do not count', () => {
-    expect(lines('{"a":1}\n{"a":2}\r\n\n \t\r\n{"a":3}')).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }]);
-    expect(lines('')).toEqual([]);
+describe('lines', () => {
+  const lines = async (text: string | Buffer, most = 100) =>
+    codesOf(await parseLines(Buffer.from(text as string), { name: 'items', most }));
+
+  test('are values, whatever ends them, and blank ones do not count', async () => {
+    expect(await lines('{"a":1}\n{"a":2}\r\n\n \t\r\n{"a":3}')).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }]);
+    expect(await lines('')).toEqual([]);
   });
 
-  test('that are not JSON, not UTF-8, cut off, or repeat a name are refused alone', () => {
+  test('that are not JSON, not UTF-8, cut off, or repeat a name are refused alone', async () => {
     const text = Buffer.concat([
       Buffer.from('{"a":1}\nnonsense\n{"a":1,"a":2}\n{"a":1e999}\n'),
       Buffer.from([0x22, 0xff, 0x22, 0x0a]),
       Buffer.from('{"a":2}\n{"a":'),
     ]);
-    expect(codesOf(parseLines(text, 100))).toEqual([
+    expect(await lines(text)).toEqual([
       { a: 1 },
       ['malformed_json', 'The line is not JSON: unexpected text in "nonsense".'],
       ['malformed_json', 'The name "a" occurs twice in one object.'],
@@ -31,8 +35,14 @@ describe('lines', () => {
     ]);
   });
 
-  test('beyond the most are not read', () => {
-    expect(lines('1\n2\n3\nnonsense\n', 3)).toEqual([1, 2, 3]);
+  test('that are too many are not read, but for one', async () => {
+    expect(await lines('1\n2\n3\nnonsense\n', 2)).toEqual([1, 2, 3]);
+  });
+
+  test('with too many values together are refused whole', async () => {
+    await expect(lines(`{"a":1}\n${membersOf(1_000)}`)).rejects.toMatchObject({ code: 'batch_too_large' });
+    await expect(lines(`${membersOf(11)}\n`.repeat(100))).rejects.toMatchObject({ code: 'batch_too_large' });
+    expect(await lines(`${membersOf(8)}\n`.repeat(100))).toHaveLength(100);
   });
 });
 
@@ -56,6 +66,7 @@ describe('the list of a JSON body', () => {
     ['a flaw in a name like that of the list', '{"items":[-0],"items2":[-0]}'],
     ['more items than it may have', '{"items":[-0,1,2,3]}'],
     ['a list that is none', '{"items":{"0":-0}}'],
+    ['too many values', `{"items":[${membersOf(30)}]}`],
     ['a repeated name in an item', '{"items":[{"a":1,"a":2}]}'],
   ])('is refused as a whole for %s', (_what, text) => {
     expect(() => items(text)).toThrow(Problem);

@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional } from 'class-validator';
 import { KEY_ID } from '../../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
-import { IsTrisId, Matches } from '../../http/fields.js';
+import { AtMost, IsTrisId, Matches } from '../../http/fields.js';
 
 export class KeyParams {
   @Matches(KEY_ID, { message: '$property must be the id of a key' })
@@ -17,6 +17,7 @@ export class CreateKeyDto {
 
   /** What it permits: scopes that the key of this request has. */
   @ArrayNotEmpty()
+  @AtMost(SCOPES.length)
   @ArrayUnique()
   @IsIn(SCOPES, { each: true })
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
