@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { type Document, LineCounter, type Node, isMap, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { isObject } from '../kernel/json.js';
@@ -48,6 +48,15 @@ export type PolicyFile = ValidationPolicyFile | AccessPolicyFile;
 
 const KINDS = ['vp', 'ap'];
 
+/** The paths of all that is in a folder but folders. Links to folders are not followed: they may lead in circles. */
+function namesIn(folder: string, within = ''): string[] {
+  // `recursive` of readdir follows such links in some versions of Node.
+  return readdirSync(join(folder, within), { withFileTypes: true }).flatMap((entry) => {
+    const name = join(within, entry.name);
+    return entry.isDirectory() ? namesIn(folder, name) : [name];
+  });
+}
+
 /**
  * Reads all files of a folder and of the folders in it whose names end with .yaml or .yml. Links to folders are not
  * followed.
@@ -56,10 +65,8 @@ const KINDS = ['vp', 'ap'];
  */
 export function readPolicyFiles(folder: string): { files: PolicyFile[]; errors: string[] } {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`"${folder}" is not a folder.`);
-  // With types, links to folders are not followed: they may lead in circles.
-  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => /\.ya?ml$/.test(entry.name) && !entry.isDirectory())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+  const names = namesIn(folder)
+    .filter((name) => /\.ya?ml$/.test(name))
     .sort();
   if (names.length === 0) throw new UsageError(`There is no .yaml file in "${folder}".`);
   const files: PolicyFile[] = [];
