@@ -372,7 +372,7 @@ describe('in threads, which only a built program has,', () => {
   });
 
   test('folds here what a thread leaves that runs out of memory', async () => {
-    const id = await built({ ...inThreads, threadHeapMb: 1 }, await divided(), Builder);
+    const id = await built({ ...inThreads, threadHeapMb: 4 }, await divided(), Builder);
     expect(await content(id)).toEqual(await content(await ordinary()));
   });
 
