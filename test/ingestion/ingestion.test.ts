@@ -163,7 +163,10 @@ test('a node that dies midway: the job is tried again and continues where it sto
   const [, at_block, since, until] = /^Stopped at block (\d+) \(blocks (\d+) to (\d+) are recorded\): /.exec(error!)!;
   expect([Number(since), Number(until) + 1]).toEqual([first, Number(at_block)]);
   expect(Number(at_block)).toBeGreaterThan(first);
-  expect(await finished(job.job_id)).toMatchObject({ status: 'completed' });
+  // The result is that of the whole job, not of its last attempt.
+  const { status, progress, result } = await finished(job.job_id);
+  expect([status, result]).toEqual(['completed', expect.objectContaining({ from_block: first, recorded: 6 })]);
+  expect(progress.total).toBe(result.to_block - first + 1);
   expect(await actionsOf(tokens.tris_id)).toHaveLength(6);
   const isSmall = ({ method, params }: (typeof endpoint.asked)[number]) =>
     method === 'eth_getLogs' && blocksOf(params) <= 100;

@@ -136,22 +136,15 @@ export class Ingestion implements OnModuleInit {
     const scan = new Scan(ask, wallet, contracts);
     const last = await scan.finalBlock();
     const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash([...contracts]))}`;
-    let cursor = await this.cursor(cursorKey, from_block, id);
+    let { cursor, result } = await this.kept(cursorKey, from_block, id);
     if (await isReplaced(cursor, scan, last)) {
       const message = 'A chain replaced final blocks; reading the history of the wallet again';
       this.logger.warn(message, { chain_id, wallet, job: id });
       cursor = startAt(cursor.since);
+      result = nothingFrom(cursor);
     }
-    const first = cursor.next_block;
-    const result: IngestionResultDto = {
-      from_block: first,
-      to_block: null,
-      logs: 0,
-      recorded: 0,
-      already_present: 0,
-      counted_elsewhere: 0,
-    };
-    progress(0, Math.max(0, last + 1 - first));
+    const first = result.from_block;
+    progress(cursor.next_block - first, Math.max(0, last + 1 - first));
     try {
       while (cursor.next_block <= last) {
         signal.throwIfAborted();
@@ -163,9 +156,9 @@ export class Ingestion implements OnModuleInit {
         cursor = read.cursor;
         // A run whose lock was lost may go on beside another. The cursor then falls back to the slower one: blocks are read
         // again, and each occurrence still counts once.
-        await this.keyValue.put(cursorKey, { ...cursor, job: id }, FOREVER_MS);
         result.to_block = cursor.next_block - 1;
         result.logs += read.logs;
+        await this.keyValue.put(cursorKey, { ...cursor, job: id, result: { ...result } }, FOREVER_MS);
         progress(cursor.next_block - first, last + 1 - first);
       }
     } catch (error) {
@@ -175,12 +168,17 @@ export class Ingestion implements OnModuleInit {
     return result;
   }
 
-  /** Where to start: the job's own cursor after an interruption, the requested block, or the end of the last job. */
-  private async cursor(key: string, fromBlock: number | null, id: string): Promise<Cursor> {
-    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string }) | undefined;
-    if (!kept || (fromBlock !== null && kept.job !== id)) return startAt(fromBlock ?? 0);
-    const { since, next_block, last_hash, tokens } = kept;
-    return { since, next_block, last_hash, tokens };
+  /**
+   * Where to start: the job's own cursor after an interruption, the requested block, or the end of the last job; and what
+   * the job's attempts before have found.
+   */
+  private async kept(key: string, fromBlock: number | null, id: string) {
+    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string; result?: IngestionResultDto }) | undefined;
+    const isOwn = kept?.job === id;
+    const start = kept && (isOwn || fromBlock === null) ? kept : startAt(fromBlock ?? 0);
+    const { since, next_block, last_hash, tokens } = start;
+    const cursor = { since, next_block, last_hash, tokens };
+    return { cursor, result: (isOwn ? kept.result : undefined) ?? nothingFrom(cursor) };
   }
 
   /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */
@@ -248,6 +246,10 @@ function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
   if (error instanceof StoreUnavailable && error.isPassing) return error;
   const done = next_block > since ? `blocks ${since} to ${next_block - 1} are recorded` : 'no block is recorded';
   return new Error(`Stopped at block ${next_block} (${done}): ${error.message}`, { cause: error });
+}
+
+function nothingFrom({ next_block }: Cursor): IngestionResultDto {
+  return { from_block: next_block, to_block: null, logs: 0, recorded: 0, already_present: 0, counted_elsewhere: 0 };
 }
 
 function startAt(block: number): Cursor {
