@@ -335,7 +335,11 @@ export const PROBLEMS = {
   ],
   proof_expired: [422, 'The proven credential has expired', 'the proven credential has expired'],
   proof_invalid: [422, 'The proof is invalid', 'the proof does not prove its public signals'],
-  rate_limited: [429, 'Too many requests', 'too many requests from one address; see `Retry-After`'],
+  rate_limited: [
+    429,
+    'Too many requests',
+    'too many requests from one address, or too many jobs or webhook messages at the same time; see `Retry-After`',
+  ],
   headers_too_large: [431, 'The request headers are too large', 'the request line and headers are over 16 KiB'],
   internal_error: [500, 'Internal error', 'a fault of the service; its log contains the `request_id`'],
   job_failed: [500, 'The job failed', 'only as the `problem` of a failed job; its `detail` says why'],
