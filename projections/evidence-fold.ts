@@ -16,6 +16,7 @@ import {
   type PackedActions,
   type PackedMetric,
   type PlatformRow,
+  RECENT,
   type Row,
   SENDER_PARTS,
   SENDER_STRIDE,
@@ -23,11 +24,13 @@ import {
   actionsOf,
   blocksOf,
   cellsOf,
+  earlierRow,
   entriesOf,
   metricPart,
   metricRow,
   namesRow,
   packMetric,
+  packRecent,
   partsOf,
   periodOf,
   platformsOf,
@@ -43,7 +46,7 @@ import {
 } from './evidence-rows.js';
 import type { IdentityEvent } from './identity-events.js';
 import { packNumbers } from './packed-numbers.js';
-import { type Rows, rowAt, sortByPosition } from './projection.js';
+import { type Rows, rowAt } from './projection.js';
 import { pack } from './timeline.js';
 
 /** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
@@ -61,6 +64,8 @@ interface Series {
   count(slots: number[], at: number): void;
   /** The number of events in the slot at this index. */
   countAt(slots: readonly number[], at: number): number;
+  /** The criticality of the event, or its amount. */
+  what: number;
   from?: string;
 }
 
@@ -76,15 +81,10 @@ function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
     for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
     return actions;
   };
+  const both = { stride: STRIDE, count, countAt, what: criticality };
   return [
-    {
-      cell: { ...totalsOf(trisId), sort: `${total}/${period}` },
-      part: totalPart(total),
-      stride: STRIDE,
-      count,
-      countAt,
-    },
-    { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), stride: STRIDE, count, countAt },
+    { cell: { ...totalsOf(trisId), sort: `${total}/${period}` }, part: totalPart(total), ...both },
+    { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), ...both },
   ];
 }
 
@@ -100,6 +100,7 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
       slots[at + 2]! += amount;
     },
     countAt: (slots, at) => slots[at + 1]!,
+    what: amount,
     from: relayerOf(platform_id, owner?.org),
   };
 }
@@ -141,7 +142,7 @@ function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, di
  * @param since position of the last event in the row
  */
 export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
-  const state: Spread = { since, block: 0, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
+  const state: Spread = { since, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
   // Sorted: the order of an object's members may differ between a stored row and one that was folded just now.
   for (const metric of Object.keys(evidence).sort()) {
     const { last, days } = evidence[metric]!;
@@ -157,7 +158,7 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
             { ...cellsOf(trisId, metric), sort: period },
             { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
           ]) {
-            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [] };
+            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [], recent: '' };
             addToDays(cell.slots, day, criticality);
             rows.put(row, cell);
           }
@@ -184,7 +185,6 @@ export function addToRows(
 ): void {
   const { position, occurred_at } = event;
   if (state.in_block === BLOCK) {
-    state.block = position;
     state.in_block = 0;
     rows.insert(rowAt(blocksOf(trisId), position), recorded);
   }
@@ -275,7 +275,7 @@ function addToSeries(
   entry: DayEntry,
   rows: Rows,
 ): void {
-  const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, state, position, rows));
+  const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, position, rows));
   for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
     if (before < FEW_ENTRIES) {
       rows.insert({ ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) }, entry);
@@ -284,23 +284,24 @@ function addToSeries(
     state.divided = true;
     const slot = slotOf(level, occurred_at);
     const parts = partsOf(trisId, level, occurred_at);
-    before = series.map((each) => add({ ...parts, sort: each.part }, slot, each, state, position, rows))[0]!;
+    before = series.map((each) => add({ ...parts, sort: each.part }, slot, each, position, rows))[0]!;
   }
 }
 
 /** Counts an event in a cell. @returns the number of events that its slot had before */
-function add(row: Row, slot: number, series: Series, { block }: Spread, position: number, rows: Rows): number {
-  const { stride, from } = series;
-  const cell = rows.find<Cell>(row) ?? { changed: block, slots: [], ...(from !== undefined && { from }) };
-  // The first change in the present block: keep the previous cell.
-  if (cell.changed < block) {
-    const sort = `${row.sort}/${sortByPosition(cell.changed)}`;
-    rows.insert({ view: 'identities.earlier', key: row.key, sort }, cell);
+function add(row: Row, slot: number, series: Series, position: number, rows: Rows): number {
+  const { stride, from, what } = series;
+  const cell = rows.find<Cell>(row) ?? { changed: 0, slots: [], recent: '', ...(from !== undefined && { from }) };
+  if (cell.recent.length >= RECENT) {
+    rows.insert(earlierRow(row, cell), cell);
+    cell.since = cell.changed;
+    cell.recent = '';
   }
   const at = slotIn(cell.slots, slot, stride);
   const before = series.countAt(cell.slots, at);
   series.count(cell.slots, at);
   cell.changed = position;
+  cell.recent += packRecent(position, slot, what);
   rows.put(row, cell);
   return before;
 }

@@ -1,4 +1,4 @@
-import { dayOf } from '../src/scoring/evidence.js';
+import { STRIDE, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
@@ -23,10 +23,12 @@ import { sortByPosition } from './projection.js';
  *
  * `identities.relayed` has, per organization, the number of metrics that it was the first to relay (see relayerOf).
  *
- * So that any past state can be read, the identity's events are divided into blocks, and `identities.earlier` keeps
- * each cell as it was before a block first changed it. A cell as of a position is the cell before that position's
- * block, plus the events of the block up to the position. `identities.blocks` has the start of each block, and the
- * latest recording time of the events before it, in ms. `identities.statements` has all events that are not actions.
+ * So that any past state can be read, each cell contains its most recent events. A cell as of a position is the cell
+ * without the events after it. Once there are too many recent events, `identities.earlier` keeps the cell with them, and
+ * the cell continues without them.
+ *
+ * `identities.blocks` has the start of each block of `BLOCK` events, and the latest recording time of the events before
+ * it, in ms. `identities.statements` has all events that are not actions.
  *
  * A state as of a time within a day needs the entries of that day by their time of occurrence: `identities.days`. A
  * busy day is divided: once a day has `FEW_ENTRIES` entries of a total, later events are counted in cells for quarters
@@ -45,8 +47,7 @@ export interface Row {
 export interface Spread {
   /** Position of the last event before the evidence was spread. Earlier events are in the timeline only. */
   since: number;
-  /** Position of the first event of the present block, and the number of events in the block. */
-  block: number;
+  /** The number of events in the present block. */
   in_block: number;
   /** Whether some of its days are divided. */
   divided?: true;
@@ -78,6 +79,12 @@ const PARTS_MS = [86_400_000, 900_000, 10_000, 100, 1] as const;
 export const LEVELS = PARTS_MS.length - 1;
 
 /**
+ * The length of the text of a cell's recent events, about 30, at which the cell is kept as an earlier one and continues
+ * without them.
+ */
+export const RECENT = 240;
+
+/**
  * The counts of one series in one period or one part of a day, by slot. Slots are the days of the period, or the parts
  * of the part.
  */
@@ -86,9 +93,19 @@ export interface Cell {
   changed: number;
   /** By slot, ascending: the slot's number, then the numbers of the series. */
   slots: number[];
+  /**
+   * The last events counted, packed (see packed-numbers.ts), `RECENT_STRIDE` numbers each: the position, the slot modulo
+   * `RECENT_SLOTS`, and the criticality or, of a credonation, the amount.
+   */
+  recent: string;
+  /** Position of the last event before these, if an earlier cell was kept. */
+  since?: number;
   /** The endorser; only in cells of senders. */
   from?: string;
 }
+const RECENT_STRIDE = 3;
+/** A power of two, and at least the number of slots of a cell. */
+const RECENT_SLOTS = 128;
 
 /**
  * The sums of all actions of one metric, packed (see packed-numbers.ts): the metric's number, the time of their latest
@@ -230,15 +247,41 @@ export function slotOf(level: number, ms: number): number {
   return Math.floor((ms - dayOf(ms) * PARTS_MS[0]) / PARTS_MS[level + 1]!);
 }
 
-/** The range that finds a cell as it was after its last change before a position. */
-export function earlierThan(cell: { key: string; sort: string }, position: number) {
-  const after = `${cell.sort}/${sortByPosition(position)}`;
-  return { view: 'identities.earlier', key: cell.key, after, reverse: true, limit: 1 };
+/** The row that keeps a cell as it was after its last change. */
+export function earlierRow({ key, sort }: Pick<Row, 'key' | 'sort'>, { changed }: Cell): Row {
+  return { view: 'identities.earlier', key, sort: `${sort}/${sortByPosition(changed)}` };
 }
 
-/** Whether the row that `earlierThan` found belongs to this cell. */
-export function isEarlier(sort: string, cell: { sort: string }): boolean {
-  return sort.startsWith(`${cell.sort}/`);
+/** The range that finds the earlier cell whose recent events are around a position; only for a position before `since`. */
+export function earlierAt({ key, sort }: Pick<Row, 'key' | 'sort'>, position: number) {
+  return { view: 'identities.earlier', key, after: `${sort}/${sortByPosition(position - 1)}`, limit: 1 };
+}
+
+/** The text that is added to the recent events of a cell. */
+export function packRecent(position: number, slot: number, what: number): string {
+  return packNumbers([position, slot & (RECENT_SLOTS - 1), what]);
+}
+
+const recentNumbers = new Float64Array(2 * RECENT);
+
+/** The slots of a cell without its events after a position that is not before `since`. */
+export function slotsAt({ slots, recent, from }: Cell, position: number): number[] {
+  const left = [...slots];
+  const stride = from === undefined ? STRIDE : SENDER_STRIDE;
+  for (let i = unpackNumbers(recent, recentNumbers) - RECENT_STRIDE; i >= 0; i -= RECENT_STRIDE) {
+    if (recentNumbers[i]! <= position) break;
+    const what = recentNumbers[i + 2]!;
+    let at = 0;
+    while ((left[at]! & (RECENT_SLOTS - 1)) !== recentNumbers[i + 1]) at += stride;
+    if (from === undefined) {
+      left[at + 1 + what]!--;
+    } else {
+      left[at + 1]!--;
+      left[at + 2]! -= what;
+    }
+    if (left.slice(at + 1, at + stride).every((count) => count === 0)) left.splice(at, stride);
+  }
+  return left;
 }
 
 /**

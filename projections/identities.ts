@@ -115,7 +115,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 9,
+  version: 10,
   views: [
     'identities',
     'identities.changes',

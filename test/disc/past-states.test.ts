@@ -254,6 +254,35 @@ test('a state as of a position, or as it was known at a time, is the fold of wha
   );
 });
 
+/** Most at one time, the others around it: parts of a day are divided on every level. */
+const BUSY = START - 40 * DAY + 45_296_789;
+const around = (ms: number) => fc.integer({ min: BUSY - ms, max: BUSY + ms });
+const busy = fc.oneof({ weight: 12, arbitrary: fc.constant(BUSY) }, around(2), around(90), around(9_000), around(DAY));
+const busyEvents = fc
+  .tuple(
+    fc.oneof({ weight: 3, arbitrary: fc.constant(METRICS[0]!) }, fc.constantFrom(...METRICS)),
+    fc.constantFrom(...CRITICALITIES),
+    busy,
+  )
+  .map(([metric, criticality, at]) => relayed(ALICE, metric, criticality, { occurred_at: iso(at) }));
+
+test('the same holds for a day that is divided on several levels', () => {
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 900, maxLength: 1_200 }, busyEvents),
+      perRead,
+      fc.nat(),
+      fc.option(busy, { nil: undefined }),
+      lenses,
+      (log, grows, at, as_of, lens) => {
+        const as_of_position = formatPosition(LOG, 1 + (at % (log.length - 10)));
+        return compare(log, log.length - 10, grows, { as_of, as_of_position }, lens);
+      },
+    ),
+    { numRuns: repeated(15, 60) },
+  );
+});
+
 test('the pages of a history as of a past time are the events that had occurred by then, in log order; of a range, those recorded in it', () => {
   return fc.assert(
     fc.asyncProperty(
@@ -309,8 +338,11 @@ test('a state as of a time within a day reads about as much with five times as m
     const fixedLens = { queries: () => [], resolve: async () => LENSES[0] } as unknown as Lenses;
     const reader = new IdentityReader(views as unknown as Views, () => START, fixedLens);
     const before = views.bytesRead;
-    const { state } = await reader.snapshot(ALICE, { as_of: day + 45_296_789 });
-    expect(state.actions / actions).toBeCloseTo(45_296_789 / DAY, 1);
+    const as_of = day + 45_296_789;
+    const now = await reader.snapshot(ALICE, { as_of });
+    expect(now.state.actions / actions).toBeCloseTo(45_296_789 / DAY, 1);
+    const half = await reader.snapshot(ALICE, { as_of, as_of_position: formatPosition(LOG, actions / 2) });
+    expect((2 * half.state.actions) / actions).toBeCloseTo(45_296_789 / DAY, 1);
     return views.bytesRead - before;
   };
   expect(await bytesOf(10_000)).toBeLessThan(2 * (await bytesOf(2_000)));

@@ -4,18 +4,16 @@ import {
   type Cell,
   type DayEntry,
   type Spread,
-  BLOCK,
   LEVELS,
-  blocksOf,
   cellsOf,
-  earlierThan,
+  earlierAt,
   entriesOf,
-  isEarlier,
   metricPart,
   metricsOf,
   partsOf,
   periodOf,
   slotOf,
+  slotsAt,
   timeOfDay,
   totalOf,
   totalPart,
@@ -55,13 +53,10 @@ interface CellList {
   metric?: string;
 }
 
-interface CellAt {
-  key: string;
-  sort: string;
+interface NamedSlots {
   /** Metric or total. */
   name: string;
-  /** Undefined if the cell was changed after the position. */
-  slots: number[] | undefined;
+  slots: number[];
 }
 
 /** A cell as stored, which `asOf` may replace by an earlier version. */
@@ -77,13 +72,11 @@ export interface PartOfDay<E extends DayEntry> {
   entries: { at: number; entry: E }[];
   /** Cells; only their slots below `until` count. */
   cells: (StoredCell & { until: number })[];
-  /** The start of the block whose events up to the position must be added. Undefined if none must be. */
-  block: Position | undefined;
 }
 
 /**
  * Reads evidence that is spread over rows, as of a position. It takes several reads, and events may be applied between
- * them: a cell that was changed after the position is restored from its version before the position's block.
+ * them: what was changed after the position is restored.
  */
 export class EvidenceReader {
   private readonly first = new WeakMap<Spread, Promise<IdentityEvent[]>>();
@@ -115,7 +108,7 @@ export class EvidenceReader {
   }
 
   private async read(identity: SpreadIdentity, lists: readonly CellList[]): Promise<Evidence> {
-    const cells: CellAt[] = [];
+    const cells: NamedSlots[] = [];
     for (let from = 0; from < lists.length; from += METRICS_AT_ONCE) {
       let open = lists
         .slice(from, from + METRICS_AT_ONCE)
@@ -124,53 +117,19 @@ export class EvidenceReader {
         const limit = Math.ceil(PAGE / open.length);
         const queries = open.map(({ list: { view, key }, after }) => ({ range: { view, key, after, limit } }));
         const { results } = await this.views.readSince(identity.position, queries);
+        const read: (StoredCell & { name: string })[] = [];
         open = open.filter((each, i) => {
           const rows = results[i] as RangeRow[];
-          for (const row of rows) cells.push(cellAt(each.list, row, identity.position));
+          for (const row of rows) read.push(namedCell(each.list, row));
           each.after = rows.at(-1)?.sort;
           return rows.length === limit;
         });
+        await this.asOf(identity.position, read);
+        for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
         await yieldIfDue();
       }
     }
-    const isOfTotals = lists[0]?.metric === undefined;
-    const changed = cells.filter(({ slots }) => slots === undefined);
-    await this.restore(identity, changed, isOfTotals);
     return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
-  }
-
-  /** Restores cells that were changed after the position to their content at the position. */
-  private async restore(
-    { tris_id, spread, position }: SpreadIdentity,
-    cells: readonly CellAt[],
-    isOfTotals: boolean,
-  ): Promise<void> {
-    if (cells.length === 0) return;
-    const block = await this.blockAt(tris_id, spread, position);
-    const earlier = await this.earlier(cells, block, position);
-    for (const [i, cell] of cells.entries()) cell.slots = earlier[i]?.slots ?? [];
-    const byPlace = new Map(cells.map((cell) => [`${cell.name}/${cell.sort.slice(-PERIOD_DIGITS)}`, cell]));
-    const range = { ...timelineOf(tris_id), after: sortByPosition(block - 1), limit: BLOCK };
-    const { results } = await this.views.readSince(position, [{ range }]);
-    for (const { sort, value } of results[0] as RangeRow[]) {
-      if (Number(sort) > position) break;
-      const event = unpack(tris_id, sort, value);
-      if (event.type !== 'ActionRelayed') continue;
-      const { metric } = event.data;
-      const day = dayOf(event.occurred_at);
-      // A metric can be named like a total.
-      const cell = byPlace.get(`${isOfTotals ? totalOf(metric) : metric}/${periodOf(day)}`);
-      if (cell) addToDays(cell.slots!, day, CRITICALITIES.indexOf(event.data.criticality));
-    }
-  }
-
-  /** The start of the block that contains a position. */
-  private async blockAt(trisId: string, spread: Spread, position: Position): Promise<Position> {
-    if (position >= spread.block) return spread.block;
-    const range = { ...blocksOf(trisId), after: sortByPosition(position + 1), reverse: true, limit: 1 };
-    const { results } = await this.views.readSince(position, [{ range }]);
-    const [block] = results[0] as RangeRow[];
-    return block ? Number(block.sort) : position + 1;
   }
 
   /** Adds the actions of the last day, which the cells do not include. */
@@ -199,7 +158,7 @@ export class EvidenceReader {
     const parts = metrics ? metrics.map(metricPart) : TOTALS.map(totalPart);
     const prefix = metrics ? metricPart('') : totalPart('');
     const asked = metrics && new Set(metrics);
-    const { entries, cells, block } = await this.partOfDay<ActionEntry>(identity, time, parts, isAction);
+    const { entries, cells } = await this.partOfDay<ActionEntry>(identity, time, parts, isAction);
     const one = (metric: string, criticality: number) => {
       if (!asked) count(totalOf(metric), criticality, 1);
       else if (asked.has(metric)) count(metric, criticality, 1);
@@ -214,11 +173,9 @@ export class EvidenceReader {
         }
       }
     }
-    for (const events of [await this.firstEvents(identity), await this.eventsOfBlock(identity, block)]) {
-      for (const { type, data, occurred_at } of events) {
-        if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
-        one(data.metric, CRITICALITIES.indexOf(data.criticality));
-      }
+    for (const { type, data, occurred_at } of await this.firstEvents(identity)) {
+      if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
+      one(data.metric, CRITICALITIES.indexOf(data.criticality));
     }
   }
 
@@ -232,7 +189,7 @@ export class EvidenceReader {
     parts: readonly string[] | string,
     isWanted: (entry: DayEntry) => entry is E,
   ): Promise<PartOfDay<E>> {
-    const entries: { at: number; position: Position; entry: E }[] = [];
+    const entries: PartOfDay<E>['entries'] = [];
     const cells: PartOfDay<E>['cells'] = [];
     const last = timeOfDay(time);
     const midnight = dayOf(time) * DAY_MS;
@@ -242,9 +199,8 @@ export class EvidenceReader {
         const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
         for (const { sort, value } of past) {
           const entry = value as DayEntry;
-          if (!isWanted(entry)) continue;
-          const at = midnight + Number(sort.slice(0, last.length));
-          entries.push({ at, position: Number(sort.slice(last.length + 1)), entry });
+          if (!isWanted(entry) || Number(sort.slice(last.length + 1)) > position) continue;
+          entries.push({ at: midnight + Number(sort.slice(0, last.length)), entry });
         }
         if (past.length < rows.length) break;
       }
@@ -256,9 +212,8 @@ export class EvidenceReader {
       if (found.length === 0) break;
       for (const each of found) cells.push({ ...each, until });
     }
-    const block = await this.asOf({ tris_id, spread, position }, cells);
-    const end = block ?? position + 1;
-    return { entries: entries.filter((each) => each.position < end), cells, block };
+    await this.asOf(position, cells);
+    return { entries, cells };
   }
 
   private async cellsNamed(
@@ -288,41 +243,21 @@ export class EvidenceReader {
     return found;
   }
 
-  /**
-   * Leaves the cells unchanged if none of them was changed after the position; otherwise restores them to their content
-   * before the position's block.
-   * @returns the start of that block, if its events up to the position must be added
-   */
-  async asOf(
-    { tris_id, spread, position }: SpreadIdentity,
-    cells: readonly StoredCell[],
-  ): Promise<Position | undefined> {
-    if (cells.every(({ cell }) => cell.changed <= position)) return undefined;
-    const block = await this.blockAt(tris_id, spread, position);
-    const changed = cells.filter(({ cell }) => cell.changed >= block);
-    const earlier = await this.earlier(changed, block, position);
-    for (const [i, each] of changed.entries()) each.cell = earlier[i] ?? { ...each.cell, slots: [] };
-    return block;
-  }
-
-  /** Each cell as it was before a block; undefined if it did not exist then. */
-  private async earlier(
-    cells: readonly { key: string; sort: string }[],
-    block: Position,
-    position: Position,
-  ): Promise<(Cell | undefined)[]> {
-    const found: (Cell | undefined)[] = [];
-    for (let from = 0; from < cells.length; from += LOOK_UPS) {
-      const some = cells.slice(from, from + LOOK_UPS);
-      const queries = some.map((cell) => ({ range: earlierThan(cell, block) }));
+  /** Restores cells that were changed after a position to their content at the position. */
+  async asOf(position: Position, cells: readonly StoredCell[]): Promise<void> {
+    const changed = cells.filter(({ cell }) => cell.changed > position);
+    const older = changed.filter(({ cell }) => cell.since !== undefined && cell.since > position);
+    for (let from = 0; from < older.length; from += LOOK_UPS) {
+      const some = older.slice(from, from + LOOK_UPS);
+      const queries = some.map((each) => ({ range: earlierAt(each, position) }));
       const { results } = await this.views.readSince(position, queries);
-      for (const [i, cell] of some.entries()) {
-        const [row] = results[i] as RangeRow[];
-        found.push(row && isEarlier(row.sort, cell) ? (row.value as Cell) : undefined);
-      }
+      for (const [i, each] of some.entries()) each.cell = (results[i] as RangeRow[])[0]!.value as Cell;
       await yieldIfDue();
     }
-    return found;
+    for (const each of changed) {
+      each.cell = { ...each.cell, slots: slotsAt(each.cell, position) };
+      if (isDue()) await yieldIfDue();
+    }
   }
 
   /** Events before the evidence was spread, which only the cells of metrics and totals include. */
@@ -330,11 +265,6 @@ export class EvidenceReader {
     let events = this.first.get(spread);
     if (!events) this.first.set(spread, (events = all(this.eventsUntil(tris_id, spread.since))));
     return events;
-  }
-
-  /** Events of a block up to the position; none if the block is undefined. */
-  async eventsOfBlock({ tris_id, position }: SpreadIdentity, block: Position | undefined): Promise<IdentityEvent[]> {
-    return block === undefined ? [] : all(this.eventsUntil(tris_id, position, block - 1));
   }
 
   /** An identity's events after a position and up to another, in log order. */
@@ -371,10 +301,8 @@ const PERIOD_DIGITS = periodOf(0).length;
 const DAY_MS = 86_400_000;
 const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 
-function cellAt({ key, metric }: CellList, { sort, value }: RangeRow, position: Position): CellAt {
-  const { changed, slots } = value as Cell;
-  const name = metric ?? sort.slice(0, -PERIOD_DIGITS - 1);
-  return { key, sort, name, slots: changed <= position ? slots : undefined };
+function namedCell({ key, metric }: CellList, { sort, value }: RangeRow): StoredCell & { name: string } {
+  return { key, sort, name: metric ?? sort.slice(0, -PERIOD_DIGITS - 1), cell: value as Cell };
 }
 
 async function all(pages: AsyncIterable<IdentityEvent[]>): Promise<IdentityEvent[]> {
@@ -388,13 +316,13 @@ function isAction(entry: DayEntry): entry is ActionEntry {
 }
 
 /** @param asOf leaves out this time's day and all later days */
-async function evidenceFrom(cells: readonly CellAt[], asOf: number | undefined): Promise<Evidence> {
+async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined): Promise<Evidence> {
   const evidence: Evidence = {};
   const end = asOf === undefined ? Infinity : dayOf(asOf);
   for (const { name, slots } of cells) {
-    for (let at = 0; at < slots!.length && slots![at]! < end; at += STRIDE) {
+    for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
       const entry = (evidence[name] ??= { last: 0, days: [] });
-      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots![i]!);
+      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
     }
     if (isDue()) await yieldIfDue();
   }

@@ -211,31 +211,11 @@ export class SourceReader {
    */
   async credonations(viewpoint: SpreadIdentity, after: number, as_of: number, count: CountCredonations): Promise<void> {
     const identity = { ...viewpoint, position: await this.lastCredonation(viewpoint), as_of };
-    const list = credonationsOf(identity.tris_id);
-    const add = async (
-      begin: Position,
-      end: Position,
-      isCounted: (row: CredonationRow) => boolean,
-      counting = count,
-    ) => {
-      for await (const rows of this.evidence.pages(list, identity.position, Infinity, sortByPosition(begin - 1))) {
-        for (const { sort, value } of rows) {
-          if (Number(sort) >= end) return;
-          const row = value as CredonationRow;
-          if (isCounted(row)) counting(row.from, 1, row.amount);
-        }
-      }
-    };
-    await add(0, await this.firstBlock(identity), (row) => row.occurred_at > after && row.occurred_at <= as_of);
-
+    await this.firstCredonations(identity, after, count);
     const [first, end] = [dayOf(after), dayOf(as_of)];
     const cells = await this.cells(identity, sendersOf(identity.tris_id), first, end);
-    const block = await this.evidence.asOf(identity, cells);
+    await this.evidence.asOf(identity.position, cells);
     for (const { cell } of cells) countCredonations(cell, [first, end], count);
-    if (block !== undefined) {
-      const isInRange = (ms: number) => dayOf(ms) >= first && dayOf(ms) < end;
-      await add(block, identity.position + 1, ({ occurred_at }) => isInRange(occurred_at));
-    }
     for (const [time, sign] of [
       [as_of, 1],
       [after, -1],
@@ -244,9 +224,23 @@ export class SourceReader {
       const signed: CountCredonations = (from, n, amount) => count(from, sign * n, sign * amount);
       for (const { entry } of part.entries) signed(entry[1], 1, entry[0]);
       for (const { cell, until } of part.cells) countCredonations(cell, [-Infinity, until], signed);
-      if (part.block === undefined) continue;
-      const isInPart = (ms: number) => dayOf(ms) === dayOf(time) && ms <= time;
-      await add(part.block, identity.position + 1, ({ occurred_at }) => isInPart(occurred_at), signed);
+    }
+  }
+
+  /** Those before the evidence was spread, which no cell includes. */
+  private async firstCredonations(
+    { tris_id, position, as_of = Infinity }: SpreadIdentity,
+    after: number,
+    count: CountCredonations,
+  ): Promise<void> {
+    const { results } = await this.views.readSince(position, [{ range: { ...blocksOf(tris_id), limit: 1 } }]);
+    const end = (results[0] as RangeRow[])[0]!.sort;
+    for await (const rows of this.evidence.pages(credonationsOf(tris_id), position, Infinity)) {
+      for (const { sort, value } of rows) {
+        if (sort >= end) return;
+        const row = value as CredonationRow;
+        if (row.occurred_at > after && row.occurred_at <= as_of) count(row.from, 1, row.amount);
+      }
     }
   }
 
@@ -256,12 +250,6 @@ export class SourceReader {
     const read = await this.views.readSince(position, [{ range }]);
     const [next] = read.results[0] as RangeRow[];
     return next ? Number(next.sort) - 1 : read.position;
-  }
-
-  /** Position of the first event after the evidence was spread. */
-  private async firstBlock({ tris_id, position }: SpreadIdentity): Promise<Position> {
-    const { results } = await this.views.readSince(position, [{ range: { ...blocksOf(tris_id), limit: 1 } }]);
-    return Number((results[0] as RangeRow[])[0]!.sort);
   }
 
   private async cells(
