@@ -124,7 +124,7 @@ export class ProcessGroup {
         // The fork failed: there is no process, and so no exit event.
         if (worker.process.pid !== undefined) return;
         place.worker = place.channel = undefined;
-        reject(new NotStarted(`${nameOf(place)} cannot be started: ${message}`, 1));
+        reject(new NotStarted(`${nameOf(place)} cannot be started: ${message}`, 1, undefined));
       });
       worker.once('exit', (code, signal) => {
         const wasUp = place.upSince !== undefined;
@@ -132,12 +132,12 @@ export class ProcessGroup {
         const how = signal ? `by ${signal}` : `with ${code}`;
         const message = refusal?.message ?? `${nameOf(place)} has ended ${how} before it had started.`;
         if (wasUp) void this.replace(place, worker.process.pid!, how);
-        else reject(new NotStarted(message, refusal?.exitCode ?? 1));
+        else reject(new NotStarted(message, refusal?.exitCode ?? 1, worker.process.pid));
       });
     });
   }
 
-  private async replace(place: Place, pid: number, how: string): Promise<void> {
+  private async replace(place: Place, pid: number | undefined, how: string): Promise<void> {
     const steady = performance.now() - place.upSince! >= STEADY_MS;
     place.upSince = undefined;
     await this.keepCounts(place);
@@ -152,7 +152,8 @@ export class ProcessGroup {
         this.logger.info(`${nameOf(place)} works again`, { started: place.worker?.process.pid });
         return;
       } catch (error) {
-        this.logger.error((error as Error).message);
+        this.logger.error((error as NotStarted).message);
+        pid = (error as NotStarted).pid;
         how = 'while it started';
       }
     }
@@ -225,6 +226,8 @@ class NotStarted extends Error {
   constructor(
     message: string,
     readonly exitCode: number,
+    /** undefined: there was no process. */
+    readonly pid: number | undefined,
   ) {
     super(message);
   }

@@ -185,6 +185,8 @@ test('a process that cannot be started is tried again, and the others go on', as
     expect((await fetch(`${url}/health/live`)).status).toBe(200);
     await rename(`${node}-away`, node);
     await eventually(() => output.includes('a process that answers requests works again'), 'the whole group');
+    // No process has ended there; the line must not name one that ended before.
+    expect(output.split('\n').find((line) => line.includes('while it started'))).not.toContain('"ended"');
     first.kill('SIGTERM');
     expect(await once(first, 'exit')).toEqual([0, null]);
   } finally {
