@@ -10,8 +10,8 @@ const brotli = promisify(brotliCompress);
 const gzipped = promisify(gzip);
 /** In the order of preference. The qualities take about as long as each other, on a thread of the pool. */
 const ENCODINGS = {
-  br: (text: string) => brotli(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
-  gzip: (text: string) => gzipped(text, { level: 6 }),
+  br: (text: string | Buffer) => brotli(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
+  gzip: (text: string | Buffer) => gzipped(text, { level: 6 }),
 };
 const NAMES = Object.keys(ENCODINGS) as (keyof typeof ENCODINGS)[];
 
@@ -25,9 +25,7 @@ export function compress(
   text: string,
   done: (error: Error | null, payload?: string | Buffer) => void,
 ): void {
-  reply.header('vary', 'accept-encoding');
-  const accepted = request.raw.headers['accept-encoding'];
-  const encoding = accepted === undefined ? null : negotiate(String(accepted), NAMES);
+  const encoding = encodingFor(request, reply);
   if (encoding === null || reply.hasHeader('content-encoding')) return done(null, text);
   ENCODINGS[encoding](text).then(
     (bytes) => {
@@ -36,4 +34,28 @@ export function compress(
     },
     (error: Error) => done(error),
   );
+}
+
+/** A long text that never changes, compressed once for each encoding. */
+export class FixedText {
+  private readonly compressed = new Map<string, Promise<Buffer>>();
+
+  constructor(private readonly bytes: Buffer) {}
+
+  /** What to send to the client; the headers that say how it is encoded are set. */
+  async encodedFor(request: FastifyRequest, reply: FastifyReply): Promise<Buffer> {
+    const encoding = encodingFor(request, reply);
+    if (encoding === null) return this.bytes;
+    const compressed = this.compressed.get(encoding) ?? ENCODINGS[encoding](this.bytes);
+    this.compressed.set(encoding, compressed);
+    reply.header('content-encoding', encoding);
+    return compressed;
+  }
+}
+
+/** The encoding that the client prefers, or null; answers with a choice say that it depends on the request. */
+function encodingFor(request: FastifyRequest, reply: FastifyReply): (typeof NAMES)[number] | null {
+  reply.header('vary', 'accept-encoding');
+  const accepted = request.raw.headers['accept-encoding'];
+  return accepted === undefined ? null : negotiate(String(accepted), NAMES);
 }

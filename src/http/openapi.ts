@@ -6,6 +6,7 @@ import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
+import { FixedText } from './compression.js';
 import { NDJSON } from './json-body.js';
 import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, PUBLIC_WITH } from './routes.js';
 
@@ -58,22 +59,25 @@ interface Field {
 export function serveDocs(app: NestFastifyApplication, config: Config, version: string, reference: Reference): void {
   // Built at the first request, so that it does not delay the boot. One buffer for all answers: a text would be encoded,
   // and kept until it is sent, for each request.
-  let json: Promise<Buffer> | undefined;
+  let json: Promise<FixedText> | undefined;
   // The page reads the document from its address.
   SwaggerModule.setup('docs', app, () => ({}) as OpenAPIObject, {
     raw: false,
     customSiteTitle: 'Credence API',
     swaggerOptions: { url: '/openapi.json' },
   });
-  const page = Buffer.from(problemsPage());
+  const page = new FixedText(Buffer.from(problemsPage()));
   const server = app.getHttpAdapter().getInstance();
-  server.get('/openapi.json', async (_request, reply) => {
-    json ??= buildDocument(app, config, version, reference).then((document) => Buffer.from(JSON.stringify(document)));
-    return reply.type('application/json; charset=utf-8').send(await json);
+  server.get('/openapi.json', async (request, reply) => {
+    json ??= buildDocument(app, config, version, reference).then(
+      (document) => new FixedText(Buffer.from(JSON.stringify(document))),
+    );
+    const text = await json;
+    return reply.type('application/json; charset=utf-8').send(await text.encodedFor(request, reply));
   });
-  server.get('/docs/problems', (_request, reply) => {
-    reply.type('text/html; charset=utf-8').send(page);
-  });
+  server.get('/docs/problems', async (request, reply) =>
+    reply.type('text/html; charset=utf-8').send(await page.encodedFor(request, reply)),
+  );
 }
 
 async function buildDocument(

@@ -68,6 +68,21 @@ test.each<[accepted: string | undefined, encoding: string | undefined]>([
   if (encoding) expect(answer.body.length).toBeLessThan(plain.body.length / 2);
 });
 
+test.each(['/openapi.json', '/docs/problems'])('%s is compressed, too', async (path) => {
+  const plain = await get(path);
+  expect([plain.headers['content-encoding'], plain.headers['vary']]).toEqual([undefined, 'accept-encoding']);
+  for (const [accepted, unpack] of [
+    ['gzip', gunzipSync],
+    ['br', brotliDecompressSync],
+    ['br', brotliDecompressSync],
+  ] as const) {
+    const answer = await get(path, accepted);
+    expect([answer.status, answer.headers['content-encoding']]).toEqual([200, accepted]);
+    expect(answer.headers['content-type']).toBe(plain.headers['content-type']);
+    expect(unpack(answer.body).equals(plain.body)).toBe(true);
+  }
+});
+
 test('a version that was sent compressed is known by its ETag, whatever is accepted now', async () => {
   const { headers: known } = await get(HISTORY, 'br');
   for (const accepted of ['br', 'gzip', undefined]) {
