@@ -151,13 +151,17 @@ describe('/v1/disc/score', () => {
   });
 
   test('contains its coordinates, and the same coordinates give the same bytes', async () => {
-    for (const query of [{}, { as_of: '2025-03-01T00:00:00Z' }, { known_at: beforeLate.time }]) {
-      const { as_of, position } = await score(query);
-      const again = `/v1/disc/score/${rich}?as_of=${as_of}&as_of_position=${position}`;
+    const tris_id = unique();
+    await relay({ tris_id, occurred_at: '2025-01-01T00:00:00Z' });
+    await relay({ tris_id, criticality: 'critical' });
+    await score({}, tris_id);
+    for (const query of [{}, { as_of: '2025-03-01T00:00:00Z' }, { known_at: new Date().toISOString() }]) {
+      const { as_of, position } = await score(query, tris_id);
+      const again = `/v1/disc/score/${tris_id}?as_of=${as_of}&as_of_position=${position}`;
       const first = (await server.get(again)).text;
-      expect(JSON.parse(first)).toMatchObject({ as_of, position, total_tct: (await score(query)).total_tct });
+      expect(JSON.parse(first)).toMatchObject({ as_of, position, total_tct: (await score(query, tris_id)).total_tct });
       await server
-        .relay({ tris_id: rich, criticality: 'minimal', occurred_at: '2020-01-01T00:00:00Z' })
+        .relay({ tris_id, criticality: 'minimal', occurred_at: '2020-01-01T00:00:00Z' })
         .then((write) => server.getAfter(write, again));
       expect((await server.get(again)).text).toBe(first);
     }
@@ -324,7 +328,7 @@ describe('the history', () => {
   });
 
   test('accepts a cursor only for the time of the first request', async () => {
-    const path = (query: string) => `/v1/disc/score/${rich}/history?limit=2${query}`;
+    const path = (query: string) => `/v1/disc/score/${rich}/history?limit=1${query}`;
     const as_of_position = `&as_of_position=${relayed.at(-1)!.position}`;
     const [now, as_of, known_at] = ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`];
     const times = [now, as_of, known_at, as_of_position, '&as_of=2025-03-01T00:00:01Z'];
