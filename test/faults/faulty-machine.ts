@@ -45,6 +45,9 @@ const PART_SIZE = 56;
 export const EIO = 5;
 export const ENOSPC = 28;
 
+const folders: string[] = [];
+afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+
 /** A machine whose disk and clock do what a test says, for the processes started with its `env`. */
 export class FaultyMachine {
   private readonly folder = mkdtempSync(join(tmpdir(), 'credence-machine-'));
@@ -54,6 +57,7 @@ export class FaultyMachine {
 
   /** @param part of the paths whose files are concerned */
   constructor(part: string, options: { losesPower?: boolean } = {}) {
+    folders.push(this.folder);
     const library = join(this.folder, 'faulty-machine.so');
     execFileSync(COMPILER, ['-shared', '-fPIC', '-O1', '-o', library, SOURCE, '-ldl']);
     const shared = join(this.folder, 'machine');

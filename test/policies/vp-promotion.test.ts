@@ -1,4 +1,4 @@
-import { writeFileSync, mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -23,6 +23,8 @@ const as = (key: string, more: Record<string, string> = {}) => ({ 'x-api-key': k
 const ALL = as('all');
 
 let service: Service;
+/** Of the keys. */
+let folder: string;
 const people = Array.from({ length: 60 }, (_, i) => `tris:p${String(i).padStart(2, '0')}`);
 /** By policy: the score of each of the first ten. */
 const scores = new Map<string | null, number[]>();
@@ -64,7 +66,8 @@ const finished = (replayId: string) =>
   );
 
 beforeAll(async () => {
-  const file = join(mkdtempSync(join(tmpdir(), 'credence-keys-')), 'keys.json');
+  folder = mkdtempSync(join(tmpdir(), 'credence-keys-'));
+  const file = join(folder, 'keys.json');
   writeFileSync(file, JSON.stringify(KEYS));
   service = await startService({ CREDENCE_API_KEYS: file });
   for (const policy of [VP_A, VP_B, VP_ORG]) expect((await post('', policy)).status).toBe(201);
@@ -90,7 +93,10 @@ beforeAll(async () => {
     scores.set(policy, seen);
   }
 });
-afterAll(() => service.close());
+afterAll(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true });
+});
 
 describe('evaluate', () => {
   test('shows subjects before and after, and writes nothing', async () => {
