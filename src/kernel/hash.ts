@@ -10,6 +10,9 @@ export function hashOf(...parts: readonly string[]): string {
   return sha256Hex(JSON.stringify(parts));
 }
 
+/** Not from the global in each loop: in the context in which the test runner executes this, that takes 0.1 µs. */
+const { imul } = Math;
+
 /**
  * A 64-bit hash of a text, as two 32-bit words. Not cryptographic: it only guards against accidents. Two multiplicative
  * hashes with different factors, mixed at the end (after cyrb53 by bryc, public domain, without its cut to 53 bits).
@@ -19,11 +22,11 @@ export function digest64(text: string): [number, number] {
   let b = 0x41c6ce57;
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
-    a = Math.imul(a ^ unit, 0x9e3779b1);
-    b = Math.imul(b ^ unit, 0x5f356495);
+    a = imul(a ^ unit, 0x9e3779b1);
+    b = imul(b ^ unit, 0x5f356495);
   }
-  a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35);
-  b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35);
+  a = imul(a ^ (a >>> 16), 0x85ebca6b) ^ imul(b ^ (b >>> 13), 0xc2b2ae35);
+  b = imul(b ^ (b >>> 16), 0x85ebca6b) ^ imul(a ^ (a >>> 13), 0xc2b2ae35);
   return [a >>> 0, b >>> 0];
 }
 

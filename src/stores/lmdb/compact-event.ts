@@ -8,6 +8,9 @@ import type { Json, JsonObject } from '../../kernel/json.js';
  * order.
  */
 
+/** Not from the global in each loop: see digest64. */
+const { floor, imul } = Math;
+
 /** The first byte of a value, unless it is a place in WORDS below 128. */
 const LATER_WORD = 0x80;
 const NULL = 0x81;
@@ -160,7 +163,7 @@ function putCount(value: number): void {
   let rest = value;
   while (rest >= 128) {
     bytes[at++] = (rest % 128) | 128;
-    rest = Math.floor(rest / 128);
+    rest = floor(rest / 128);
   }
   bytes[at++] = rest;
 }
@@ -467,7 +470,7 @@ function takeShort(length: number): string {
   at += length;
   // The last bytes tell most names apart; what is before a short string is of this entry, too.
   const last = (bytes[at - 4]! << 24) | (bytes[at - 3]! << 16) | (bytes[at - 2]! << 8) | bytes[at - 1]!;
-  const place = (Math.imul(last ^ (length << 25), 0x9e37_79b1) >>> 20) & (KEPT - 1);
+  const place = (imul(last ^ (length << 25), 0x9e37_79b1) >>> 20) & (KEPT - 1);
   const kept = KEPT_TEXTS[place]!;
   return isAt(kept, start, length) ? kept : (KEPT_TEXTS[place] = bytes.toString('latin1', start, at));
 }
@@ -508,7 +511,7 @@ function putDecimal(value: number, from: number, count: number, end: string): vo
   let rest = value;
   for (let place = from + count - 1; place >= from; place--) {
     SCRATCH[place] = 48 + (rest % 10);
-    rest = Math.floor(rest / 10);
+    rest = floor(rest / 10);
   }
   SCRATCH[from + count] = end.charCodeAt(0);
 }
