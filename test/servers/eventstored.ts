@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { freePort } from './ports.js';
+import { isOnPath } from './programs.js';
 
 /** A server of EventStoreDB for tests: `eventstored` from the PATH, insecure, on the loopback, without telemetry. */
 export interface EventStored {
@@ -25,8 +26,9 @@ export interface EventStored {
 const START_MS = 120_000;
 
 /** Why no server can be started here; undefined if one can. */
-export const noEventStored: string | undefined =
-  spawnSync('eventstored', ['--version']).error === undefined ? undefined : 'there is no eventstored on the PATH';
+export const noEventStored: string | undefined = isOnPath('eventstored')
+  ? undefined
+  : 'there is no eventstored on the PATH';
 
 /** As `describe`; counts the tests as skipped, and says why, where no server can be had. */
 export function describeWithEventStored(
@@ -79,7 +81,13 @@ export async function startEventStored({
         ],
         {
           stdio: ['ignore', 'pipe', 'pipe'],
-          env: { ...process.env, EVENTSTORE_URL: undefined, EVENTSTORE_TELEMETRY_OPTOUT: 'true', DOTNET_gcServer: '0' },
+          env: {
+            ...process.env,
+            EVENTSTORE_URL: undefined,
+            EVENTSTORE_TELEMETRY_OPTOUT: 'true',
+            DOTNET_gcServer: '0',
+            DOTNET_EnableDiagnostics: '0',
+          },
         },
       );
       server.pid = child.pid!;

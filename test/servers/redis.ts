@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,18 +7,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort } from './ports.js';
+import { isOnPath } from './programs.js';
 
 /** Why no suite that needs Redis runs here; undefined if they do. */
-export const noRedis: string | undefined = process.env['REDIS_URL'] || hasServer() ? undefined : missing();
-
-function hasServer(): boolean {
-  try {
-    execFileSync('redis-server', ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
+export const noRedis: string | undefined = process.env['REDIS_URL'] || isOnPath('redis-server') ? undefined : missing();
 
 function missing(): string {
   const reason = 'redis-server is not on the PATH and REDIS_URL is not set';
@@ -30,7 +22,7 @@ function missing(): string {
 export const describeRedis = noRedis === undefined ? describe : describe.skip;
 
 /** Faults and clusters need a server of their own, whatever REDIS_URL names. */
-export const describeOwnRedis = hasServer() ? describe : describe.skip;
+export const describeOwnRedis = isOnPath('redis-server') ? describe : describe.skip;
 
 /** A place in a Redis that may hold other things: every key begins with `prefix`, and `clear` removes those only. */
 export interface RedisPlace {
