@@ -23,7 +23,7 @@ export default class CountsReporter {
     process.once('exit', () => {
       writeSync(1, line);
       // Node 20 may otherwise never end: it cleans up, and may wait without end for a request on a closed socket.
-      process.exit();
+      process.exit(failed === 0 ? process.exitCode : 1);
     });
   }
 

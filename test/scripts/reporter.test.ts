@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -37,4 +38,21 @@ test('a run fails if the data folder is created, or anything in it is added, wri
   const file = join(root.path, DATA, 'data.mdb');
   expect(errorAfter(() => writeFileSync(file, 'log'))?.message).toContain(file);
   expect(errorAfter(() => writeFileSync(file, 'more'))?.message).toContain(file);
+});
+
+test.each([
+  [0, 0],
+  [1, 1],
+])('with %i failed tests the process ends with code %i', (numFailedTests, code) => {
+  const script = `
+    const { default: CountsReporter } = await import('./test/reporter.js');
+    const { rootDir, results } = JSON.parse(process.argv[1]);
+    new CountsReporter({ rootDir }).onRunComplete(undefined, results);
+    // As the runner does, which is told of the failure here.
+    process.on('exit', () => (process.exitCode = results.numFailedTests));`;
+  const asked = JSON.stringify({ rootDir: root.path, results: { ...RESULTS, numFailedTests } });
+  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script, asked], {
+    encoding: 'utf8',
+  });
+  expect([status, stdout]).toEqual([code, `1 passed, ${code} failed, 0 skipped\n`]);
 });
