@@ -1,7 +1,7 @@
 import { getMetadataStorage } from 'class-validator';
 import '../../src/app/app.module.js';
 import { type Class, planOf } from '../../src/http/validation.js';
-import { Server } from '../e2e/server.js';
+import { type Answer, Server } from '../e2e/server.js';
 
 /** The OpenAPI document says what a field of a body may contain, also where its DTO names a constant. */
 
@@ -14,9 +14,13 @@ const KEYWORDS: Record<string, string> = {
 };
 type Schemas = Record<string, { properties: Record<string, Record<string, unknown>> }>;
 
-test('every limit and every pattern that is checked is in the schema of its field', async () => {
+let json: Answer['json'];
+beforeAll(async () => {
   const server = await Server.start();
-  const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
+  ({ json } = await server.send('GET', '/openapi.json').finally(() => server.end()));
+});
+
+test('every limit and every pattern that is checked is in the schema of its field', () => {
   const { schemas } = (json as { components: { schemas: Schemas } }).components;
   const { validationMetadatas } = getMetadataStorage() as unknown as { validationMetadatas: Map<Class, unknown> };
   const bodies = [...validationMetadatas.keys()].filter(({ name }) => schemas[name]);
@@ -39,11 +43,9 @@ test('every limit and every pattern that is checked is in the schema of its fiel
     }
   }
   expect(missing).toEqual([]);
-}, 60_000);
+});
 
-test('what a field alone may be refused with is among the refusals of its routes', async () => {
-  const server = await Server.start();
-  const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
+test('what a field alone may be refused with is among the refusals of its routes', () => {
   const refusals = json.paths['/v1/policies/ap/check'].post.responses['400'].description;
   expect(refusals).toContain('`address_checksum`');
-}, 60_000);
+});
