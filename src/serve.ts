@@ -54,8 +54,16 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
-  if (config.profile === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
-  else prepareMarker(config, logger);
+  if (config.profile === 'cluster') prepareMarker(config, logger);
+  else {
+    prepareFolder('CREDENCE_DATA', config.data);
+    // Once in a group of processes.
+    if ((config.eventStoreUrl ?? config.redisUrl) !== undefined && config.has('worker')) {
+      logger.warn(
+        `EVENTSTORE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${config.data}`,
+      );
+    }
+  }
   if (config.snapshots !== undefined && config.has('worker')) prepareFolder('CREDENCE_SNAPSHOTS', config.snapshots);
   const opening = await openProfile(config, Date.now, {
     logger,

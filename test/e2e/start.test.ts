@@ -33,6 +33,12 @@ test('a port that is taken', async () => {
   other.close();
 });
 
+test('addresses of servers that the embedded profile does not use: it starts, and says so', async () => {
+  const server = await Server.start({ data: folder, env: { EVENTSTORE_URL: 'esdb://127.0.0.1:1' } });
+  expect(server.errors.join('')).toContain('EVENTSTORE_URL and REDIS_URL are not used');
+  await server.stop();
+});
+
 test('a limit of open files that is too low', async () => {
   const limited = `ulimit -n 200 && exec "${process.execPath}" dist/src/main.js`;
   const env = { PATH: process.env['PATH'], CREDENCE_DATA: folder, CREDENCE_PORT: '0' };
