@@ -356,6 +356,7 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySn
   const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
   for (let last = 0; ;) {
     const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
+    await yieldIfDue();
     const { results } = await views.readSince(position, [{ range }, { range: following }]);
     const [rows, [next]] = results as [RangeRow[], RangeRow[]];
     for (const { sort, value } of rows) {
@@ -364,6 +365,5 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySn
     }
     if (rows.length < PAGE) return;
     last = Number(rows.at(-1)!.sort);
-    await yieldIfDue();
   }
 }

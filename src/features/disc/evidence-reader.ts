@@ -116,7 +116,7 @@ export class EvidenceReader {
       while (open.length > 0) {
         const limit = Math.ceil(PAGE / open.length);
         const queries = open.map(({ list: { view, key }, after }) => ({ range: { view, key, after, limit } }));
-        const { results } = await this.views.readSince(identity.position, queries);
+        const results = await this.results(identity.position, queries);
         const read: (StoredCell & { name: string })[] = [];
         open = open.filter((each, i) => {
           const rows = results[i] as RangeRow[];
@@ -126,7 +126,6 @@ export class EvidenceReader {
         });
         await this.asOf(identity.position, read);
         for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
-        await yieldIfDue();
       }
     }
     return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
@@ -233,12 +232,9 @@ export class EvidenceReader {
     }
     for (let from = 0; from < names.length; from += PAGE) {
       const some = names.slice(from, from + PAGE);
-      const { results } = await this.views.readSince(
-        position,
-        some.map((sort) => ({ get: { ...list, sort } })),
-      );
+      const queries = some.map((sort) => ({ get: { ...list, sort } }));
+      const results = await this.results(position, queries);
       for (const [i, sort] of some.entries()) if (results[i] !== undefined) take(sort, results[i]);
-      await yieldIfDue();
     }
     return found;
   }
@@ -250,9 +246,8 @@ export class EvidenceReader {
     for (let from = 0; from < older.length; from += LOOK_UPS) {
       const some = older.slice(from, from + LOOK_UPS);
       const queries = some.map((each) => ({ range: earlierAt(each, position) }));
-      const { results } = await this.views.readSince(position, queries);
+      const results = await this.results(position, queries);
       for (const [i, each] of some.entries()) each.cell = (results[i] as RangeRow[])[0]!.value as Cell;
-      await yieldIfDue();
     }
     for (const each of changed) {
       each.cell = { ...each.cell, slots: slotsAt(each.cell, position) };
@@ -286,14 +281,20 @@ export class EvidenceReader {
   ): AsyncIterable<RangeRow[]> {
     for (let read = 0; read < limit;) {
       const query: RowQuery = { range: { ...list, after, limit: Math.min(page, limit - read) } };
-      const { results } = await this.views.readSince(position, [query]);
+      const results = await this.results(position, [query]);
       const rows = results[0] as RangeRow[];
       yield rows;
       if (rows.length < page) return;
       after = rows.at(-1)!.sort;
       read += rows.length;
-      await yieldIfDue();
     }
+  }
+
+  /** Yields before, not after: requests that arrive together begin in one turn of the event loop. */
+  private async results(position: Position, queries: readonly RowQuery[]): Promise<unknown[]> {
+    if (isDue()) await yieldIfDue();
+    const { results } = await this.views.readSince(position, queries);
+    return results;
   }
 }
 

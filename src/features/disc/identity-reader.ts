@@ -231,6 +231,7 @@ export class IdentityReader {
         const found = part.found.slice(from, from + PAGE);
         const end = from + PAGE < part.found.length ? found.at(-1)! : part.end;
         const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
+        await yieldIfDue();
         const results = gets.length > 0 ? (await this.views.readSince(position, gets)).results : [];
         const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
         for await (const rows of this.evidence.pages(statementsOf(tris_id), end, Infinity, sortByPosition(begin))) {
@@ -240,7 +241,6 @@ export class IdentityReader {
         }
         begin = end;
         yield events.filter((event) => counts(event, viewpoint)).sort((a, b) => a.position - b.position);
-        await yieldIfDue();
       }
     }
   }

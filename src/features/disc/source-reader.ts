@@ -177,12 +177,14 @@ export class SourceReader {
     const { tris_id, as_of, position } = identity;
     if (as_of !== undefined || platforms.lens.tct_by_metric !== null) return undefined;
     if (!(await this.isLast(tris_id, position))) return undefined;
+    // Unpacked at once: many requests that keep thousands of rows each would make every collection of garbage long.
     const names: string[] = [];
-    const metrics: PackedMetric[] = [];
+    const actions: number[] = [];
+    const last: number[] = [];
     for await (const rows of this.evidence.pages(metricsOf(tris_id), position, Infinity)) {
       for (const { sort, value } of rows) {
         names.push(sort);
-        metrics.push(value as PackedMetric);
+        last.push(unpackMetric(value as PackedMetric, actions, actions.length).last);
       }
     }
     const found: RangeRow[] = [];
@@ -193,11 +195,7 @@ export class SourceReader {
     for (const { type, data } of await this.evidence.firstEvents(identity)) {
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
-    const totals = noActions(names);
-    for (const [n, packed] of metrics.entries()) {
-      totals.last[n] = unpackMetric(packed, totals.actions, n * CRITICALITIES.length).last;
-    }
-    return totals;
+    return { names, actions: new Uint32Array(actions), last: new Float64Array(last) };
   }
 
   private async isLast(trisId: string, position: Position): Promise<boolean> {

@@ -1,0 +1,20 @@
+import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
+
+test('requests about large identities that begin together do not all read in one turn of the event loop', async () => {
+  let reads = 0;
+  const views = {
+    readSince: (_position: number, queries: readonly unknown[]) => {
+      const end = performance.now() + 1;
+      while (performance.now() < end);
+      reads++;
+      return Promise.resolve({ results: queries.map(() => []) });
+    },
+  };
+  const reader = new EvidenceReader(views as never);
+  const identity = { tris_id: 'tris:hot', spread: {} as never, position: 1 };
+  const all = Array.from({ length: 30 }, () => reader.ofMetrics(identity, ['financial_loan']));
+  await new Promise(setImmediate);
+  expect(reads).toBeLessThan(10);
+  await Promise.all(all);
+  expect(reads).toBe(30);
+});
