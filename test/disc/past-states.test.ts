@@ -16,6 +16,7 @@ import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
 import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
+import { isDue } from '../../src/kernel/turn.js';
 import type { Views } from '../../src/read-side/views.js';
 import { metricHealth } from '../../src/scoring/health.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -346,4 +347,15 @@ test('a state as of a time within a day reads about as much with five times as m
     return views.bytesRead - before;
   };
   expect(await bytesOf(10_000)).toBeLessThan(2 * (await bytesOf(2_000)));
+});
+
+test('a look-up of one small identity does not wait for the turns of long work', async () => {
+  const given = [relayed(ALICE, METRICS[0]!, 'High')];
+  const reader = await readerOf(logOf(given).map(decodeEvent), 1, 0, START + 2 * DAY, LENSES[0]!);
+  await new Promise(setImmediate);
+  while (!isDue());
+  let isNextTurn = false;
+  setImmediate(() => (isNextTurn = true));
+  const { state } = await reader.snapshot(ALICE, {});
+  expect([state.actions, isNextTurn]).toEqual([1, false]);
 });

@@ -192,6 +192,8 @@ export class IdentityReader {
     if (ahead && !known.some((row) => row && row.stamped >= coordinates.as_of!)) throw ahead;
     const found: (T | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
+      // Not before the first: a look-up of one identity would wait until each long piece of work has had its turn.
+      if (i > 0 && isDue()) await yieldIfDue();
       const row = known[i];
       if (!row) {
         found.push(unknownIdentity(tris_id));
@@ -200,7 +202,6 @@ export class IdentityReader {
       const now = coordinates.now ?? this.defaultAsOf(row);
       const as_of = coordinates.as_of ?? (isPresent ? Math.max(now, row.stamped) : now);
       found.push(await look({ tris_id, as_of, isPresent, position, lens, generation, mayLackMore }, row));
-      if (isDue()) await yieldIfDue();
     }
     return found;
   }
