@@ -37,7 +37,10 @@ export interface BulkSizes extends PartitionSizes {
   eventsPerPartition: number;
   /** The most that the rows of a build in memory may take. Their fold takes up to three times as much memory. */
   memoryBytes: number;
-  /** The most that the events of a partition may take in its file. Its fold takes up to three times as much memory. */
+  /**
+   * The most that the events of a partition may take in its file. Its fold takes up to three times as much memory, but
+   * less than its events if nearly all are about one identity, as in a partition that reaches this limit.
+   */
   partitionBytes: number;
   /** Events after which the progress of dividing is recorded. */
   recordEvery: number;
@@ -58,7 +61,7 @@ const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
 export const SIZES: BulkSizes = {
   eventsPerPartition: THREADS > 0 || IS_MEMORY_SHORT ? 16_000 : 100_000,
   memoryBytes: Math.min(64 * 2 ** 20, memoryLimit() / 8),
-  partitionBytes: IS_MEMORY_SHORT ? 16 * 2 ** 20 : Math.max(48 * 2 ** 20, memoryLimit() / 8),
+  partitionBytes: IS_MEMORY_SHORT ? 16 * 2 ** 20 : Math.max(48 * 2 ** 20, memoryLimit() / 4),
   runBytes: IS_MEMORY_SHORT ? 8 * 2 ** 20 : 32 * 2 ** 20,
   blockBytes: 128 * 1024,
   recordEvery: 100_000,
