@@ -116,6 +116,11 @@ test.each([
   expect(readFileSync(keysFile(service.config), 'utf8')).toBe(before);
 });
 
+test('a list of more scopes than there are is refused before its items are compared', async () => {
+  const scopes = Array.from({ length: 100 }, (_, n) => `scope-${n}`);
+  expect((await create({ key_id: 'wish', scopes })).json.errors).toMatchObject([{ code: 'array_max_size' }]);
+});
+
 test('an operator gives exactly what it has', async () => {
   const { json } = await create({ key_id: 'second', scopes: ['ops'] }, 'only-ops');
   expect((await service.get('/v1/me', as(json.key))).json.scopes).toEqual(['ops']);
