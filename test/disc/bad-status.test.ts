@@ -67,10 +67,15 @@ test('the history shows it after every event that it outweighs, also where a pag
 });
 
 test('it is gone once it is cleared', async () => {
-  await service.delete(`/v1/identities/${BOB}/bad-status`);
-  expect(await get('/explain')).not.toHaveProperty('bad_status');
-  expect(await report('')).not.toHaveProperty('bad_status');
-  const { entries } = await get('/history');
+  const tris_id = 'tris:carol';
+  const score = `/v1/disc/score/${tris_id}`;
+  await relay(service, [{ ...GOOD, tris_id }]);
+  await service.post(`/v1/identities/${tris_id}/bad-status`, { level: 3, reason_code: 'fraud' });
+  expect(await get('/explain', score)).toHaveProperty('bad_status');
+  await service.delete(`/v1/identities/${tris_id}/bad-status`);
+  expect(await get('/explain', score)).not.toHaveProperty('bad_status');
+  expect(await get('', `/v1/disc/report/${tris_id}`)).not.toHaveProperty('bad_status');
+  const { entries } = await get('/history', score);
   expect(entries.at(-1)).toMatchObject({ event_type: 'BadStatusCleared' });
   expect(entries.at(-1)).not.toHaveProperty('bad_status');
 });

@@ -128,20 +128,27 @@ test('an operator gives exactly what it has', async () => {
 });
 
 test('no key deletes itself, and of two that delete each other one is left', async () => {
-  expect(outcome(await remove('only-ops', 'only-ops'))).toEqual([409, 'key_in_use']);
-  const answers = await Promise.all([remove('operator', 'only-ops'), remove('only-ops', 'operator')]);
-  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
-  expect([await accepted('operator'), await accepted('only-ops')].sort()).toEqual([false, true]);
-  const left = (await accepted('operator')) ? 'operator' : 'only-ops';
-  await expect(service.app.get(ApiKeys).delete(left)).rejects.toMatchObject({ code: 'key_in_use' });
+  const own = await startServiceWithKeys(KEYS);
+  try {
+    const removeThere = (id: string, key: string) => own.delete(`/v1/ops/keys/${id}`, as(key));
+    const isAccepted = async (key: string) => (await own.get('/v1/me', as(key))).status === 200;
+    expect(outcome(await removeThere('only-ops', 'only-ops'))).toEqual([409, 'key_in_use']);
+    const answers = await Promise.all([removeThere('operator', 'only-ops'), removeThere('only-ops', 'operator')]);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect([await isAccepted('operator'), await isAccepted('only-ops')].sort()).toEqual([false, true]);
+    const left = (await isAccepted('operator')) ? 'operator' : 'only-ops';
+    await expect(own.app.get(ApiKeys).delete(left)).rejects.toMatchObject({ code: 'key_in_use' });
+  } finally {
+    await own.close();
+  }
 });
 
 test('keys created at the same time are all kept', async () => {
-  const key = (await accepted('operator')) ? 'operator' : 'only-ops';
   const ids = Array.from({ length: 8 }, (_, n) => `together-${n}`);
-  const answers = await Promise.all(ids.map((key_id) => create({ key_id, scopes: ['ops'] }, key)));
+  const answers = await Promise.all(ids.map((key_id) => create({ key_id, scopes: ['ops'] })));
   expect(answers.map(({ status }) => status)).toEqual(ids.map(() => 201));
   expect((await Promise.all(answers.map(({ json }) => accepted(json.key)))).every(Boolean)).toBe(true);
+  for (const id of ids) await remove(id);
 });
 
 test('with the development key the first key is created, and the development key is not deleted', async () => {

@@ -309,6 +309,7 @@ describe('a swap', () => {
 
 describe('generations that do not serve', () => {
   const warnings: string[] = [];
+  beforeEach(() => void warnings.splice(0));
   const logger = new Logger('warn', (line) => void warnings.push((JSON.parse(line) as { msg: string }).msg));
   const projector = (options: ProjectorOptions = {}) =>
     new Projector(PROJECTIONS, store, models, logger, { retained: 2, ...options });
