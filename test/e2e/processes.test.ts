@@ -15,6 +15,9 @@ let server: Server;
 let members: Member[];
 let a: Member;
 let b: Member;
+/** What it has printed once it is ready. */
+let output: string;
+let errors: string;
 beforeAll(async () => {
   const env = {
     CREDENCE_PROCESSES: '2',
@@ -29,6 +32,7 @@ beforeAll(async () => {
   server = await Server.start({ env });
   members = await membersOf(server, 2);
   [a, b] = members as [Member, Member];
+  [output, errors] = [server.output.join(''), server.errors.join('')];
 });
 afterAll(async () => {
   for (const member of members) member.close();
@@ -50,13 +54,13 @@ const statusesOf = (answers: Answer[]): number[] => answers.map(({ status }) => 
 
 test('prints the address once, and once the development key if it has made one', () => {
   const [place, keys] = isOnCluster() ? ['EventStoreDB and Redis', 0] : [server.data, 1];
-  const lines = server.output.join('').split('\n');
+  const lines = output.split('\n');
   expect(lines.filter((line) => line.startsWith('Credence serves '))).toEqual([
     `Credence serves ${server.url} from ${place}`,
   ]);
   expect(lines.filter((line) => line.includes(server.key))).toHaveLength(keys);
-  const errors = server.errors.join('').split('\n').slice(0, -1);
-  expect(errors.filter((line) => !line.includes('"level":"debug"'))).toEqual([]);
+  const logged = errors.split('\n').slice(0, -1);
+  expect(logged.filter((line) => !line.includes('"level":"debug"'))).toEqual([]);
 });
 
 test('is ready with all its processes', async () => {

@@ -14,10 +14,9 @@ import { send } from './client.js';
 
 describe('a running service', () => {
   let served: Served;
-  let closed = false;
   const get = (path: string, headers: Record<string, string> = {}) => send(served.port, 'GET', path, { headers });
   beforeAll(async () => void (served = await serve()));
-  afterAll(async () => void (closed || (await served.close())));
+  afterAll(() => served.close());
 
   test('is live, and ready only while every check holds', async () => {
     expect((await get('/health/live')).json).toEqual({ status: 'ok' });
@@ -126,10 +125,11 @@ describe('a running service', () => {
   });
 
   test('finishes requests in progress when it closes, and drops idle connections', async () => {
+    const { port, close } = await serve();
     const agent = new Agent({ keepAlive: true });
     const over = (path: string) =>
       new Promise<number>((resolve, reject) => {
-        const outgoing = request({ port: served.port, host: '127.0.0.1', path, agent }, (incoming) => {
+        const outgoing = request({ port, host: '127.0.0.1', path, agent }, (incoming) => {
           incoming.resume().on('end', () => resolve(incoming.statusCode!));
         });
         outgoing.on('error', reject).end();
@@ -142,10 +142,9 @@ describe('a running service', () => {
     const inFlight = over('/v1/slow');
     await started;
     const begun = Date.now();
-    const closing = served.close();
-    closed = true;
+    const closing = close();
     const refuses = () =>
-      send(served.port, 'GET', '/health/live').then(
+      send(port, 'GET', '/health/live').then(
         () => false,
         () => true,
       );
