@@ -13,7 +13,7 @@ export interface Rows {
   find<T>(row: RowKey): T | undefined;
   /** Writes a row, which may exist. */
   put(row: RowKey, value: unknown): void;
-  /** Writes a row that no other event can write, such as one with the event's position in its key. */
+  /** Writes a row that no other event writes and no fold reads, such as one with the event's position in its key. */
   insert(row: RowKey, value: unknown): void;
   delete(row: RowKey): void;
 }

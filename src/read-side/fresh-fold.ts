@@ -15,20 +15,12 @@ const ATTEMPTS = 100;
 const MAX_TOUCHED = 20_000;
 const RETRY_MS = 10;
 
-/** A fold read a row of a view whose rows were not kept: the fold must start again and keep that view. */
-export class ViewNotKept extends Error {
-  constructor(readonly view: string) {
-    super(`rows of ${view} are read by a fold`);
-    this.name = 'ViewNotKept';
-  }
-}
-
 export interface FreshFoldOptions {
   projections: readonly Projection[];
   /** Selects the events to fold in a projection. */
   takes(projection: Projection, event: DomainEvent): boolean;
-  /** Views whose rows the folds read again. Of the other views only the changes are reported. */
-  kept: ReadonlySet<string>;
+  /** Selects those of them whose changes are reported; default: all. */
+  reports?(projection: Projection, event: DomainEvent): boolean;
   /**
    * Called for a changed row with its new content as JSON, undefined if it was deleted: once for many changes, and at
    * the end of `advance`.
@@ -41,13 +33,15 @@ export interface FreshFoldOptions {
 /** Folds the log from its start in memory, up to any position and then further, independently of the stored rows. */
 export class FreshFold implements Rows {
   position: Position = 0;
-  /** Rows of the kept views, as JSON: as objects they would take several times the memory. */
+  /** Rows that folds may read again, as JSON: as objects they would take several times the memory. */
   private readonly values = new Map<string, string>();
   /**
    * Rows that were read or changed recently, as objects, so that they are parsed and encoded once for many events.
    * Otherwise a row that grows with every event would cost the square of their number.
    */
   private readonly touched = new Map<string, TouchedRow>();
+  /** Whether the changes of the event being folded are. */
+  private isReported = true;
 
   constructor(
     private readonly store: EventStore,
@@ -56,8 +50,7 @@ export class FreshFold implements Rows {
 
   /**
    * @param to position of an event
-   * @throws ViewNotKept; NewerSchema for an event that this build cannot read; Error if the log does not reach that
-   * position
+   * @throws NewerSchema for an event that this build cannot read; Error if the log does not reach that position
    */
   async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
     // The log is read to its end more than once if a checkpoint is newer than the end that was seen.
@@ -80,8 +73,11 @@ export class FreshFold implements Rows {
   }
 
   private apply(event: DomainEvent): void {
-    for (const projection of this.options.projections) {
-      if (this.options.takes(projection, event)) projection.apply(event, this);
+    const { projections, takes, reports } = this.options;
+    for (const projection of projections) {
+      if (!takes(projection, event)) continue;
+      this.isReported = reports?.(projection, event) ?? true;
+      projection.apply(event, this);
     }
     this.position = event.position;
   }
@@ -90,10 +86,9 @@ export class FreshFold implements Rows {
     const address = addressOf(row);
     const touched = this.touched.get(address);
     if (touched) return touched.value as T | undefined;
-    if (!this.options.kept.has(row.view)) throw new ViewNotKept(row.view);
     const content = this.values.get(address);
     const value = content === undefined ? undefined : (JSON.parse(content) as T);
-    this.touched.set(address, { row, value, changed: false });
+    this.touched.set(address, { row, value, changed: false, isReported: false });
     return value;
   }
 
@@ -102,14 +97,12 @@ export class FreshFold implements Rows {
   }
 
   put(row: RowKey, value: unknown): void {
-    this.touched.set(addressOf(row), { row, value, changed: true });
+    this.touched.set(addressOf(row), { row, value, changed: true, isReported: this.isReported });
   }
 
+  /** No fold reads the row again. */
   insert(row: RowKey, value: unknown): void {
-    const address = addressOf(row);
-    const content = JSON.stringify(value as Json);
-    if (this.options.kept.has(row.view)) this.values.set(address, content);
-    this.options.onChange(row, address, content);
+    if (this.isReported) this.options.onChange(row, addressOf(row), JSON.stringify(value as Json));
   }
 
   delete(row: RowKey): void {
@@ -117,12 +110,12 @@ export class FreshFold implements Rows {
   }
 
   private async flush(): Promise<void> {
-    for (const [address, { row, value, changed }] of this.touched) {
+    for (const [address, { row, value, changed, isReported }] of this.touched) {
       if (!changed) continue;
       const content = value === undefined ? undefined : JSON.stringify(value as Json);
       if (content === undefined) this.values.delete(address);
-      else if (this.options.kept.has(row.view)) this.values.set(address, content);
-      this.options.onChange(row, address, content);
+      else this.values.set(address, content);
+      if (isReported) this.options.onChange(row, address, content);
       if (isDue()) await yieldIfDue();
     }
     this.touched.clear();
@@ -133,4 +126,5 @@ interface TouchedRow {
   row: RowKey;
   value: unknown;
   changed: boolean;
+  isReported: boolean;
 }

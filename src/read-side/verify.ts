@@ -1,14 +1,13 @@
 import type { Projection } from '../../projections/projection.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import type { DomainEvent } from '../../projections/events.js';
 import { canonicalJson } from '../kernel/hash.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { addressOf } from '../stores/ports/row-key.js';
-import { FreshFold, ViewNotKept } from './fresh-fold.js';
+import { FreshFold, type FreshFoldOptions } from './fresh-fold.js';
 import { RowDigests, partOf } from './row-digests.js';
 import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
@@ -20,8 +19,8 @@ import { OWN_VERSIONS, projectionsOf } from './own-views.js';
  * it reflects, in one snapshot, and the fresh fold advances to exactly that position before the comparison. Later pages
  * reflect later positions, so the fold only moves forward.
  *
- * Memory: the fresh fold keeps a digest of each row, and the content only of rows that folds read again. A log that is
- * too long for that is verified in several passes, each for a part of the identities (see `Projection.share`).
+ * Memory: the fresh fold keeps a digest of each row, and the content of rows that folds may read again. A log that is too
+ * long for that is verified in several passes, each for a part of the identities (see `Projection.share`).
  */
 
 /**
@@ -150,8 +149,6 @@ async function countBetween(from: Position, to: Position, store: EventStore): Pr
 class GenerationVerifier {
   readonly result: VerifiedGeneration;
   private readonly projections: readonly Projection[];
-  /** Views whose rows the folds read; determined while folding. There are few. */
-  private readonly kept = new Set<string>();
   /** Up to the checkpoint. */
   private events = 0;
 
@@ -188,30 +185,24 @@ class GenerationVerifier {
     this.events = await countBetween(0, position, this.store);
     this.result.passes = Math.ceil(this.events / (this.options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
     for (let part = 0; part < this.result.passes; part++) {
-      const difference = await this.pass(part);
+      const difference = await new Pass(this, part).run();
       if (difference) return difference;
     }
     return null;
   }
 
-  private async pass(part: number): Promise<Difference | null> {
-    const { rows } = this.result;
-    for (;;) {
-      try {
-        return await new Pass(this, part).run();
-      } catch (error) {
-        if (!(error instanceof ViewNotKept)) throw error;
-        this.kept.add(error.view);
-        this.result.rows = rows;
-      }
-    }
-  }
-
-  /** A fresh fold of one part of the identities, and of everything without a share. */
-  fold(part: number, onChange: (row: RowKey, address: string, content: string | undefined) => void): FreshFold {
-    const takes = ({ share }: Projection, event: DomainEvent) => this.isOf(part, share?.ofEvent(event), true);
-    const onDamage = (event: RecordedEvent) => void this.damaged.set(event.position, event);
-    return new FreshFold(this.store, { projections: this.projections, takes, kept: this.kept, onChange, onDamage });
+  /**
+   * A fresh fold of one part of the identities. What has no share belongs to the first part. The others fold only what
+   * their own rows may depend on, and do not report it.
+   */
+  fold(part: number, onChange: FreshFoldOptions['onChange']): FreshFold {
+    return new FreshFold(this.store, {
+      projections: part === 0 ? this.projections : this.projections.filter(({ share }) => share),
+      takes: ({ share }, event) => this.isOf(part, share?.ofEvent(event), true),
+      reports: ({ share }, event) => this.isOf(part, share?.ofEvent(event), false),
+      onChange,
+      onDamage: (event) => void this.damaged.set(event.position, event),
+    });
   }
 
   /** @param shared whether what has no share belongs to every part, rather than to the first */

@@ -104,6 +104,24 @@ test('verify finds the rows of the projector identical, in one pass or in severa
   expect(inParts.rows).toBe(result.rows);
 });
 
+test('verify folds every event once in each pass, whichever events come first', async () => {
+  await withStores(async ({ eventStore, readModels }) => {
+    let read = 0;
+    const counted = decorated(eventStore, {
+      async *readAll(after, options) {
+        for await (const slice of eventStore.readAll(after, options)) {
+          read += slice.length;
+          yield slice;
+        }
+      },
+    });
+    const { events, generations } = await verify(counted, readModels, { eventsPerPass: 300 });
+    const { passes } = generations[0]!;
+    expect(passes).toBeGreaterThan(1);
+    expect(read).toBe(passes * events);
+  });
+});
+
 const identity = { view: 'identities', key: 'tris:member-3' };
 const listed = { view: 'organizations', key: 'all', sort: 'tris:org:a' };
 const event = { view: 'timeline', key: 'tris:member-0', sort: '0000000000000006' };

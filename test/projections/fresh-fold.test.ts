@@ -27,8 +27,7 @@ async function fold(given: readonly Given[], onChange: FreshFoldOptions['onChang
       for (let from = after; from < log.length; from += 500) yield log.slice(from, from + 500);
     },
   } as unknown as EventStore;
-  const kept = new Set(PROJECTIONS.flatMap(({ views }) => views));
-  const fresh = new FreshFold(store, { projections: PROJECTIONS, takes: () => true, kept, onChange });
+  const fresh = new FreshFold(store, { projections: PROJECTIONS, takes: () => true, onChange });
   await fresh.advance(log.length);
 }
 
