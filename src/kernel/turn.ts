@@ -68,7 +68,10 @@ export class BatchPerTurn<I, T> {
   }
 }
 
-/** Waits at most `milliseconds` for a promise, from the end of this turn on. @throws Error when the time is over */
+/**
+ * Waits at most `milliseconds`, which may be over already, for a promise, from the end of this turn on.
+ * @throws Error when the time is over
+ */
 export function inTime<T>(
   answer: Promise<T>,
   milliseconds: number,
@@ -87,7 +90,8 @@ export function inTime<T>(
     answer.then(settling(resolve), settling(reject));
     // Most answers come in the same turn, and then need no timer.
     void endOfTurn().then(() => {
-      if (!isSettled) timer = setTimeout(() => reject(new Error(message)), milliseconds);
+      // Node 22 and later warn of a negative time.
+      if (!isSettled) timer = setTimeout(() => reject(new Error(message)), Math.max(0, milliseconds));
     });
   });
 }

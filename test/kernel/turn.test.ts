@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchPerTurn, SharedLookUps, endOfTurn, yieldIfDue } from '../../src/kernel/turn.js';
+import { jest } from '@jest/globals';
+import { BatchPerTurn, SharedLookUps, endOfTurn, inTime, yieldIfDue } from '../../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(): Promise<void> {
@@ -84,4 +85,14 @@ test('a failure of the whole batch is that of each of its items', async () => {
     'Error: away',
     'Error: away',
   ]);
+});
+
+test('what is waited for after its time is over is late at once; no timer has a negative time, of which Node warns', async () => {
+  const timers = jest.spyOn(globalThis, 'setTimeout');
+  try {
+    await expect(inTime(new Promise(() => undefined), -300, 'late')).rejects.toThrow('late');
+    expect(timers.mock.calls.map(([, ms]) => ms)).toEqual([0]);
+  } finally {
+    timers.mockRestore();
+  }
 });
