@@ -10,7 +10,7 @@ export function hashOf(...parts: readonly string[]): string {
   return sha256Hex(JSON.stringify(parts));
 }
 
-/** Not from the global in each loop: in the context in which the test runner executes this, that takes 0.1 µs. */
+/** A local name: looking up a global takes 0.1 µs in the context of the test runner, for each character below. */
 const { imul } = Math;
 
 /**

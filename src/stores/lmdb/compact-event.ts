@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../kernel/json.js';
  * order.
  */
 
-/** Not from the global in each loop: see digest64. */
+/** Local names: see digest64. */
 const { floor, imul } = Math;
 
 /** The first byte of a value, unless it is a place in WORDS below 128. */
