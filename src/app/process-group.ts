@@ -9,6 +9,7 @@ import { inTime } from '../kernel/turn.js';
 import type { Logger } from '../kernel/logger.js';
 import { Channel, type Counted, type Increment, type Refused, type Started } from './group-member.js';
 import type { CheckResult } from './health.js';
+import { closeStrandedConnections } from './stranded-connections.js';
 import { welcome } from './welcome.js';
 
 /** All processes end within this, ms. */
@@ -108,6 +109,7 @@ export class ProcessGroup {
   private startOne(place: Place): Promise<Started> {
     const worker = cluster.fork({ CREDENCE_ROLES: place.role });
     place.worker = worker;
+    closeStrandedConnections(worker);
     let refusal: Refused | undefined;
     return new Promise((resolve, reject) => {
       place.channel = new Channel(worker, {

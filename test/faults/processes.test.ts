@@ -80,6 +80,28 @@ test('kill -9 of a process that answers: the others go on, another takes its pla
   expect(await server.stop()).toBe(0);
 });
 
+test('kill -9 of a process that a connection is being passed to: the connection ends, and its client does not wait', async () => {
+  const server = await Server.start({ data, env: ENV });
+  const [victim] = await membersOf(server, 2);
+  process.kill(victim!.pid, 'SIGSTOP');
+  const late = AbortSignal.timeout(30_000);
+  // Each on a connection of its own, so that the next in turn gets one of them, and does not take it.
+  const outcomes = Array.from({ length: 4 }, async () => {
+    const asked = request(`${server.url}/health/live`, { agent: false, signal: late }).end();
+    try {
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      answer.resume();
+      return answer.statusCode;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code;
+    }
+  });
+  await Promise.race(outcomes);
+  process.kill(victim!.pid, 'SIGKILL');
+  expect((await Promise.all(outcomes)).sort()).toEqual([200, 200, 200, 'ECONNRESET']);
+  expect(await server.stop()).toBe(0);
+});
+
 test('kill -9 of a process during a scrape: what it has counted is in the sum once', async () => {
   const server = await Server.start({ data, env: { ...ENV, CREDENCE_PROCESSES: '3' } });
   const [silent, victim, asked] = (await membersOf(server, 3)) as [Member, Member, Member];
