@@ -41,7 +41,7 @@ export class Store {
   /** As it is shipped, with a file or device as its standard output. */
   async runInto(path: string, ...args: string[]): Promise<Ran> {
     const output = openSync(path, 'w');
-    const child = spawnCommand(args, this.env, output);
+    const child = spawnCommand(args, this.env, { stdout: output });
     closeSync(output);
     return ended(child);
   }

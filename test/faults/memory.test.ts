@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
@@ -87,6 +87,14 @@ function containerOf(megabytes: number): string | undefined {
 const container = containerOf(CONTAINER_MB);
 const larger = containerOf(LARGER_MB);
 
+/** A program that is Node in the container from its start, since Node sets the limits of its heap then. */
+function nodeIn(cgroup: string): string {
+  const path = join(data, `node-in-${basename(cgroup)}`);
+  const script = `#!/bin/sh\necho $$ > '${join(cgroup, 'cgroup.procs')}'\nexec '${process.execPath}' "$@"\n`;
+  writeFileSync(path, script, { mode: 0o700 });
+  return path;
+}
+
 /** The log that every test begins with. */
 let filled: string;
 beforeAll(async () => {
@@ -110,15 +118,14 @@ class LimitedServer {
   private readonly address: Promise<string>;
   private key = '';
 
-  /** @param cgroup the folder of the cgroup that it is put into */
+  /** @param node the program of Node */
   constructor(
     private readonly data: string,
     options: string,
-    cgroup?: string,
+    node?: string,
   ) {
     const NODE_OPTIONS = `--max-semi-space-size=32 ${options}`;
-    this.child = spawnServer({ CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error', NODE_OPTIONS });
-    if (cgroup) writeFileSync(join(cgroup, 'cgroup.procs'), String(this.child.pid));
+    this.child = spawnServer({ CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error', NODE_OPTIONS }, undefined, node);
     let output = '';
     this.address = new Promise((settle, fail) => {
       for (const stream of [this.child.stdout!, this.child.stderr!]) {
@@ -193,7 +200,7 @@ function reads(tris: string, middle: string): string[] {
 }
 
 test('with little memory, the read models of large identities are built and every read of them is answered', async () => {
-  const server = new LimitedServer(data, `--max-old-space-size=${LIMIT_MB}`, CGROUP);
+  const server = new LimitedServer(data, `--max-old-space-size=${LIMIT_MB}`, CGROUP && nodeIn(CGROUP));
   const figures: Record<string, number> = {};
   const began = performance.now();
   figures['building'] = await server.memoryDuring(() => server.ready());
@@ -226,7 +233,8 @@ test('with little memory, the read models of large identities are built and ever
 (container ? test : test.skip)(
   `in a container of ${CONTAINER_MB} MB, the read models of a long log are built, and verified in several passes`,
   async () => {
-    const server = new LimitedServer(data, '', container);
+    const node = nodeIn(container!);
+    const server = new LimitedServer(data, '', node);
     await server.ready();
 
     for (const tris of IDENTITIES) {
@@ -235,8 +243,7 @@ test('with little memory, the read models of large identities are built and ever
     }
     expect(await server.stop()).toBe(0);
 
-    const verifying = spawnCommand(['verify', '--json'], { CREDENCE_DATA: data });
-    writeFileSync(join(container!, 'cgroup.procs'), String(verifying.pid));
+    const verifying = spawnCommand(['verify', '--json'], { CREDENCE_DATA: data }, { node });
     const { code, stdout, stderr } = await ended(verifying);
     // Null: killed for lack of memory.
     expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
@@ -250,7 +257,7 @@ test('with little memory, the read models of large identities are built and ever
 
 (larger ? test : test.skip)(`in a container of ${LARGER_MB} MB, the stores are not read ahead`, async () => {
   const empty = await mkdtemp(join(tmpdir(), 'credence-memory-'));
-  const server = new LimitedServer(empty, '', larger);
+  const server = new LimitedServer(empty, '', nodeIn(larger!));
   await server.ready();
   const mappings = server.mappings();
   expect(await server.stop()).toBe(0);

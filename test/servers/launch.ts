@@ -59,9 +59,14 @@ const QUIET = { CREDENCE_LOG_LEVEL: 'error' };
 /**
  * The built command line as a process of its own: for what is killed, what may end its process, and as proof.
  * @param stdout an open file
+ * @param node the program of Node
  */
-export function spawnCommand(args: readonly string[], env: Environment, stdout?: number): ChildProcess {
-  return start(CLI, args, { ...QUIET, ...environment(env) }, { stdout });
+export function spawnCommand(
+  args: readonly string[],
+  env: Environment,
+  { stdout, node }: { stdout?: number; node?: string } = {},
+): ChildProcess {
+  return start(CLI, args, { ...QUIET, ...environment(env) }, { stdout, node });
 }
 
 export function ended(child: ChildProcess, input = ''): Promise<Ran> {
