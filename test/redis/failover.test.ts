@@ -206,9 +206,10 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
           const read = () => connection.send((redis) => redis.get(key));
           await connection.send((redis) => redis.set(key, 'old'));
           await nodes.whole();
+          // On a busy machine the replica may take over before it is told to.
+          const { restarts } = connection;
           const takeOver = nodes.cutOff(key);
           await connection.send((redis) => redis.set(key, 'new'));
-          const { restarts } = connection;
           takeOver();
           await eventually(async () => (await read().catch(() => 'new')) === 'old', 'an answer of the replica');
           expect(connection.restarts).toBeGreaterThan(restarts);
