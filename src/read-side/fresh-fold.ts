@@ -40,7 +40,7 @@ export class FreshFold implements Rows {
    * Otherwise a row that grows with every event would cost the square of their number.
    */
   private readonly touched = new Map<string, TouchedRow>();
-  /** Whether the changes of the event being folded are. */
+  /** Whether the changes of the event that is being folded are reported. */
   private isReported = true;
 
   constructor(
