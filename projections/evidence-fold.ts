@@ -64,8 +64,8 @@ interface Series {
   count(slots: number[], at: number): void;
   /** The number of events in the slot at this index. */
   countAt(slots: readonly number[], at: number): number;
-  /** The criticality of the event, or its amount. */
-  what: number;
+  /** The criticality of the event or, of a credonation, its amount. */
+  value: number;
   from?: string;
 }
 
@@ -81,7 +81,7 @@ function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
     for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
     return actions;
   };
-  const both = { stride: STRIDE, count, countAt, what: criticality };
+  const both = { stride: STRIDE, count, countAt, value: criticality };
   return [
     { cell: { ...totalsOf(trisId), sort: `${total}/${period}` }, part: totalPart(total), ...both },
     { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), ...both },
@@ -100,7 +100,7 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
       slots[at + 2]! += amount;
     },
     countAt: (slots, at) => slots[at + 1]!,
-    what: amount,
+    value: amount,
     from: relayerOf(platform_id, owner?.org),
   };
 }
@@ -290,7 +290,7 @@ function addToSeries(
 
 /** Counts an event in a cell. @returns the number of events that its slot had before */
 function add(row: Row, slot: number, series: Series, position: number, rows: Rows): number {
-  const { stride, from, what } = series;
+  const { stride, from, value } = series;
   const cell = rows.find<Cell>(row) ?? { changed: 0, slots: [], recent: '', ...(from !== undefined && { from }) };
   if (cell.recent.length >= RECENT) {
     rows.insert(earlierRow(row, cell), cell);
@@ -301,7 +301,7 @@ function add(row: Row, slot: number, series: Series, position: number, rows: Row
   const before = series.countAt(cell.slots, at);
   series.count(cell.slots, at);
   cell.changed = position;
-  cell.recent += packRecent(position, slot, what);
+  cell.recent += packRecent(position, slot, value);
   rows.put(row, cell);
   return before;
 }

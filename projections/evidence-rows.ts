@@ -258,8 +258,8 @@ export function earlierAt({ key, sort }: Pick<Row, 'key' | 'sort'>, position: nu
 }
 
 /** The text that is added to the recent events of a cell. */
-export function packRecent(position: number, slot: number, what: number): string {
-  return packNumbers([position, slot & (RECENT_SLOTS - 1), what]);
+export function packRecent(position: number, slot: number, value: number): string {
+  return packNumbers([position, slot & (RECENT_SLOTS - 1), value]);
 }
 
 const recentNumbers = new Float64Array(2 * RECENT);
@@ -270,14 +270,14 @@ export function slotsAt({ slots, recent, from }: Cell, position: number): number
   const stride = from === undefined ? STRIDE : SENDER_STRIDE;
   for (let i = unpackNumbers(recent, recentNumbers) - RECENT_STRIDE; i >= 0; i -= RECENT_STRIDE) {
     if (recentNumbers[i]! <= position) break;
-    const what = recentNumbers[i + 2]!;
+    const value = recentNumbers[i + 2]!;
     let at = 0;
     while ((left[at]! & (RECENT_SLOTS - 1)) !== recentNumbers[i + 1]) at += stride;
     if (from === undefined) {
-      left[at + 1 + what]!--;
+      left[at + 1 + value]!--;
     } else {
       left[at + 1]!--;
-      left[at + 2]! -= what;
+      left[at + 2]! -= value;
     }
     if (left.slice(at + 1, at + stride).every((count) => count === 0)) left.splice(at, stride);
   }
