@@ -26,6 +26,8 @@ class Collector {
   readonly requests: string[] = [];
   readonly spans: SpanSent[] = [];
   readonly resources: Record<string, unknown>[] = [];
+  /** Requests are answered after this. */
+  held: Promise<void> = Promise.resolve();
   private readonly server: HttpServer = createServer((request, response) => {
     this.requests.push(request.url!);
     let body = '';
@@ -36,7 +38,7 @@ class Collector {
         this.resources.push(valuesOf(resource.attributes));
         for (const { spans } of scopeSpans) this.spans.push(...spans);
       }
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      void this.held.then(() => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
     });
   });
 
@@ -217,6 +219,25 @@ test('of requests without a traceparent, the ratio is recorded, each as a trace 
   expect(new Set(recorded.map(({ traceId }) => traceId)).size).toBe(recorded.length);
   expect(new Set(recorded.map(({ spanId }) => spanId)).size).toBe(recorded.length);
   for (const { traceId, spanId } of recorded) expect(`${traceId}-${spanId}`).toMatch(/^[0-9a-f]{32}-[0-9a-f]{16}$/);
+});
+
+test('no spans are lost while the collector is slow to answer', async () => {
+  const slow = new Collector();
+  await slow.start();
+  let release = () => {};
+  slow.held = new Promise((resolve) => (release = resolve));
+  const patient = { OTEL_EXPORTER_OTLP_TIMEOUT: '120000', OTEL_BSP_EXPORT_TIMEOUT: '120000' };
+  const server = await Server.start({ env: { ...variables(), ...patient, OTEL_EXPORTER_OTLP_ENDPOINT: slow.url } });
+  const together = 200;
+  // More than the SDK keeps by default, with the batch that it sends: 2,048 and 512.
+  for (let asked = 0; asked < 3_000; asked += together) {
+    await Promise.all(Array.from({ length: together }, () => server.request('GET', '/api/disc-score/tris:nobody')));
+  }
+  release();
+  await eventually(() => slow.spans.length === 3_000 || server.errors.join('').includes('Dropped'));
+  await server.end();
+  expect(slow.spans.length).toBe(3_000);
+  await slow.stop();
 });
 
 test('by default, spans are sent as protobuf', async () => {
