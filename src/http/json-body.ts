@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NEWLINE, isBlank } from '../kernel/lines.js';
-import { type FieldError, Problem, refusal } from '../kernel/problems.js';
-import { isExact, parseJsonText, pointerTo, shorten } from '../kernel/json.js';
+import { type FieldError, MAX_ERRORS, Problem, refusal } from '../kernel/problems.js';
+import { isExact, isObject, parseJsonText, pointerTo, shorten } from '../kernel/json.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 
 export const BODY_LIMIT = 1024 * 1024;
@@ -14,6 +14,8 @@ const MAX_DEPTH = 32;
  * with this number, and a MiB of `{"a":0,"b":0,` has more than 100,000.
  */
 const MAX_VALUES = 5_000;
+/** Members that one object may have, also several times what any valid one has: in a wide object, each takes longer. */
+const MAX_MEMBERS = 1_000;
 /** Of a list, for each item that it may have. An action has up to eight members. */
 const VALUES_OF_ITEM = 10;
 export const NDJSON = 'application/x-ndjson';
@@ -52,12 +54,13 @@ export function registerJsonBody(
       if (encoding && encoding !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
-      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer, list));
+      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer));
+      const parsedList = () => (body.length === 0 ? undefined : parseList(body as Buffer, list!));
       const parsedLines = async () => ({ [list!.name]: await parseLines(body as Buffer, list!) });
       const admitting = admit(request);
-      if (admitting || isLines) {
+      if (admitting || list) {
         Promise.resolve(admitting)
-          .then(isLines ? parsedLines : parsed)
+          .then(isLines ? parsedLines : list ? parsedList : parsed)
           .then((value) => done(null, value), done);
       } else done(null, parsed());
     } catch (error) {
@@ -81,7 +84,7 @@ export async function parseLines(bytes: Buffer, list: ListOfBody): Promise<unkno
     start = end + 1;
     if (isBlank(line)) continue;
     try {
-      items.push(parseJson(line, undefined, budget));
+      items.push(parseJson(line, budget));
     } catch (error) {
       if (budget.values < 0) throw tooManyValues(list);
       if (!(error instanceof Problem)) throw error;
@@ -92,33 +95,69 @@ export async function parseLines(bytes: Buffer, list: ListOfBody): Promise<unkno
 }
 
 /**
- * @param list its items are judged one by one: in the place of one with a flaw is a Problem
  * @param budget how many values it may have; they are subtracted
+ * @throws Problem malformed_json or validation_failed
+ */
+export function parseJson(bytes: Buffer, budget = { values: MAX_VALUES }): unknown {
+  const { value, text, named } = parse(bytes, budget);
+  const errors: FieldError[] = [];
+  const members = inspect(value, [], errors);
+  if (errors.length > 0) throw refusal(errors);
+  if (members !== named) throw twice(text);
+  return value;
+}
+
+/**
+ * Reads a body that is a list. In the place of an item with a flaw is a Problem.
  * @throws Problem malformed_json or validation_failed; batch_too_large for a list with too many values
  */
-export function parseJson(
+export async function parseList(bytes: Buffer, list: ListOfBody): Promise<unknown> {
+  const { name, most } = list;
+  await yieldIfDue();
+  const { value, text, named } = parse(bytes, { values: most * VALUES_OF_ITEM }, list);
+  await yieldIfDue();
+  const given = isObject(value) ? value[name] : undefined;
+  const items = Array.isArray(given) && given.length <= most ? (given as unknown[]) : undefined;
+  const errors: FieldError[] = [];
+  let members = inspect(items ? { ...(value as object), [name]: null } : value, [], errors);
+  if (errors.length > 0) throw refusal(errors);
+  for (const [i, item] of items?.entries() ?? []) {
+    members += inspect(item, [name, i], errors);
+    if (errors.length > 0) {
+      const start = pointerTo(pointerTo('', name), i).length;
+      items![i] = refusal(errors.splice(0).map((error) => ({ ...error, pointer: error.pointer.slice(start) })));
+    }
+    if (isDue()) await yieldIfDue();
+  }
+  if (members !== named) throw twice(text);
+  return value;
+}
+
+/** The value of a text, and how many members the text names. @throws Problem */
+function parse(
   bytes: Buffer,
+  budget: { values: number },
   list?: ListOfBody,
-  budget = { values: list ? list.most * VALUES_OF_ITEM : MAX_VALUES },
-): unknown {
+): { value: unknown; text: string; named: number } {
   if (!isUtf8(bytes)) throw new Problem('malformed_json', 'The body is not valid UTF-8.');
   const text = bytes.toString('utf8');
   const named = countMembers(text, budget);
   if (budget.values < 0) throw tooManyValues(list);
-  let value: unknown;
   try {
-    value = parseJsonText(text);
+    return { value: parseJsonText(text), text, named };
   } catch (error) {
     throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}.`);
   }
-  const errors: FieldError[] = [];
-  const members = inspect(value, [], errors);
-  if (errors.length > 0 && !(list && putInPlace(errors, value, list))) throw refusal(errors);
-  if (members !== named) {
-    const name = duplicateName(text);
-    throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
-  }
-  return value;
+}
+
+function twice(text: string): Problem {
+  const name = duplicateName(text);
+  return new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
+}
+
+function tooManyMembers(): Problem {
+  const message = `an object in a body may have at most ${MAX_MEMBERS} members`;
+  return refusal([{ pointer: '', code: 'too_many_values', message }]);
 }
 
 function tooManyValues(list: ListOfBody | undefined): Problem {
@@ -129,23 +168,6 @@ function tooManyValues(list: ListOfBody | undefined): Problem {
   const { name, most } = list;
   const message = `${name} must list at most ${most}, with at most ${most * VALUES_OF_ITEM} values together`;
   return refusal([{ pointer: `/${name}`, code: 'batch_too_large', message }]);
-}
-
-/** Puts flaws in the place of the items that have them. @returns false if something else has a flaw, too */
-function putInPlace(errors: readonly FieldError[], value: unknown, { name, most }: ListOfBody): boolean {
-  const items = (value as Record<string, unknown>)[name];
-  if (!Array.isArray(items) || items.length > most) return false;
-  const byItem = new Map<number, FieldError[]>();
-  for (const error of errors) {
-    const [, list, index, ...path] = error.pointer.split('/');
-    if (list !== name || index === undefined) return false;
-    const own = { ...error, pointer: path.map((part) => `/${part}`).join('') };
-    const others = byItem.get(Number(index));
-    if (others) others.push(own);
-    else byItem.set(Number(index), [own]);
-  }
-  for (const [index, own] of byItem) items[index] = refusal(own);
-  return true;
 }
 
 /**
@@ -200,6 +222,11 @@ function inspect(value: unknown, path: (string | number)[], errors: FieldError[]
 }
 
 function note(errors: FieldError[], path: readonly (string | number)[], code: string, message: string): void {
+  if (errors.length >= MAX_ERRORS) {
+    // Only counted.
+    errors.push({ pointer: '', code, message: '' });
+    return;
+  }
   // A very long name is shortened in the pointer.
   const names = path.map((name) => (typeof name === 'string' ? shorten(name).toWellFormed() : name));
   errors.push({ pointer: names.reduce(pointerTo, ''), code, message });
@@ -209,15 +236,25 @@ function note(errors: FieldError[], path: readonly (string | number)[], code: st
  * Counts the members in a JSON text: the colons outside strings. More members than keys means a duplicate name.
  * @param text may be no JSON
  * @param budget the values of the text are subtracted; reading ends at the first that is too many
+ * @throws Problem for an object with too many members
  */
 function countMembers(text: string, budget: { values: number }): number {
   let count = 0;
+  /** By level: the members so far of the object that is open there. */
+  const members = [0];
+  let level = 0;
   for (let i = 0; i < text.length && budget.values >= 0; i++) {
     const unit = text.charCodeAt(i);
-    if (unit === 0x3a) count++;
-    else if (unit === 0x22) i = endOfString(text, i);
+    if (unit === 0x3a) {
+      count++;
+      if (++members[level]! > MAX_MEMBERS) throw tooManyMembers();
+    } else if (unit === 0x22) i = endOfString(text, i);
+    else if (unit === 0x7d) level = Math.max(0, level - 1);
     // Each value comes after a comma, or is the first one in an array or an object.
-    else if (unit === 0x2c || unit === 0x5b || unit === 0x7b) budget.values--;
+    else if (unit === 0x2c || unit === 0x5b || unit === 0x7b) {
+      budget.values--;
+      if (unit === 0x7b) members[++level] = 0;
+    }
   }
   return count;
 }

@@ -117,6 +117,21 @@ test.each([
   expect(await least(() => server.send('GET', path))).toBeLessThan(MOST_MS);
 });
 
+/** Each time other names: the engine remembers the shapes of objects. */
+let named = 0;
+const objectOf = (members: number, value: unknown) =>
+  Object.fromEntries(Array.from({ length: members }, () => [`name-${named++}`, value]));
+test.each<[string, () => unknown[], number]>([
+  ['with one object of as many members as a batch', () => [objectOf(9_900, 1e20)], 400],
+  ['of wide objects', () => Array.from({ length: 9 }, () => objectOf(1_000, 1)), 200],
+  ['with flaws in all actions', () => Array.from({ length: 1_000 }, () => Array(8).fill('\ud800')), 200],
+])('a batch %s does not hold the event loop', async (_what, actions, status) => {
+  const ask = async () => {
+    expect((await server.post('/v1/decision-relay/batch', { actions: actions() })).status).toBe(status);
+  };
+  expect(await least(ask)).toBeLessThan(MOST_MS);
+});
+
 interface Streams {
   requests: ClientRequest[];
   bytes(): number;
