@@ -105,13 +105,21 @@ const BUDGET_MS = 3;
 /** When long work began in this turn of the event loop. */
 let began: number | undefined;
 const waiting: (() => void)[] = [];
+/** The folds of the log, of which there are few. They do not wait behind the reads, of which there may be any number. */
+const folds: (() => void)[] = [];
+let isFoldNext = true;
 
 /**
  * Await this in every loop whose length grows with the stored data. It yields to other work once long work has used
  * its share of this turn of the event loop. Of several loops that wait, one continues in each turn.
  */
 export function yieldIfDue(): Promise<void> | undefined {
-  return isDue() ? nextTurn() : undefined;
+  return isDue() ? nextTurn(waiting) : undefined;
+}
+
+/** As `yieldIfDue`, in a fold of the log: while folds and other loops wait, they take turns. */
+export function yieldFoldIfDue(): Promise<void> | undefined {
+  return isDue() ? nextTurn(folds) : undefined;
 }
 
 /** Whether long work has used its share of this turn. For loops that check more often than they can await. */
@@ -124,18 +132,21 @@ export function isDue(): boolean {
   return now - began >= BUDGET_MS;
 }
 
-function nextTurn(): Promise<void> {
+function nextTurn(queue: (() => void)[]): Promise<void> {
   return new Promise((resolve) => {
+    queue.push(resolve);
     // What a message or a timer asks of the first `setImmediate` still runs in this turn.
-    if (waiting.push(resolve) === 1) setImmediate(() => setImmediate(resumeOne));
+    if (waiting.length + folds.length === 1) setImmediate(() => setImmediate(resumeOne));
   });
 }
 
 function resumeOne(): void {
-  const resume = waiting.shift()!;
+  const queue = waiting.length === 0 || (isFoldNext && folds.length > 0) ? folds : waiting;
+  isFoldNext = queue === waiting;
+  const resume = queue.shift()!;
   began = performance.now();
   setImmediate(() => (began = undefined));
-  if (waiting.length > 0) setImmediate(resumeOne);
+  if (waiting.length + folds.length > 0) setImmediate(resumeOne);
   resume();
 }
 

@@ -4,7 +4,7 @@ import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import type { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
-import { yieldIfDue } from '../kernel/turn.js';
+import { yieldFoldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
@@ -123,7 +123,7 @@ export class Applier {
     const values: (Json | undefined)[] = [];
     for (const part of parts) {
       values.push(...(await this.read(part)));
-      await yieldIfDue();
+      await yieldFoldIfDue();
     }
     return values;
   }

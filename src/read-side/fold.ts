@@ -3,7 +3,7 @@ import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
-import { isDue, yieldIfDue } from '../kernel/turn.js';
+import { isDue, yieldFoldIfDue } from '../kernel/turn.js';
 import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
 /** Live, rebuild and verify all fold through here. */
@@ -21,12 +21,12 @@ export async function loadRows(
       for (const projection of projections) {
         for (const row of readsOf(projection, event) ?? []) if (overlay.expect(row)) wanted.push(row);
       }
-      if (isDue()) await yieldIfDue();
+      if (isDue()) await yieldFoldIfDue();
     }
     const values = wanted.length > 0 ? await load(wanted) : [];
     for (const [i, row] of wanted.entries()) {
       overlay.load(row, values[i]);
-      if (isDue()) await yieldIfDue();
+      if (isDue()) await yieldFoldIfDue();
     }
   };
   await loadAll((projection, event) => projection.reads(event));
@@ -73,11 +73,11 @@ export async function* foldInBatches<S extends RowSink>(
   let from = 0;
   for (const [place, event] of events.entries()) {
     for (const projection of projections) projection.apply(event, overlay);
-    if (isDue()) await yieldIfDue();
+    if (isDue()) await yieldFoldIfDue();
     const isLast = place === events.length - 1;
     if (!isLast && !(overlay.changedRows >= rows && endsAppend(place))) continue;
     const changes = overlay.takeChanges();
-    if (isDue()) await yieldIfDue();
+    if (isDue()) await yieldFoldIfDue();
     yield { events: place + 1 - from, last: event, changes };
     from = place + 1;
   }
@@ -98,7 +98,7 @@ export async function decodeSlice(slice: readonly RecordedEvent[]): Promise<{
       if (!(error instanceof NewerSchema)) throw error;
       return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
     }
-    if (isDue()) await yieldIfDue();
+    if (isDue()) await yieldFoldIfDue();
   }
   return { events, endsAppend };
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { BatchPerTurn, SharedLookUps, endOfTurn, inTime, yieldIfDue } from '../../src/kernel/turn.js';
+import { BatchPerTurn, SharedLookUps, endOfTurn, inTime, yieldFoldIfDue, yieldIfDue } from '../../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
-async function work(): Promise<void> {
+async function work(ifDue = yieldIfDue): Promise<void> {
   let turn: Promise<void> | undefined;
-  while (!turn) turn = yieldIfDue();
+  while (!turn) turn = ifDue();
   await turn;
 }
 
@@ -32,6 +32,15 @@ test('of several long pieces of work, one continues in each turn', async () => {
   );
   isCounting = false;
   expect(new Set(continued).size).toBe(3);
+});
+
+test('a fold of the log does not wait behind other long work, nor does that wait behind folds: they take turns', async () => {
+  const order: string[] = [];
+  const begin = (name: string, ifDue?: typeof yieldIfDue) => work(ifDue).then(() => void order.push(name));
+  const others = Array.from({ length: 6 }, () => begin('other'));
+  const folds = Array.from({ length: 3 }, () => begin('fold', yieldFoldIfDue));
+  await Promise.all([...others, ...folds]);
+  expect(order.join(' ')).toMatch(/^(fold )?(other fold ){2,3}(other ?){3,4}$/);
 });
 
 test('a look-up is shared by those who ask in one turn, and not by one who asks while it is under way', async () => {
