@@ -152,33 +152,37 @@ export class IdentityReader {
    * @throws Problem as `snapshot`
    */
   async viewpoint(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<IdentityViewpoint> {
-    const [viewpoint] = await this.each([trisId], coordinates, async (present, row) => {
-      const from = pastOf(await this.from(present, row, coordinates), row);
-      if (isKnown || isAll(from, row, coordinates)) return from;
-      for await (const page of this.events(trisId, from)) if (page.length > 0) return from;
+    const [found] = await this.each([trisId], coordinates, async (present, row) => {
+      const viewpoint = withPast(await this.withKnownAt(present, row, coordinates), row);
+      if (isKnown || isAll(viewpoint, row, coordinates)) return viewpoint;
+      for await (const page of this.events(trisId, viewpoint)) if (page.length > 0) return viewpoint;
       return unknownIdentity(trisId, 'at that time');
     });
-    if (viewpoint instanceof Problem) throw viewpoint;
-    return viewpoint!;
+    if (found instanceof Problem) throw found;
+    return found!;
   }
 
+  /**
+   * What `find` finds of each identity, with the viewpoint on it and its row; identity_not_found in place of unknown ones.
+   */
   private async each<T>(
     trisIds: readonly string[],
     coordinates: Coordinates,
-    look: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
+    find: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const limit = coordinates.as_of_position === undefined ? undefined : await this.limitOf(coordinates.as_of_position);
     return this.views.lookUp(
-      () => this.look(trisIds, coordinates, limit, look),
+      () => this.eachNow(trisIds, coordinates, limit, find),
       (found) => !found.some((each) => each instanceof Problem),
     );
   }
 
-  private async look<T>(
+  /** As `each`, of what the read models contain now. */
+  private async eachNow<T>(
     trisIds: readonly string[],
     coordinates: Coordinates,
     limit: Position | undefined,
-    look: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
+    find: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.lenses.queries(coordinates), { get: UNATTRIBUTED }]);
@@ -201,7 +205,7 @@ export class IdentityReader {
       }
       const now = coordinates.now ?? this.defaultAsOf(row);
       const as_of = coordinates.as_of ?? (isPresent ? Math.max(now, row.stamped) : now);
-      found.push(await look({ tris_id, as_of, isPresent, position, lens, generation, mayLackMore }, row));
+      found.push(await find({ tris_id, as_of, isPresent, position, lens, generation, mayLackMore }, row));
     }
     return found;
   }
@@ -246,8 +250,8 @@ export class IdentityReader {
     }
   }
 
-  /** Turns what was known by a time into a position. */
-  private async from(
+  /** The viewpoint with the position of what was known at `known_at`, if that is given. */
+  private async withKnownAt(
     viewpoint: IdentityViewpoint,
     row: IdentityRow,
     { known_at }: Coordinates,
@@ -268,7 +272,7 @@ export class IdentityReader {
       const evidence = await this.evidence.through(large, present.lens);
       return { viewpoint: present, state: { ...row, evidence }, large };
     }
-    const viewpoint = await this.from(present, row, coordinates);
+    const viewpoint = await this.withKnownAt(present, row, coordinates);
     const { spread } = row;
     const past =
       spread && viewpoint.position >= spread.since
@@ -427,7 +431,8 @@ function issuersToTrust({ state, viewpoint }: Found): string[] {
     .map(({ issuer }) => issuer);
 }
 
-function pastOf(viewpoint: IdentityViewpoint, { spread, latest }: IdentityRow): IdentityViewpoint {
+/** With `past`, if the identity is large and not all its actions up to the position may count. */
+function withPast(viewpoint: IdentityViewpoint, { spread, latest }: IdentityRow): IdentityViewpoint {
   return spread && viewpoint.as_of < latest ? { ...viewpoint, past: spread } : viewpoint;
 }
 
