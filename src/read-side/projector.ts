@@ -22,8 +22,8 @@ import type { SnapshotKeeper } from './snapshot-keeper.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
-/** How often to check for generations that other processes built, swapped or dropped. */
-const LOOK_MS = 1_000;
+/** How often to look for generations that other processes built, swapped or dropped. */
+const RECONCILE_MS = 1_000;
 /** An unfinished generation that nobody builds for this long is dropped. */
 const ABANDONED_MS = 3_600_000;
 /** An older build replaces the generations of a newer one when nobody has applied the log to them for this long. */
@@ -115,9 +115,9 @@ export class Projector {
     const loads = missing.length > 0 && this.snapshots && (await this.snapshots.fitting(missing)).length > 0;
     if (!loads) {
       await ensureManifest(this.projections, this.store, this.readModels);
-      await this.look();
+      await this.reconcile();
     }
-    this.supervision = this.supervise(loads ? 0 : LOOK_MS);
+    this.supervision = this.supervise(loads ? 0 : RECONCILE_MS);
   }
 
   /** Finishes the batches under way and releases the leases. */
@@ -130,18 +130,21 @@ export class Projector {
 
   private async supervise(first: number): Promise<void> {
     const { signal } = this.stopping;
-    for (let ms = first; !signal.aborted; ms = LOOK_MS) {
+    for (let ms = first; !signal.aborted; ms = RECONCILE_MS) {
       await pause(ms, signal);
       if (signal.aborted) return;
-      await this.look().catch((error: unknown) => {
+      await this.reconcile().catch((error: unknown) => {
         // The store itself logs when it becomes unavailable and when it is back.
         if (!(error instanceof StoreUnavailable)) this.logger.error('looking for generations failed', { error });
       });
     }
   }
 
-  /** Starts loops for all generations to follow. Starts none while the log and the read models do not match. */
-  private async look(): Promise<void> {
+  /**
+   * One round of supervision: sees to it that generations serve all views of this build, drops those that nobody needs,
+   * and starts and stops loops. Does nothing while the log and the read models do not match.
+   */
+  private async reconcile(): Promise<void> {
     let [manifest, generations] = await this.serving();
     const trouble = await this.misfit(manifest, generations);
     if (trouble !== this.trouble) {
