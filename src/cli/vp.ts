@@ -6,7 +6,7 @@ import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
 import { EvaluatePolicy } from '../features/validation-policies/evaluate.handlers.js';
-import { lensOwner } from '../features/lenses/domain/lens-stream.js';
+import { PLATFORM } from '../features/lenses/domain/lens-stream.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
@@ -160,20 +160,13 @@ async function diff(
   const bar = context.progress('Comparing', 'identities');
   const [before, after] = [await lens(a), await lens(b)];
   const change = await replays
-    .between(
-      before,
-      after,
-      manifest,
-      await replays.probes(lensOwner('platform', ''), undefined),
-      new AbortController().signal,
-      {
-        onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
-        onPage: (done, total) => {
-          bar.update(done, total);
-          return rows?.flush();
-        },
+    .between(before, after, manifest, await replays.probes(PLATFORM, undefined), new AbortController().signal, {
+      onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
+      onPage: (done, total) => {
+        bar.update(done, total);
+        return rows?.flush();
       },
-    )
+    })
     .finally(bar.stop);
   await rows?.end();
   if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));

@@ -1,7 +1,7 @@
 import { grantOf } from '../../src/features/access/domain/decision.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { accessPolicyOf } from '../../src/features/access/domain/access-policy.js';
-import { lensOwner, lensStackOf } from '../../src/features/lenses/domain/lens-stream.js';
+import { PLATFORM, lensStackOf } from '../../src/features/lenses/domain/lens-stream.js';
 import { policyOf } from '../../src/features/lenses/domain/validation-policy.js';
 import { issuerOf } from '../../src/features/trove/domain/issuer.js';
 import { troveRecordOf } from '../../src/features/trove/domain/record.js';
@@ -12,7 +12,7 @@ import { logOf } from '../projections/log.js';
 test.each<[string, string, (history: RecordedEvent[]) => unknown]>([
   ['an access policy', 'AccessPolicyRetired', accessPolicyOf],
   ['a validation policy', 'ValidationPolicyRetired', policyOf],
-  ['a stack of lenses', 'LensActivated', (history) => lensStackOf(history, lensOwner('platform', ''))],
+  ['a stack of lenses', 'LensActivated', (history) => lensStackOf(history, PLATFORM)],
   ['an issuer', 'IssuerRetired', issuerOf],
   ['a record', 'TroveRecordRejected', troveRecordOf],
   ['a verification scheme', 'SchemeRetired', schemeOf],

@@ -67,13 +67,13 @@ export class AccessProbes implements AccessPreview {
     if (vp !== null) return this.lenses.of(vp);
     if (switched.scope === 'organization' && owner === switched.tris_org) return null;
     if (switched.scope === 'platform' && owner === null) return null;
-    const wish = { organization: owner };
-    const queries = this.lenses.queries(wish);
-    if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
+    const selector = { organization: owner };
+    const queries = this.lenses.queries(selector);
+    if (queries.length === 0) return this.lenses.resolve(selector, await this.views.manifest(), []);
     const { manifest, results } = await this.views.read(queries);
     // An organization that has promoted no lens uses the platform's.
     if (switched.scope === 'platform' && results[0] === undefined) return null;
-    return this.lenses.resolve(wish, manifest, results);
+    return this.lenses.resolve(selector, manifest, results);
   }
 
   private async all(): Promise<string[]> {

@@ -72,8 +72,8 @@ export class Populations implements OnModuleInit {
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationResultDto> {
     const policy = await this.policies.get(input['policy_id'] as string);
     const { evaluate } = this.policies.rulesOf(policy);
-    const wish = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
-    const { lens, manifest } = await this.lenses.current(wish, this.views);
+    const selector = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
+    const { lens, manifest } = await this.lenses.current(selector, this.views);
     const accreditations = await accreditationsOf(this.views);
     const trusts = (held: Verification) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
     const population = await openPopulation(this.readModels, manifest);

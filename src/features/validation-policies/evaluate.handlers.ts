@@ -12,7 +12,6 @@ import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.
 import { Views } from '../../read-side/views.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
-import type { Lens } from '../../scoring/lens.js';
 import { MODEL } from '../../scoring/model.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
@@ -20,7 +19,7 @@ import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { type MetricChange, REASONS, Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
-import { type PopulationChange, Replays, lensesOf, nameOf } from './replays.js';
+import { type PopulationChange, type Proposal, Replays, lensesOf, nameOf } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
@@ -66,11 +65,11 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });
-    const whose = { scope, tris_org, model, reader: actor };
+    const proposal = { lens, owner: lensOwner(scope, tris_org), model, reader: actor };
     const { results, before, position, generation, as_of, ...summary } =
       subjects === undefined
-        ? { ...(await this.everyone(lens, whose, accessPolicies, signal)), results: [] }
-        : await this.evaluate(subjects, lens, whose, accessPolicies);
+        ? { ...(await this.everyone(proposal, accessPolicies, signal)), results: [] }
+        : await this.evaluate(subjects, proposal, accessPolicies);
     const { after, ...sums } = summary;
     return {
       policy_id,
@@ -103,16 +102,15 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
   private async evaluate(
     subjects: readonly string[],
-    lensAfter: Lens,
-    { scope, tris_org, model, reader }: { scope: LensScope; tris_org: string; model?: ModelId; reader: Actor },
+    { lens, owner, model, reader }: Proposal,
     accessPolicies: readonly string[],
   ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
-    const wish = { organization: scope === 'organization' ? tris_org : null, model };
-    const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies, reader);
+    const selector = { organization: owner.tris_org, model };
+    const probes = await this.replays.probes(owner, accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.lenses.queries(wish)]);
-    const before = await this.lenses.resolve(wish, read.manifest, read.results.slice(subjects.length));
-    const after = scoringBy(lensAfter, before.model);
+    const read = await this.views.read([...rows, ...this.lenses.queries(selector)]);
+    const before = await this.lenses.resolve(selector, read.manifest, read.results.slice(subjects.length));
+    const after = scoringBy(lens, before.model);
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);

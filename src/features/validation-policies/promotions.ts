@@ -15,7 +15,7 @@ import {
   type LensStack,
   type ModelStack,
   activeLens,
-  lensOwner,
+  PLATFORM,
   lensStackAfter,
   lensStream,
   modelStackAfter,
@@ -90,8 +90,7 @@ export class Promotions {
 
   /** As `switchLens`, of the version of the model that serves the platform. */
   async switchModel(command: Switch, decide: (stack: ModelStack) => Fact[]): Promise<Switched<ModelSwitchDto>> {
-    const owner = lensOwner('platform', '');
-    return this.switch(owner, this.models, command, decide, (events, stack) => {
+    return this.switch(PLATFORM, this.models, command, decide, (events, stack) => {
       const event = events.at(-1);
       const { model, previous, replay_id } = event
         ? (event.data as { model: ModelName; previous: ModelName; replay_id: string | null })

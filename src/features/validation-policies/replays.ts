@@ -13,7 +13,7 @@ import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe, type RulesReader } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
-import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
+import { type LensOwner, PLATFORM, lensOwner } from '../lenses/domain/lens-stream.js';
 import { LargeIdentities } from './large-identities.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
@@ -50,6 +50,17 @@ export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring
 /** The lenses that a comparison of two uses. */
 export function lensesOf(before: Lens, after: Lens, probes: readonly AccessProbe[]): Lens[] {
   return [before, after, ...probes.flatMap(({ lens }) => lens ?? [])];
+}
+
+/** A lens that may be promoted. */
+export interface Proposal {
+  lens: Lens;
+  /** Whose lens it would replace. */
+  owner: LensOwner;
+  /** Version of the model for both sides. Default: the platform's. */
+  model?: ModelId;
+  /** To whom the effect is shown; undefined: may read all rules. */
+  reader?: RulesReader;
 }
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
@@ -101,7 +112,7 @@ export class Replays implements OnModuleInit {
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
   ): Promise<ReplayDto> {
-    await this.probes(lensOwner('platform', ''), accessPolicies, context.actor);
+    await this.probes(PLATFORM, accessPolicies, context.actor);
     return this.enqueue(context, {
       policy_id: null,
       tris_org: null,
@@ -161,16 +172,14 @@ export class Replays implements OnModuleInit {
    * @throws Problem projection_rebuilding
    */
   async compare(
-    after: Lens,
-    whose: { scope: LensScope; tris_org: string; model?: ModelId; reader?: RulesReader },
+    { lens, owner, model, reader }: Proposal,
     accessPolicies: readonly string[] | undefined,
     signal: AbortSignal,
-    onProgress: (done: number, total: number) => void = () => undefined,
+    onPage?: (done: number, total: number) => void,
   ): Promise<PopulationChange> {
-    const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null, model: whose.model };
-    const { lens: before, manifest } = await this.lenses.current(wish, this.views);
-    const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies, whose.reader);
-    return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
+    const { lens: before, manifest } = await this.lenses.current({ organization: owner.tris_org, model }, this.views);
+    const probes = await this.probes(owner, accessPolicies, reader);
+    return this.between(before, scoringBy(lens, before.model), manifest, probes, signal, { onPage });
   }
 
   /** Folds all identities under the platform's lens, by its version of the model and by another. */
@@ -184,7 +193,7 @@ export class Replays implements OnModuleInit {
     const manifest = await this.views.manifest();
     const before = await this.lenses.resolve({}, manifest, [undefined]);
     const after = await this.lenses.resolve({ model }, manifest, [undefined]);
-    const probes = await this.probes(lensOwner('platform', ''), accessPolicies, reader);
+    const probes = await this.probes(PLATFORM, accessPolicies, reader);
     return this.between(before, after, manifest, probes, signal, { onPage });
   }
 
@@ -202,7 +211,7 @@ export class Replays implements OnModuleInit {
     watch: {
       onIdentity?: (trisId: string, comparison: Comparison) => void;
       onPage?: (done: number, total: number) => void | Promise<void>;
-    } = {},
+    },
   ): Promise<PopulationChange> {
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
@@ -245,8 +254,8 @@ export class Replays implements OnModuleInit {
     if (policy_id === null || tris_org === null) {
       return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
     }
-    const lens = await this.lenses.of(policy_id);
-    return this.compare(lens, { scope, tris_org, model, reader }, access_policies ?? undefined, signal, progress);
+    const proposal = { lens: await this.lenses.of(policy_id), owner: lensOwner(scope, tris_org), model, reader };
+    return this.compare(proposal, access_policies ?? undefined, signal, progress);
   }
 }
 

@@ -15,8 +15,11 @@ const LENS_PREFIX = 'lens-';
 /** The owner of a lens. */
 export type LensOwner = { scope: 'platform'; tris_org: null } | { scope: 'organization'; tris_org: string };
 
+export const PLATFORM: LensOwner = { scope: 'platform', tris_org: null };
+
+/** @param trisOrg the organization of the policy that is, or would become, the lens */
 export function lensOwner(scope: LensScope, trisOrg: string): LensOwner {
-  return scope === 'platform' ? { scope, tris_org: null } : { scope, tris_org: trisOrg };
+  return scope === 'platform' ? PLATFORM : { scope, tris_org: trisOrg };
 }
 
 /** `platform` is not a TRIS id, so the stream of an organization cannot collide with that of the platform. */
@@ -26,7 +29,7 @@ export function lensStream({ tris_org }: LensOwner): string {
 
 export function ownerOfLensStream(stream: string): LensOwner {
   return stream === PLATFORM_LENS_STREAM
-    ? { scope: 'platform', tris_org: null }
+    ? PLATFORM
     : { scope: 'organization', tris_org: stream.slice(LENS_PREFIX.length) };
 }
 
