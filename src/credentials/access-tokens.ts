@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../kernel/clock.js';
 import { readSigned } from './jws.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { SigningKeys } from './signing-keys.js';
@@ -18,13 +17,10 @@ const NO_SCOPES: ReadonlySet<never> = new Set<never>();
  * with the same keys. The issuer is not compared: these keys sign for this deployment only.
  */
 export class AccessTokens {
-  constructor(
-    private readonly keys: SigningKeys,
-    private readonly clock: Clock = Date.now,
-  ) {}
+  constructor(private readonly keys: SigningKeys) {}
 
   sign({ family, wallet, chainId, trisId }: Session, issuer: string): Promise<string> {
-    const iat = Math.floor(this.clock() / 1000);
+    const iat = Math.floor(Date.now() / 1000);
     const claims = {
       iss: issuer,
       sub: trisId ?? wallet,
@@ -54,7 +50,7 @@ export class AccessTokens {
     const isSession = typeof sid === 'string' && typeof wallet === 'string' && isNumber(iat) && isNumber(exp);
     if (!isSession || !(chain_id === null || isNumber(chain_id)) || !(tris_id === null || typeof tris_id === 'string'))
       throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
-    const now = this.clock() / 1000;
+    const now = Date.now() / 1000;
     if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token was issued in the future.');
     // With a stolen key, somebody could create tokens that never expire, or that were issued after the key was retired.
     if (exp - iat > ACCESS_TOKEN_S)

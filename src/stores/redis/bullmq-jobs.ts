@@ -83,11 +83,8 @@ export class BullmqJobs implements Jobs {
   private closing = false;
 
   /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
-  static async open(
-    url: string,
-    options: { prefix?: string; logger?: Logger; lockMs?: number } = {},
-  ): Promise<BullmqJobs> {
-    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.logger, options.lockMs ?? LOCK_MS);
+  static async open(url: string, options: { prefix: string; logger?: Logger; lockMs?: number }): Promise<BullmqJobs> {
+    return new BullmqJobs(url, options.prefix, options.logger, options.lockMs ?? LOCK_MS);
   }
 
   private constructor(
