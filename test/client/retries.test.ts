@@ -156,6 +156,28 @@ test('a live stream whose service does not answer is asked for again', async () 
   expect(asked).toBe(2);
 });
 
+test('a live stream that is silent for 40 s is replaced', async () => {
+  jest.useFakeTimers();
+  try {
+    const asked: (string | null)[] = [];
+    const heartbeat = 'event: heartbeat\nid: a\ndata: {"position":"log.1"}\n\n';
+    // Then the connection is lost, which nobody notices.
+    const lost = () => new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode(heartbeat)) });
+    const fetch = async (request: Request) => {
+      asked.push(request.headers.get('last-event-id'));
+      return new Response(lost());
+    };
+    const stream = new CredenceClient({ baseUrl: 'http://service.test', fetch }).live();
+    await stream.next();
+    const next = stream.next();
+    await jest.advanceTimersByTimeAsync(45_000);
+    expect(asked).toEqual([null, 'a']);
+    expect((await next).value).toMatchObject({ type: 'heartbeat' });
+  } finally {
+    jest.useRealTimers();
+  }
+});
+
 test('a live stream is not asked for again before the service wants to be asked', async () => {
   jest.useFakeTimers();
   const chance = jest.spyOn(Math, 'random').mockReturnValue(0);

@@ -46,9 +46,7 @@ export async function* live(transport: Transport, url: URL, options: LiveOptions
       signal?.throwIfAborted();
       const headers = { accept: 'text/event-stream', ...(lastId !== undefined && { 'last-event-id': lastId }) };
       const response = await transport.send(new Request(url, { headers, signal: ending.signal }), true);
-      for await (const part of parts(response.body!, () =>
-        ending.abort(new ConnectionError('The stream is silent.')),
-      )) {
+      for await (const part of parts(response.body!, ending)) {
         if (part.retry !== undefined) wait = part.retry;
         if (part.event === undefined) continue;
         lastId = part.id;
@@ -77,26 +75,33 @@ function isPassing(error: unknown): boolean {
 /** An event, or the time after which the service wants to be asked again, ms. */
 type Part = { event?: undefined; retry?: number } | { event: string; id: string; data: string; retry?: number };
 
-/** Reads server-sent events (HTML, section 9.2) as the service writes them: each has an id and one line of data. */
-async function* parts(body: ReadableStream<Uint8Array>, onSilence: () => void): AsyncGenerator<Part> {
+/**
+ * Reads server-sent events (HTML, section 9.2) as the service writes them: each has an id and one line of data.
+ * @param ending ends the reading with its reason; is aborted after a silence
+ */
+async function* parts(body: ReadableStream<Uint8Array>, ending: AbortController): AsyncGenerator<Part> {
   const reader = body.getReader();
+  const cancel = () => void reader.cancel().catch(() => undefined);
+  ending.signal.addEventListener('abort', cancel, { once: true });
   const decoder = new TextDecoder();
   let text = '';
   try {
     for (;;) {
-      const timer = setTimeout(onSilence, SILENCE_MS);
+      ending.signal.throwIfAborted();
+      const timer = setTimeout(() => ending.abort(new ConnectionError('The stream is silent.')), SILENCE_MS);
       const { done, value } = await reader
         .read()
         .catch((cause: unknown) =>
           Promise.reject(new ConnectionError(`The stream was cut: ${String(cause)}`, { cause })),
         )
         .finally(() => clearTimeout(timer));
-      if (done) return;
+      if (done) break;
       text += decoder.decode(value, { stream: true });
       const blocks = text.split('\n\n');
       text = blocks.pop()!;
       for (const block of blocks) yield partOf(block);
     }
+    ending.signal.throwIfAborted();
   } finally {
     await reader.cancel().catch(() => undefined);
   }

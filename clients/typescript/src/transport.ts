@@ -44,6 +44,8 @@ export class Transport {
   readonly #options: TransportOptions;
   readonly #fetch: (request: Request) => Promise<Response>;
   #session: Session | undefined;
+  /** Kept until they are answered: in Node 20 the signal of a request that has been collected ends nothing. */
+  readonly #underWay = new Set<Request>();
   /** `Credence-Position` of the last write; null: there was none. Reads wait until the service has applied it. */
   position: string | null = null;
 
@@ -60,7 +62,7 @@ export class Transport {
   }
 
   /**
-   * @param isStream the body is read as it comes, without a limit of time; its head is not
+   * @param isStream the answer is returned with its head; its body has no limit of time, and the signal does not end it
    * @returns an answer with a status of 2xx
    * @throws ProblemError the service refused, ConnectionError no answer came, the reason of the signal
    */
@@ -70,7 +72,7 @@ export class Transport {
     let isRenewed = false;
     for (let attempt = 0; ; attempt++) {
       const [sent, accessToken] = await this.#authorized(request);
-      const failure = await this.#attempt(sent, isStream);
+      const failure = await this.#attempt(sent, request.signal, isStream);
       if (failure instanceof Response) return failure;
       const code = failure instanceof ProblemError ? failure.code : '';
       if (code === 'token_expired' && accessToken !== null && !isRenewed) {
@@ -92,18 +94,25 @@ export class Transport {
     }
   }
 
-  async #attempt(request: Request, isStream: boolean): Promise<Response | ProblemError | ConnectionError> {
+  /** @param signal of the call; that of a copy of its request may end nothing, as above */
+  async #attempt(
+    request: Request,
+    signal: AbortSignal,
+    isStream: boolean,
+  ): Promise<Response | ProblemError | ConnectionError> {
     const most = this.#options.timeout ?? 30_000;
     const timeout = isRefresh(request) ? Math.min(most, REFRESH_MS) : most;
     // Not AbortSignal.any, which Node 20.0 lacks and which leaks for a signal that outlives many requests.
     const controller = new AbortController();
-    const abort = () => controller.abort(request.signal.reason);
-    if (request.signal.aborted) abort();
-    else request.signal.addEventListener('abort', abort, { once: true });
+    const abort = () => controller.abort(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
     const late = () => controller.abort(new DOMException(`no answer within ${timeout} ms`, 'TimeoutError'));
     const timer = setTimeout(late, timeout);
+    const sent = new Request(request, { signal: controller.signal });
+    this.#underWay.add(sent);
     try {
-      const response = await this.#fetch(new Request(request, { signal: controller.signal }));
+      const response = await this.#fetch(sent);
       if (!response.ok) return await ProblemError.of(response);
       const position = response.headers.get('credence-position');
       if (position !== null) this.position = later(this.position, position);
@@ -112,11 +121,12 @@ export class Transport {
       const body = await response.arrayBuffer();
       return new Response(body, { status: response.status, headers: response.headers });
     } catch (cause) {
-      if (request.signal.aborted) throw request.signal.reason;
+      if (signal.aborted) throw signal.reason;
       return new ConnectionError(`${request.method} ${request.url}: no answer came: ${reasonOf(cause)}`, { cause });
     } finally {
       clearTimeout(timer);
-      if (!isStream) request.signal.removeEventListener('abort', abort);
+      signal.removeEventListener('abort', abort);
+      this.#underWay.delete(sent);
     }
   }
 
