@@ -54,6 +54,7 @@ export class WalletLinks {
 
   /**
    * Ends a link, and the wallet's sessions with it.
+   * @param reasonCode of an operator, which ends the sessions on every chain; null: only those of the link end
    * @param refuse throws if the caller may not end the link; called again if the link changes meanwhile
    * @returns the link that ended
    * @throws Problem idempotency_key_reused, and what `refuse` throws
@@ -65,18 +66,19 @@ export class WalletLinks {
     reasonCode: string | null = null,
   ): Promise<{ link: Link; position: Position }> {
     const stream = walletStream(wallet);
-    const before = await this.store.readStream(stream);
-    const earlier = before.findIndex((event) => isRetryOf(event, context));
-    const standing = earlier < 0 ? before : before.slice(0, earlier);
-    const link = linkOf(standing);
-    refuse(link, standing);
+    const present = await this.store.readStream(stream);
+    // A retry is judged by what its first try found.
+    const firstTry = present.findIndex((event) => isRetryOf(event, context));
+    const before = firstTry < 0 ? present : present.slice(0, firstTry);
+    const link = linkOf(before);
+    refuse(link, before);
     await this.writer.idempotency.claim(stream, context);
     const { position } = await this.writer.update(stream, context, (history) => {
       const now = linkOf(history);
       refuse(now, history);
-      const stated =
+      const sessionsEnd =
         reasonCode === null ? [] : decideEndSessions(wallet, { reason: 'operator', reason_code: reasonCode });
-      return [...stated, ...decideUnlink(now, wallet)];
+      return [...sessionsEnd, ...decideUnlink(now, wallet)];
     });
     return { link, position };
   }
