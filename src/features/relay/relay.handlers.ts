@@ -54,20 +54,20 @@ export class ActionRecorder {
 
   /**
    * Writes actions to their streams, all at the same time, or finds those that are written already.
-   * @param actions those of one stream are written in any order
+   * @param recordings those of one stream are written in any order
    * @returns in their order; what was refused or failed has its error as the outcome
    */
-  async recordEach(actions: readonly Recording[]): Promise<(Relayed | Error)[]> {
+  async recordEach(recordings: readonly Recording[]): Promise<(Relayed | Error)[]> {
     const texts = new Map<Recording, () => Promise<void>>();
-    const prepared = actions.map((recording) => this.prepare(recording, texts));
+    const prepared = recordings.map((recording) => this.prepare(recording, texts));
     const failures = prepared.some(Boolean) ? await Promise.all(prepared) : prepared;
-    const ready = failures.includes(undefined) ? actions.filter((_, n) => !failures[n]) : [];
+    const ready = failures.includes(undefined) ? recordings.filter((_, n) => !failures[n]) : [];
     const written = await this.writer.createEach(
       ready.map(({ action, stream, owner, context }) => ({ stream, facts: decide(action, owner), context })),
     );
     let next = 0;
     const removals: (() => Promise<void>)[] = [];
-    const outcomes = actions.map((recording, n) => {
+    const outcomes = recordings.map((recording, n) => {
       const failure = failures[n] as Error | undefined;
       if (failure) return failure;
       const outcome = written[next++]!;
@@ -172,7 +172,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
         const owner = owners.get(action.platform_id) as string | null;
         return { action, owner, stream: actionStream(action, context.idempotency, randomUUID), context };
       }),
-      (actions) => this.recorder.recordEach(actions),
+      (recordings) => this.recorder.recordEach(recordings),
     );
     let next = 0;
     return refusals.map((refusal) => refusal ?? outcomes[next++]!);
