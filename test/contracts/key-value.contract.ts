@@ -54,6 +54,13 @@ export function describeKeyValue(
       expect(await store.get(key)).toBe(3);
     });
 
+    test('what is replaced with no time to live is absent at once', async () => {
+      await store.put(key, 1, TTL_MS * 100);
+      expect(await store.replace(key, 1, 2, 0)).toBe(true);
+      expect(await store.get(key)).toBeUndefined();
+      expect(await store.putIfAbsent(key, 3, TTL_MS * 100)).toBe(true);
+    });
+
     test('put replaces the value and its time', async () => {
       await store.put(key, 1, TTL_MS);
       await store.put(key, 2, TTL_MS * 100);

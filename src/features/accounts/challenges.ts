@@ -1,4 +1,4 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -71,15 +71,18 @@ export class Challenges {
     return challenge;
   }
 
-  /** Marks a challenge as used. Of several concurrent callers exactly one succeeds. @throws Problem nonce_used */
-  async use({ nonce, expires_at }: Challenge): Promise<void> {
+  /**
+   * Marks a challenge as used. Of several concurrent callers exactly one succeeds.
+   * @returns makes it usable again: to be called if its signature could not be verified
+   * @throws Problem nonce_used
+   */
+  async use({ nonce, expires_at }: Challenge): Promise<() => Promise<void>> {
+    const key = keyOf(nonce);
+    const mine = randomUUID();
     const keptMs = expires_at - LIFETIME_MS + KEPT_MS - this.clock();
-    if (!(await this.keyValue.putIfAbsent(keyOf(nonce), true, keptMs))) throw nonceUsed();
-  }
-
-  /** Makes a challenge usable again whose signature could not be verified. */
-  async giveBack({ nonce }: Challenge): Promise<void> {
-    await this.keyValue.take(keyOf(nonce));
+    if (!(await this.keyValue.putIfAbsent(key, mine, keptMs))) throw nonceUsed();
+    // A store may carry out a call twice if its answer is lost. By then the challenge may have been used again.
+    return async () => void (await this.keyValue.replace(key, mine, null, 0));
   }
 
   private async isUsed(nonce: string): Promise<boolean> {

@@ -45,7 +45,7 @@ export class Signatures {
     if (signature.endsWith(ERC_8010)) {
       throw no('siwe_signature', 'A signature that brings its own delegation (ERC-8010) is not accepted.');
     }
-    await this.challenges.use(challenge);
+    const giveBack = await this.challenges.use(challenge);
     const hash = hashMessage(challenge.message);
     if (bytes.length === 65 && signerOf(hash, bytes) === challenge.address.toLowerCase()) {
       if (bytes.compare(HALF_ORDER, 0, 32, 32, 64) > 0) {
@@ -53,7 +53,12 @@ export class Signatures {
       }
       return null;
     }
-    return this.askContract(challenge, hash, signature, bytes.length);
+    try {
+      return await this.askContract(challenge, hash, signature, bytes.length);
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'chain_unavailable') await giveBack();
+      throw error;
+    }
   }
 
   /**
@@ -72,14 +77,9 @@ export class Signatures {
       const detail = `The signature is not by the key of ${address}. If that is a contract wallet: chain ${chain_id} is not configured here.`;
       throw no('siwe_signature', detail);
     }
-    try {
-      const isValid = await this.chains.ask(chain_id, (node) => acceptsSignature(node, address, hash, signature));
-      if (isValid) return chain_id;
-      if (isValid === false) throw no('siwe_signature', `The contract ${address} does not accept the signature.`);
-    } catch (error) {
-      if (error instanceof Problem && error.code === 'chain_unavailable') await this.challenges.giveBack(challenge);
-      throw error;
-    }
+    const isValid = await this.chains.ask(chain_id, (node) => acceptsSignature(node, address, hash, signature));
+    if (isValid) return chain_id;
+    if (isValid === false) throw no('siwe_signature', `The contract ${address} does not accept the signature.`);
     const detail = `The signature is not by the key of ${address}, and there is no contract there on chain ${chain_id}.`;
     throw no('siwe_no_contract', detail);
   }
