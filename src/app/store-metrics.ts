@@ -59,17 +59,29 @@ export class StoreMetrics {
   }
 }
 
-/** Gauges whose values are read at each scrape. Of several processes on one port, the greatest value counts by default. */
+/**
+ * Gauges whose values are read at each scrape; one without a value is omitted. Of several processes on one port, the
+ * greatest value counts by default.
+ */
 class Gauges {
   constructor(private readonly registry: Registry<RegistryContentType>) {}
 
-  add(name: string, help: string, value: () => number | Promise<number>, aggregator: Aggregator = 'max'): void {
+  add(
+    name: string,
+    help: string,
+    value: () => number | Promise<number | undefined>,
+    aggregator: Aggregator = 'max',
+  ): void {
     const gauge: Gauge = new Gauge({
       name,
       help,
       aggregator,
       registers: [this.registry],
-      collect: async () => gauge.set(await value()),
+      collect: async () => {
+        const now = await value();
+        if (now === undefined) gauge.remove();
+        else gauge.set(now);
+      },
     });
   }
 
@@ -139,7 +151,7 @@ function registerStores(gauges: Gauges, stores: Stores): void {
   gauges.add(
     'credence_dead_letters',
     `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
-    async () => (await openDeadLetters(stores.readModels).catch(noneWhileAway)).length,
+    () => openDeadLetters(stores.readModels).then(({ length }) => length, unknownWhileAway),
   );
 }
 
@@ -249,6 +261,10 @@ async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {
 
 /** The other metrics are returned while the read models' server is unavailable; readiness reports that it is. */
 function noneWhileAway(error: unknown): never[] {
-  if (error instanceof StoreUnavailable) return [];
-  throw error;
+  unknownWhileAway(error);
+  return [];
+}
+
+function unknownWhileAway(error: unknown): undefined {
+  if (!(error instanceof StoreUnavailable)) throw error;
 }

@@ -174,15 +174,19 @@ describeOwnRedis('faults of Redis and of projectors', () => {
   );
 
   test('metrics and liveness work while Redis is unavailable, and readiness reports it', async () => {
+    const deadLetters = async () => /^credence_dead_letters .*$/m.exec((await service.get('/metrics')).text)?.[0];
+    expect(await deadLetters()).toBe('credence_dead_letters 0');
     await redis.kill();
     await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 503);
     expect((await service.get('/health/live')).status).toBe(200);
     expect((await service.get('/metrics')).text).toContain('credence_');
+    expect(await deadLetters()).toBeUndefined();
     const ready = await service.get('/health/ready');
     expect(ready.status).toBe(503);
     expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is unavailable/);
     await redis.run();
     await within(PROMISE_MS, async () => (await service.get('/health/ready')).status === 200);
+    expect(await deadLetters()).toBe('credence_dead_letters 0');
   });
 });
 
