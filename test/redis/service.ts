@@ -19,6 +19,7 @@ import { type Answer, send } from '../http/client.js';
 
 /** The service with its log in a folder, which other processes may share, and its read models in a Redis. */
 export interface RedisService {
+  app: Awaited<ReturnType<typeof createApp>>;
   stores: Stores;
   /** Folder of the log. */
   log: string;
@@ -65,6 +66,7 @@ export async function startRedisService(url: string, env: Record<string, string>
     return answer.headers['credence-position'] as string;
   };
   return {
+    app,
     stores,
     log: join(folder.path, 'log'),
     lines,
