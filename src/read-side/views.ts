@@ -269,13 +269,17 @@ export class Views implements PositionGate {
     const now = performance.now();
     let { checked } = this;
     if (checked?.version !== version || now >= checked.until) {
-      const check = inTime(this.checkServing(), IF_SERVED_MS).then(
+      const outcome = this.checkServing().then(
         () => null,
         (error: Error & { code?: unknown }) => (REFUSES_COMMANDS.has(error.code) ? error : null),
       );
+      // Without an answer in time, a refusal holds.
+      const before = (checked?.version === version && checked.found) || undefined;
+      const check = inTime(outcome, IF_SERVED_MS).catch(() => before ?? null);
       const started: NonNullable<typeof checked> = {
         version,
         until: now + CHECKED_MS,
+        found: before,
         check: check.then((found) => {
           started.found = found;
           if (found) throw found;

@@ -192,6 +192,29 @@ describe('reading the views', () => {
     expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
   });
 
+  test('a command stays refused while there is no answer whether the reason still holds', async () => {
+    const [generation] = await models.generations();
+    const read = jest.spyOn(models, 'read');
+    const now = jest.spyOn(performance, 'now');
+    const later = () => now.mockReturnValue(performance.now() + 1_000);
+    const damaged = { code: 'read_models_damaged' };
+    try {
+      read.mockResolvedValue({ status: 'damaged', checkpoint: generation!.checkpoint, results: [] });
+      await expect(views.refuseCommands()).rejects.toMatchObject(damaged);
+      read.mockReturnValue(new Promise(() => undefined));
+      for (let i = 0; i < 2; i++) {
+        later();
+        await expect(views.refuseCommands()).rejects.toMatchObject(damaged);
+      }
+      later();
+      read.mockRejectedValue(new StoreUnavailable('the server has gone'));
+      await expect(views.refuseCommands()).resolves.toBeUndefined();
+    } finally {
+      read.mockRestore();
+      now.mockRestore();
+    }
+  });
+
   test('knows a position that it has reached while the log gives no answer', async () => {
     await put('g1', 'first', 0, 2);
     const away = new StoreUnavailable('the log is away');
