@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { CredenceClient, type LiveEvent, ProblemError, type Tokens } from '../../clients/typescript/src/client.js';
+import {
+  CredenceClient,
+  type LiveEvent,
+  ProblemError,
+  type Tokens,
+  type components,
+} from '../../clients/typescript/src/client.js';
 import { ACTION, Server } from '../e2e/server.js';
 import { Proxy } from '../servers/proxy.js';
 import { newAccount } from '../sessions/wallet.js';
@@ -70,6 +76,16 @@ test('reads by POST and lists in a query are sent as the service reads them', as
     params: { path: { tris_id: ids[0]! }, query: { metrics: ['financial', 'social'] } },
   });
   expect(Object.keys(metrics.data.payload)).toEqual(['financial', 'social']);
+});
+
+test('an answer has the type of its schema, also where that has a tuple', async () => {
+  const tris_id = identity();
+  await relay(tris_id);
+  const { data } = await client.get('/v1/disc/score/{tris_id}', { params: { path: { tris_id } } });
+  // The types are what is tested: `npm run check:types`.
+  const score: components['schemas']['ScoreDto'] = data;
+  const [low, high] = score.reliability_interval!;
+  expect(low).toBeLessThan(high);
 });
 
 test('iterates over all pages of a list', async () => {

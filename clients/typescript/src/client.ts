@@ -2,7 +2,6 @@ import createFetchClient, {
   type Client as FetchClient,
   type ClientPathsWithMethod,
   type MaybeOptionalInit,
-  type MethodResponse,
 } from 'openapi-fetch';
 import { type EligibilityOptions, type EligibilityVerification, type Jwks, verifyEligibility } from './eligibility.js';
 import { live, type LiveEvent, type LiveOptions } from './live.js';
@@ -23,8 +22,13 @@ type Init<P extends keyof paths, M extends Method> = MaybeOptionalInit<paths[P],
 /** Optional if nothing in it is required. */
 type InitArgument<I> = undefined extends I ? [init?: I] : [init: I];
 
-/** The body of an answer by method and path: `Data<'get', '/v1/disc/score/{tris_id}'>`. */
-export type Data<M extends Method, P extends Path<M>> = MethodResponse<FetchClient<paths>, M, P>;
+type Content<R> = R extends { content: infer C } ? C[keyof C] : never;
+/**
+ * The body of an answer by method and path: `Data<'get', '/v1/disc/score/{tris_id}'>`. Not by the type of openapi-fetch,
+ * which makes arrays of tuples, and so no answer with one would be of the type of its schema.
+ */
+export type Data<M extends Method, P extends Path<M>> =
+  paths[P] extends Record<M, { responses: infer R }> ? Content<R[keyof R]> : never;
 
 type Sent<M extends Method, P extends Path<M>> = NonNullable<Init<P, M>>;
 /** The JSON body of a request: `Body<'post', '/api/decision-relay'>`. */
