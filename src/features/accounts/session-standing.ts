@@ -3,7 +3,7 @@ import type { Session } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { WalletLinks } from './wallet-links.js';
 import { trisActedFor } from './domain/wallet.js';
-import { RefreshFamilies } from './families.js';
+import { RefreshFamilies } from './refresh-families.js';
 
 /** What a session may act for now, according to the log. An access token only says what held when it was issued. */
 @Injectable()

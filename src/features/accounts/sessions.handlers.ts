@@ -5,7 +5,7 @@ import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js
 import { PublicAddress } from '../../kernel/public-address.js';
 import { WalletLinks } from './wallet-links.js';
 import { Challenges } from './challenges.js';
-import { RefreshFamilies, type Refreshed } from './families.js';
+import { RefreshFamilies, type Refreshed } from './refresh-families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { ChainsModule } from './chains.module.js';
 import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
-import { RefreshFamilies } from './families.js';
+import { RefreshFamilies } from './refresh-families.js';
 import { SessionEnds } from './session-ends.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
