@@ -56,7 +56,7 @@ interface OpenOptions {
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
 
 /** Opens the adapters of the profile. @throws StartError if a store cannot be used */
-export function openProfile(where: Where, clock: Clock, options: OpenOptions): Promise<Stores> {
+export function openProfile(where: Where, clock: Clock, options: OpenOptions = {}): Promise<Stores> {
   return where.profile === 'embedded' ? openStores(where.data, clock, options) : openCluster(where, clock, options);
 }
 
