@@ -141,6 +141,26 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
     await store.close();
   });
 
+  test.each([1, 2])('is missed in its stream if it names another one: event %d of three', async (position) => {
+    const store = await LmdbEventStore.open(folder.path);
+    await store.append('action-1', 'no-stream', sampleEvents('action-1', 3, { tris_id: 'tris:a' }));
+    await store.close();
+    if (form === 'text') await makeOld({ hasChecksums: true });
+    await changeEntry(position, (entry) => entry.replace('action-1', 'action-7'));
+    // So that the index is made from what is there.
+    await change((env) => {
+      env.database('meta').removeSync('indexed');
+      env.database('index').clearSync();
+    });
+    const damaged = await LmdbEventStore.open(folder.path);
+    await expect(damaged.readStream('action-1')).rejects.toMatchObject({ code: 'history_unreadable' });
+    await expect(append(damaged, 1)).rejects.toThrow(WrongExpectedRevision);
+    const further = sampleEvents('action-1-further', 1, { tris_id: 'tris:a' });
+    await expect(damaged.append('action-1', 0, further)).rejects.toThrow(WrongExpectedRevision);
+    expect(await damaged.readStream('action-2')).toEqual([]);
+    await damaged.close();
+  });
+
   test('is detected if a valid event is stored at another position', async () => {
     await logOf(3);
     await change((env) => entries(env).putSync(2, entries(env).get(3)!));

@@ -176,7 +176,10 @@ export class LmdbEventStore implements EventStore {
     const events: RecordedEvent[] = [];
     for (let revision = from; events.length < limit; revision++) {
       const position = this.lookUp(() => this.index.position(stream, revision));
-      if (position === undefined) break;
+      if (position === undefined) {
+        this.refuseGap(stream, revision);
+        break;
+      }
       events.push(this.readable(stream, revision, position));
       if (events.length % MAX_SLICE === 0) await setImmediate();
     }
@@ -423,6 +426,18 @@ export class LmdbEventStore implements EventStore {
     if (event.stream === stream && event.revision === revision) return event;
     this.repair();
     throw new IndexDamaged(stream);
+  }
+
+  /**
+   * A damaged event may no longer name its stream, which must not seem to end before it.
+   * @throws Problem history_unreadable if the stream has events after this revision
+   */
+  private refuseGap(stream: string, revision: number): void {
+    if ((this.index.lastOfNewest(stream) ?? -1) < revision) return;
+    throw new Problem(
+      'history_unreadable',
+      `${stream} cannot be read: its event ${revision + 1} is damaged, since the log has later ones.`,
+    );
   }
 
   /** Looks up the index. @throws IndexDamaged, and starts a repair, if an entry cannot be right */

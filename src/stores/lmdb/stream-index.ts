@@ -120,10 +120,15 @@ export class StreamIndex {
     );
   }
 
+  /** Revision of the last event, if that is among the newest of the log. */
+  lastOfNewest(stream: string): number | undefined {
+    return this.newest.last(stream) ?? this.leaving?.last(stream);
+  }
+
   /** Revision of the last event; undefined for a stream that does not exist. */
   last(stream: string): number | undefined {
     if (isTooLong(stream)) return undefined;
-    const newest = this.newest.last(stream) ?? this.leaving?.last(stream);
+    const newest = this.lastOfNewest(stream);
     if (newest !== undefined) return newest;
     if (this.storedPosition(stream, 0) === undefined) return undefined;
     // Most streams have one event, and a second look-up is cheaper than a cursor.
@@ -366,7 +371,7 @@ interface Entry {
   position: Position;
 }
 
-/** Events of one stream, their revisions without a gap from `first` on. */
+/** Events of one stream, by their revisions from `first` on. Absent: damaged ones, which no longer name their stream. */
 interface Run {
   first: number;
   positions: Position[];
@@ -380,7 +385,7 @@ interface Run {
 type Neighbours = number;
 const NEXT = 2 ** 32;
 
-/** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
+/** (stream, revision) -> position of some events, the revisions of each stream without a gap but for damaged events. */
 export class StreamPositions {
   private readonly streams = new Map<string, Neighbours | Run>();
   size = 0;
@@ -391,10 +396,14 @@ export class StreamPositions {
     if (entry === undefined) {
       this.streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
       this.size++;
-    } else if (revision === lastOf(entry) + 1) {
-      if (typeof entry === 'object') entry.positions.push(position);
-      else if (position === (entry % NEXT) + revision) this.streams.set(stream, entry + NEXT);
-      else this.streams.set(stream, { first: 0, positions: [...runOf(entry).positions, position] });
+    } else if (revision > lastOf(entry)) {
+      if (typeof entry === 'number' && revision === lastOf(entry) + 1 && position === (entry % NEXT) + revision) {
+        this.streams.set(stream, entry + NEXT);
+      } else {
+        const run = runOf(entry);
+        run.positions[revision - run.first] = position;
+        this.streams.set(stream, run);
+      }
       this.size++;
     }
   }
@@ -427,7 +436,9 @@ export class StreamPositions {
       for (const stream of group.sort()) {
         const { first, positions } = runOf(this.streams.get(stream)!);
         for (let offset = 0; offset < positions.length; offset++) {
-          slice.push({ stream, revision: first + offset, position: positions[offset]! });
+          const position = positions[offset];
+          if (position === undefined) continue;
+          slice.push({ stream, revision: first + offset, position });
           if (slice.length < size) continue;
           yield slice;
           slice = [];
