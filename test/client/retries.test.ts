@@ -217,6 +217,13 @@ test('a refresh without an answer is repeated while the service still answers it
   }
 });
 
+test('the lines of a result are given as a text', async () => {
+  const lines = '{"tris_id":"tris:a","outcome":"granted"}\n{"tris_id":"tris:b","outcome":"denied"}\n';
+  const { client } = clientOf([new Response(lines, { headers: { 'content-type': 'application/x-ndjson' } })]);
+  const { data } = await client.get('/v1/jobs/{job_id}/result', { params: { path: { job_id: 'pop_1' } } });
+  expect(data).toBe(lines);
+});
+
 test('positions of one log are remembered by their number, whatever order the answers come in', async () => {
   const at = (position: string) => Response.json({}, { headers: { 'credence-position': position } });
   const { client } = clientOf([at('log.9'), at('log.10'), at('log.8'), at('other.1')]);

@@ -58,6 +58,9 @@ type ItemIn<Page> = { [K in keyof Page]-?: Page[K] extends readonly (infer T)[] 
 /** The type of a list's items. */
 export type Item<P extends ListPath> = ItemIn<Data<'get', P>>;
 
+/** Its answer is lines of JSON, which are given as a text; all others are JSON. */
+const LINES: Path<'get'> = '/v1/jobs/{job_id}/result';
+
 /** A key set is fetched again for a token with an unknown key, but not more often than this, ms. */
 const KEY_SET_MS = 60_000;
 
@@ -143,7 +146,7 @@ export class CredenceClient {
 
   async #call<T>(method: Uppercase<Method>, path: string, [init]: readonly unknown[]): Promise<Answer<T>> {
     const call = this.#calls[method] as (path: string, init: unknown) => Promise<Answer<T>>;
-    const { data, response } = await call(path, init);
+    const { data, response } = await call(path, path === LINES ? { parseAs: 'text', ...(init as object) } : init);
     return { data, response };
   }
 
