@@ -6,8 +6,8 @@ import { plantAction, plantEvent } from '../contracts/sample-events.js';
 import { type Service, policyBody, relay, seen, startService } from '../policies/service.fixture.js';
 
 let service: Service;
-beforeAll(async () => void (service = await startService()));
-afterAll(() => service.close());
+beforeEach(async () => void (service = await startService()));
+afterEach(() => service.close());
 
 const score = async (trisId: string, query = '') =>
   (await service.get(`/v1/disc/score/${trisId}${query}`, await seen(service))).json;
@@ -27,9 +27,11 @@ const acknowledge = (id: string, reason_code = 'lost_for_good', headers = {}) =>
   service.post(`/v1/dead-letters/${id}/acknowledge`, { reason_code }, headers);
 
 const ALICE = 'tris:alice';
+const act = (tris_id: string) =>
+  relay(service, [{ tris_id, category: 'financial', action_type: 'swap', criticality: 'High' }]);
 
 test('an undecodable event denies access until it is acknowledged, live and rebuilt alike', async () => {
-  await relay(service, [{ tris_id: ALICE, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  await act(ALICE);
   await service.post('/v1/policies/ap', { policy_id: 'AP_KNOWN_V1', rules: { disc_min: 5 } });
   expect((await check(ALICE)).granted).toBe(true);
   const before = await score(ALICE);
@@ -87,7 +89,7 @@ test('an undecodable event denies access until it is acknowledged, live and rebu
 
 test('an access policy whose retirement cannot be read grants nothing, acknowledged or not; its next version does', async () => {
   const subject_tris = 'tris:dora';
-  await relay(service, [{ tris_id: subject_tris, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  await act(subject_tris);
   const ask = async (policy_id: string) =>
     service.post('/v1/policies/ap/check', { policy_id, subject_tris }, await seen(service));
   const create = (policy_id: string) => service.post('/v1/policies/ap', { policy_id, rules: { disc_min: 5 } });
@@ -113,6 +115,7 @@ test('an access policy whose retirement cannot be read grants nothing, acknowled
 test('scores under a validation policy whose retirement cannot be read continue; the policy itself is not returned', async () => {
   const policy = policyBody('VP_ENDED_V1', { financial_swap: 'Critical' });
   expect((await service.post('/v1/policies/vp', policy)).status).toBe(201);
+  await act(ALICE);
   await plantEvent(service.stores.eventStore, 'vp-VP_ENDED_V1', 'ValidationPolicyRetired', {});
   expect((await score(ALICE, '?vp=VP_ENDED_V1')).lens).toMatchObject({ policy_id: 'VP_ENDED_V1' });
   expect((await service.get('/v1/policies/vp/VP_ENDED_V1')).json.code).toBe('history_unreadable');
@@ -143,7 +146,7 @@ test('only the first acknowledgement counts: a later one, and a retry, get its a
 
 test('an event that is not a dead letter cannot be acknowledged, and nothing is recorded', async () => {
   const { eventStore } = service.stores;
-  await relay(service, [{ tris_id: ALICE, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  await act(ALICE);
   const head = await eventStore.head();
   const readable = (await eventStore.readAt(1))!.id;
   for (const id of [readable, randomUUID()]) {
@@ -156,12 +159,11 @@ test('an event that is not a dead letter cannot be acknowledged, and nothing is 
 });
 
 test('an event of a newer schema halts the projector there: what was applied is served, with lag', async () => {
-  const carol = { tris_id: 'tris:carol', category: 'financial', action_type: 'swap', criticality: 'High' };
-  const position = await relay(service, [carol]);
+  const position = await act('tris:carol');
   const before = (await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': position })).json;
   await service.post('/v1/policies/ap', { policy_id: 'AP_AHEAD_V1', rules: { disc_min: 5 } });
   const newer = await plantAction(service.stores.eventStore, { tris_id: 'tris:carol' }, 2);
-  const beyond = await relay(service, [carol]);
+  const beyond = await act('tris:carol');
   expect((await service.get('/v1/disc/score/tris:carol')).json.total_tct).toBe(before.total_tct);
   const wait = await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': beyond });
   expect([wait.status, wait.json.code]).toEqual([503, 'projection_behind']);

@@ -49,10 +49,13 @@ test('a replay compares both versions on everyone; the promotion names it, switc
   const before = await score(BUSY);
   const byDisc2 = await score(BUSY, '?model=disc-2');
   const feed = (await service.get('/v1/disc/changes?limit=1000', { 'x-api-key': service.key })).json;
+  // With the identities of other tests.
+  const everyone = feed.changes.map(({ tris_id }: { tris_id: string }) => tris_id);
+  expect(everyone).toEqual(expect.arrayContaining(people));
   const started = await model('disc-2/replay');
   expect([started.status, started.json.promotes.id, started.json.policy_id]).toEqual([202, 'disc-2', null]);
   const { replay_id, result } = await finished(started.json.replay_id);
-  expect(result).toMatchObject({ count: people.length, up: 0, before: { model: { id: 'disc-1' } } });
+  expect(result).toMatchObject({ count: everyone.length, up: 0, before: { model: { id: 'disc-1' } } });
   expect(result.after.model).toEqual(byDisc2.model);
   const [mover] = result.top_movers.down;
   expect(mover).toMatchObject({
@@ -77,7 +80,7 @@ test('a replay compares both versions on everyone; the promotion names it, switc
   const reset = (
     await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`, { 'x-api-key': service.key })
   ).json;
-  expect([reset.reset, reset.changes.length]).toEqual([true, people.length]);
+  expect([reset.reset, reset.changes.length]).toEqual([true, everyone.length]);
   expect((await model('disc-2/promote')).json).toMatchObject({ active: { id: 'disc-2' } });
 
   expect((await model('disc-1/rollback')).json.code).toBe('model_not_active');

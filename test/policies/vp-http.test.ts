@@ -111,16 +111,22 @@ describe('vp=', () => {
   });
 
   test('accepts every metric that some policy weighs', async () => {
-    const created = await service.post('/v1/policies/vp', policyBody('VP_RARE_V1', { creative_rare_art: 'High' }));
-    const min = { 'credence-min-position': created.headers['credence-position'] as string };
-    const path = '/v1/disc/metrics/tris:seen?metrics=';
+    await service.post('/v1/policies/vp', policyBody('VP_RARE_V1', { creative_rare_art: 'High' }));
+    const position = await relay(service, [
+      { tris_id: 'tris:rare', category: 'social', action_type: 'greeted', criticality: 'low' },
+    ]);
+    const min = { 'credence-min-position': position };
+    const path = '/v1/disc/metrics/tris:rare?metrics=';
     expect((await service.get(`${path}creative_rare_art`, min)).json.payload).toEqual({ creative_rare_art: 0 });
     expect((await service.get(`${path}creative_never_seen`)).json.code).toBe('unknown_metric');
   });
 });
 
 test('lists policies in pages, and those of one organization', async () => {
-  const created = await service.post('/v1/policies/vp', policyBody('VP_Z_V1', { social_a: 'Low' }, 'tris:z'));
+  const create = (id: string, by: string) => service.post('/v1/policies/vp', policyBody(id, { social_a: 'Low' }, by));
+  await create('VP_PAGE_A_V1', 'tris:a');
+  await create('VP_PAGE_Z_V1', 'tris:z');
+  const created = await create('VP_PAGE_B_V1', 'tris:a');
   const min = { 'credence-min-position': created.headers['credence-position'] as string };
   const ids: string[] = [];
   for (let cursor = ''; ;) {
@@ -129,9 +135,10 @@ test('lists policies in pages, and those of one organization', async () => {
     if (json.next_cursor === null) break;
     cursor = `&cursor=${json.next_cursor}`;
   }
-  expect(ids).toEqual(['VP_LEND_V1', 'VP_RARE_V1', 'VP_SEEN_V1', 'VP_Z_V1']);
+  const own = ids.filter((id) => id.startsWith('VP_PAGE_'));
+  expect(own).toEqual(['VP_PAGE_A_V1', 'VP_PAGE_B_V1', 'VP_PAGE_Z_V1']);
   const { json } = await service.get('/v1/policies/vp?tris_org=tris:z');
   expect(json.policies).toEqual([
-    expect.objectContaining({ policy_id: 'VP_Z_V1', status: 'available', version: 'v1.0' }),
+    expect.objectContaining({ policy_id: 'VP_PAGE_Z_V1', status: 'available', version: 'v1.0' }),
   ]);
 });

@@ -12,8 +12,9 @@ const KEYS = [
   { id: 'operator', scopes: SCOPES },
   { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
   { id: 'other', scopes: SCOPES, organization: 'tris:other' },
+  { id: 'busy', scopes: SCOPES, organization: 'tris:busy' },
 ];
-export const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
+export const [OPERATOR, LENDCO, OTHER, BUSY] = [as('operator'), as('lendco'), as('other'), as('busy')];
 export const ALL = ['rating.changed', 'score.crossed', 'verification.changed', 'bad_status.changed', 'policy.promoted'];
 
 /** The service's clock is ahead by so many ms. */

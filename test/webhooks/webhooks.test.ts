@@ -5,7 +5,19 @@ import { sha256Hex } from '../../src/kernel/hash.js';
 import type { Problem } from '../../src/kernel/problems.js';
 import { Views } from '../../src/read-side/views.js';
 import { applied, seen } from '../policies/service.fixture.js';
-import { ALL, service, receiver, path, patch, create, remove, OPERATOR, LENDCO, OTHER } from './webhooks.fixture.js';
+import {
+  ALL,
+  service,
+  receiver,
+  path,
+  patch,
+  create,
+  remove,
+  OPERATOR,
+  LENDCO,
+  OTHER,
+  BUSY,
+} from './webhooks.fixture.js';
 
 /** The requests that create, change and delete webhooks. */
 
@@ -110,11 +122,7 @@ test('a change that is refused does not store its URL', async () => {
 
 test('webhooks are at most 100 for an organization, also if they are created at the same time', async () => {
   const one = (n: number) =>
-    service.post(
-      path,
-      { url: receiver.url, events: ['policy.promoted'] },
-      { ...OTHER, 'idempotency-key': `hook-${n}` },
-    );
+    service.post(path, { url: receiver.url, events: ['policy.promoted'] }, { ...BUSY, 'idempotency-key': `hook-${n}` });
   const answers = await Promise.all(Array.from({ length: 110 }, (_, n) => one(n)));
   const codes = answers.map(({ status, json }) => (status === 201 ? 'created' : json.code));
   expect(codes.filter((code) => code === 'created')).toHaveLength(100);
@@ -123,7 +131,7 @@ test('webhooks are at most 100 for an organization, also if they are created at 
   await applied(service);
   expect((await one(refused)).json.code).toBe('too_many_webhooks');
   expect((await one(created)).status).toBe(201);
-  await remove(answers[created]!.json.webhook_id, OTHER);
+  await remove(answers[created]!.json.webhook_id, BUSY);
   await applied(service);
   expect((await one(refused)).status).toBe(201);
 });
