@@ -5,7 +5,6 @@
 //   npm run bench:auc -- <csv>             ratings as source,target,rating,time, a rating below 0 being bad
 //   npm run bench:auc -- --data <folder>   the actions in the log of a store
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { decodeEvent } from '../dist/projections/events.js';
 import { addAction, dayOf } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
@@ -17,6 +16,7 @@ import { EVIDENCE_WORDS } from '../dist/src/scoring/models/scoring-model.js';
 import { standingOf } from '../dist/src/scoring/score.js';
 import { closeStores, openStores, storesExist } from '../dist/src/stores/open.js';
 import { parseAnyRatings, toAction } from '../examples/otc.mjs';
+import { commandLine, wrongUsage } from './command-line.mjs';
 
 const DAY_MS = 86_400_000;
 const CRITICAL = CRITICALITIES.indexOf('Critical');
@@ -25,12 +25,10 @@ const FLAG = 'compliance_trade_flags';
 /** Fake actions in an attack on one rating. */
 const FAKES = 10;
 
-const { values, positionals } = parseArgs({ options: { data: { type: 'string' } }, allowPositionals: true });
+const USAGE = 'usage: npm run bench:auc -- <csv> | --data <folder>';
+const { values, positionals } = commandLine(USAGE, { data: { type: 'string' } }, true);
 const [csv] = positionals;
-if ((csv === undefined) === (values.data === undefined)) {
-  process.stderr.write('usage: npm run bench:auc -- <csv> | --data <folder>\n');
-  process.exit(2);
-}
+if ((csv === undefined) === (values.data === undefined)) wrongUsage(USAGE);
 if (values.data !== undefined && !storesExist(values.data)) {
   process.stderr.write(`There is no store in ${values.data}.\n`);
   process.exit(1);

@@ -4,19 +4,16 @@ import { createRequire } from 'node:module';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { commandLine } from './command-line.mjs';
 import { ROOT, count, inTemporaryFolder, machine, median, startServer } from './measure.mjs';
 
-/**
- * What the console takes in a Chromium on this machine, beside the service:
- *
- * `npm run bench:console -- [--only view,interactions,memory] [--minutes 10] [--tries 10]`.
- *
- * view: from the request for the page, with an empty cache, to the first frame with the score and 1,000 events.
- * interactions: from a key or a click to the next paint (Event Timing), in the view of 50,000 events, in a draft with 100
- * inputs and in the live feed; and the longest frame while 50,000 events are loaded, and while they are moved through.
- * memory: the JavaScript heap of the live view after a collection, while changes arrive.
- */
+const USAGE = `npm run bench:console -- [--only view,interactions,memory] [--minutes 10] [--tries 10]
+What the console takes in a Chromium on this machine, beside the service.
+
+view: from the request for the page, with an empty cache, to the first frame with the score and 1,000 events.
+interactions: from a key or a click to the next paint (Event Timing), in the view of 50,000 events, in a draft with 100
+inputs and in the live feed; and the longest frame while 50,000 events are loaded, and while they are moved through.
+memory: the JavaScript heap of the live view after a collection, while changes arrive.`;
 
 const { chromium } = createRequire(join(ROOT, 'test/package.json'))('playwright-core');
 const SMALL = { tris_id: 'tris:small', events: 1_000 };
@@ -170,12 +167,10 @@ async function memory(browser, server, minutes) {
 
 const quantile = (values, share) => [...values].sort((a, b) => a - b)[Math.ceil(share * values.length) - 1];
 
-const { values: given } = parseArgs({
-  options: {
-    only: { type: 'string', default: 'view,interactions,memory' },
-    minutes: { type: 'string', default: '10' },
-    tries: { type: 'string', default: '10' },
-  },
+const { values: given } = commandLine(USAGE, {
+  only: { type: 'string', default: 'view,interactions,memory' },
+  minutes: { type: 'string', default: '10' },
+  tries: { type: 'string', default: '10' },
 });
 const only = given.only.split(',');
 console.log(`${machine()}, load ${loadavg()[0].toFixed(1)}`);

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { open } from 'lmdb';
 import { importActions } from '../dist/src/cli/import-actions.js';
 import { BULK_EVENTS } from '../dist/src/read-side/bulk-build.js';
@@ -10,43 +9,37 @@ import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { chart } from './chart.mjs';
+import { commandLine, wrongUsage } from './command-line.mjs';
 import { ENVIRONMENT, LOG, inFlight, entryOf, newAppends, rawEntries } from './log.mjs';
 import { ROOT, count, inTemporaryFolder, median, rssAnon } from './measure.mjs';
 import { fillLog } from './population.mjs';
 import { replaceTable } from './report.mjs';
 
-/**
- * How the rates of writing, importing and rebuilding change while the log grows, beside a peer in the same run:
- *
- * `npm run bench:growth -- append|import|rebuild [--max <events or lines>] [--rounds 3] [--figures <file>]
- * [--svg <file>] [--out docs/benchmarks.md]`
- *
- *   append    one event each to new streams, 256 in flight; --max 200000, in ten parts. Peers: raw puts of the same bytes,
- *             without and with an index of streams
- *   import    lines of actions into one log, 50,000 at a time; --max 1000000. Peer: raw puts of the bytes of their events
- *   rebuild   logs of 100,000 events and ten times as many up to --max 1000000, each in a separate process. Peer: a scan
- *             of the log that decodes every event
- *
- * Every part is printed when it is measured, and the chart drawn again. --figures keeps the figures: a rebuild that is
- * run again continues with the next size.
- */
+const USAGE = `npm run bench:growth -- append|import|rebuild [--max <events or lines>] [--rounds 3] [--figures <file>]
+  [--svg <file>] [--out docs/benchmarks.md]
+How the rates of writing, importing and rebuilding change while the log grows, beside a peer in the same run:
+  append    one event each to new streams, 256 in flight; --max 200000, in ten parts. Peers: raw puts of the same bytes,
+            without and with an index of streams
+  import    lines of actions into one log, 50,000 at a time; --max 1000000. Peer: raw puts of the bytes of their events
+  rebuild   logs of 100,000 events and ten times as many up to --max 1000000, each in a separate process. Peer: a scan
+            of the log that decodes every event
+Every part is printed when it is measured, and the chart drawn again. --figures keeps the figures: a rebuild that is
+run again continues with the next size.`;
 const LINES_AT_A_TIME = 50_000;
 /** How often a rebuild reports its progress. */
 const TELL_EVERY_MS = 10_000;
 /** The shares of a bulk build in its progress (src/read-side/bulk-build.ts): read and divided, folded, written. */
 const PHASES = { read: 0.5, folded: 0.8, written: 1 };
 
-const { values: options, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    max: { type: 'string' },
-    rounds: { type: 'string', default: '3' },
-    figures: { type: 'string' },
-    svg: { type: 'string' },
-    out: { type: 'string' },
-    'rebuild-of': { type: 'string' },
-  },
-});
+const given = {
+  max: { type: 'string' },
+  rounds: { type: 'string', default: '3' },
+  figures: { type: 'string' },
+  svg: { type: 'string' },
+  out: { type: 'string' },
+  'rebuild-of': { type: 'string' },
+};
+const { values: options, positionals } = commandLine(USAGE, given, true);
 
 /** Rate per second and processor time of all threads, in µs, of some work on so many items. */
 async function measured(items, work) {
@@ -294,7 +287,7 @@ if (options['rebuild-of'] !== undefined) {
   process.exit(0);
 }
 const bench = BENCHES[positionals[0]];
-if (!bench) throw new Error(`Say which: ${Object.keys(BENCHES).join(', ')}.`);
+if (!bench) wrongUsage(`Say which: ${Object.keys(BENCHES).join(', ')}.`);
 const keeps = positionals[0] === 'rebuild' && options.figures && existsSync(options.figures);
 const points = keeps ? JSON.parse(readFileSync(options.figures, 'utf8')) : [];
 const tell = async (point) => {

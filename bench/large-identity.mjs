@@ -3,25 +3,22 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { commandLine, wrongUsage } from './command-line.mjs';
 import { keyOf } from './http.mjs';
 import { ROOT, count, inTemporaryFolder, median, rssAnon, startServer } from './measure.mjs';
 import { chart } from './chart.mjs';
 import { replaceTable } from './report.mjs';
 
-/**
- * What one identity costs by the number of its actions and by how they lie:
- *
- * `npm run bench:identity -- [--max 1000000 | 100 1000 10000] [--shapes 'wide,one day' | all] [--tries 100]
- * [--figures <file>] [--svg <file>] [--out <file>] [--beside <folder of another build> [--beside-until <actions>]]`.
- *
- * Of each request: median and p99 of the processor time that the server used for it, in all its threads, and how long a
- * second client waited at most meanwhile, in ms. Processor time, unlike time, does not grow with what else the machine
- * does. Of a relay: the mean, with what the projector used to apply it.
- *
- * `--svg` shows the medians of the first shape, `--out` puts them into the table of a document. `--figures` keeps what
- * was measured: a run that was ended goes on after the last complete size.
- */
+const USAGE = `npm run bench:identity -- [--max 1000000 | 100 1000 10000] [--shapes 'wide,one day' | all] [--tries 100]
+  [--figures <file>] [--svg <file>] [--out <file>] [--beside <folder of another build> [--beside-until <actions>]]
+What one identity costs by the number of its actions and by how they lie.
+
+Of each request: median and p99 of the processor time that the server used for it, in all its threads, and how long a
+second client waited at most meanwhile, in ms. Processor time, unlike time, does not grow with what else the machine
+does. Of a relay: the mean, with what the projector used to apply it.
+
+--svg shows the medians of the first shape, --out puts them into the table of a document. --figures keeps what was
+measured: a run that was ended goes on after the last complete size.`;
 
 const TRIS = 'tris:large';
 const DAY_MS = 86_400_000;
@@ -268,24 +265,25 @@ function tableOf(measured) {
   return [['what', ...titles], ['what', ...titles].map(() => '---'), ...rows].map(line);
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    beside: { type: 'string' },
-    'beside-until': { type: 'string', default: '10000' },
-    figures: { type: 'string' },
-    max: { type: 'string', default: '100000' },
-    out: { type: 'string' },
-    shapes: { type: 'string', default: 'wide' },
-    tries: { type: 'string', default: '100' },
-    svg: { type: 'string' },
-  },
-});
+const options = {
+  beside: { type: 'string' },
+  'beside-until': { type: 'string', default: '10000' },
+  figures: { type: 'string' },
+  max: { type: 'string', default: '100000' },
+  out: { type: 'string' },
+  shapes: { type: 'string', default: 'wide' },
+  tries: { type: 'string', default: '100' },
+  svg: { type: 'string' },
+};
+const { values, positionals } = commandLine(USAGE, options, true);
 const tries = Number(values.tries);
 const upToMax = [];
 for (let size = 100; size <= Number(values.max); size *= 10) upToMax.push(size);
 const sizes = positionals.length > 0 ? positionals.map(Number) : upToMax;
 const shapes = values.shapes === 'all' ? Object.keys(SHAPES) : values.shapes.split(',');
+for (const shape of shapes) {
+  if (!SHAPES[shape]) wrongUsage(`There is no shape ${shape}; there are ${Object.keys(SHAPES).join(', ')}.`);
+}
 const builds = { ours: ROOT, ...(values.beside && { other: resolve(values.beside) }) };
 /** By shape, size and build: { shape, actions, build, figures, memory } */
 const measured = values.figures && existsSync(values.figures) ? JSON.parse(await readFile(values.figures, 'utf8')) : [];

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { bytesOfActions } from './bytes.mjs';
 import { checksums, checksumsOfLookUps, checksumsOfRelays, checksumsOverHttp } from './checksums.mjs';
+import { commandLine, wrongUsage } from './command-line.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
 import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
@@ -19,26 +19,22 @@ import { proofVerification } from './proofs.mjs';
 import { replaceTable, report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
 
-/**
- * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --profile cluster      the figures of that profile, on new servers or those in EVENTSTORE_URL and REDIS_URL
- *   --only append,rebuild   some of them; an unknown name lists the known ones
- *   --quick                one round with few identities, to see that everything works: not for figures
- *   --rounds 5
- *   --identities 1000000   how many the memory and look-up rows use (five actions each)
- *   --only parts           what the parts of a request cost, each by leaving it out: a separate table
- *   --out docs/benchmarks.md   put the measured rows into that document, replacing its earlier ones
- */
-const { values: options } = parseArgs({
-  options: {
-    profile: { type: 'string', default: 'embedded' },
-    only: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-    rounds: { type: 'string' },
-    identities: { type: 'string' },
-    out: { type: 'string' },
-    'memory-of': { type: 'string' },
-  },
+const USAGE = `npm run bench -- [options]: every figure with its peer, medians of interleaved rounds, as a table.
+  --profile cluster        the figures of that profile, on new servers or those in EVENTSTORE_URL and REDIS_URL
+  --only append,rebuild    some of them; an unknown name lists the known ones
+  --quick                  one round with few identities, to see that everything works: not for figures
+  --rounds 5
+  --identities 1000000     how many the memory and look-up rows use (five actions each)
+  --only parts             what the parts of a request cost, each by leaving it out: a separate table
+  --out docs/benchmarks.md put the measured rows into that document, replacing its earlier ones`;
+const { values: options } = commandLine(USAGE, {
+  profile: { type: 'string', default: 'embedded' },
+  only: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+  rounds: { type: 'string' },
+  identities: { type: 'string' },
+  out: { type: 'string' },
+  'memory-of': { type: 'string' },
 });
 if (options['memory-of'] !== undefined) {
   console.log(await memoryAfterRebuild(options['memory-of']));
@@ -370,11 +366,11 @@ const SHARED = {
 };
 
 const benches = { embedded, cluster }[options.profile];
-if (!benches) throw new Error(`There is no profile ${options.profile}; there are embedded and cluster.`);
+if (!benches) wrongUsage(`There is no profile ${options.profile}; there are embedded and cluster.`);
 /** Runs only if it is named, since it takes as long as all the others. */
 const names = options.only?.split(',') ?? Object.keys(benches).filter((name) => name !== 'parts');
 for (const name of names) {
-  if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
+  if (!benches[name]) wrongUsage(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
 }
 for (const name of names) {
   console.error(`${name} …`);

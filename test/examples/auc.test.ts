@@ -49,3 +49,11 @@ test('a file of the same ratings on another scale, without a head line, gives th
     rmSync(folder, { recursive: true });
   }
 });
+
+test('a wrong option gets one line, and --help the usage', async () => {
+  await expect(run('--nothing')).rejects.toMatchObject({
+    code: 2,
+    stderr: "Unknown option '--nothing'; --help lists the options.\n",
+  });
+  expect((await run('--help')).stdout).toBe('usage: npm run bench:auc -- <csv> | --data <folder>\n');
+});
