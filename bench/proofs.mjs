@@ -50,10 +50,12 @@ export function proofVerification(rounds) {
       const steadily = async () => {
         const asked = [];
         for (let i = 0; i < SECONDS * PER_SECOND; i++) {
-          asked.push(submit());
+          // Settled later: a refusal that nobody awaits yet would end the process, with all rows measured so far.
+          asked.push(submit().catch((error) => error));
           await sleep(1000 / PER_SECOND);
         }
-        await Promise.all(asked);
+        const refusal = (await Promise.all(asked)).find((answer) => answer instanceof Error);
+        if (refusal) throw refusal;
       };
       const atOnce = async () => {
         let verified = 0;
