@@ -70,11 +70,12 @@ export async function startServer(script, env = {}, options = []) {
 /** Requests, their number per second, and p99 in ms; every answer must be 2xx, but for `refusals` of a thousand. */
 export async function load({ url, connections, seconds, refusals = 0, ...request }) {
   const result = await autocannon({ url, connections, duration: seconds, ...request });
-  if (result.non2xx * 1000 > refusals * result['2xx'] || result.errors > 0) {
+  const { non2xx, errors, '2xx': answered } = result;
+  if (answered === 0 || non2xx * 1000 > refusals * answered || errors > 0) {
     const statuses = JSON.stringify(result.statusCodeStats);
-    throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} errors, ${statuses}`);
+    throw new Error(`${url}: ${answered} answered, ${non2xx} refused, ${errors} errors, ${statuses}`);
   }
-  return { requests: result['2xx'], rate: result.requests.average, p99: result.latency.p99 };
+  return { requests: answered, rate: result.requests.average, p99: result.latency.p99 };
 }
 
 /** Requests per second that were answered with 2xx; the others are not counted. */
