@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +11,7 @@ import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from './processes/child.js';
 import { eventually } from '../contracts/harness.js';
+import { isOnPath } from '../servers/programs.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 describeEventStore('LMDB', async () => {
@@ -310,8 +311,8 @@ describe('the embedded log', () => {
   });
 
   const compiler = process.env['CC'] ?? 'gcc';
-  const compiles = spawnSync(compiler, ['--version']).status === 0;
-  (compiles && process.platform === 'linux' ? describe : describe.skip)('when the disk fails to sync', () => {
+  const compiles = process.platform === 'linux' && isOnPath(compiler);
+  (compiles ? describe : describe.skip)('when the disk fails to sync', () => {
     test('nothing is acknowledged or visible, and the process survives and continues when the disk works again', async () => {
       const source = fileURLToPath(new URL('./processes/failing-disk.c', import.meta.url));
       const library = join(folder.path, 'failing-disk.so');

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,6 +20,7 @@ import { eventually } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { makeCertificates } from '../servers/certificates.js';
+import { isOnPath } from '../servers/programs.js';
 import { describeWithEventStored, type EventStored, noEventStore, startEventStored } from '../servers/eventstored.js';
 
 /** ms; a time limit for a busy machine. */
@@ -290,7 +290,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
   });
 
   describe('the connection string', () => {
-    const withTls = spawnSync('openssl', ['version']).error === undefined ? test : test.skip;
+    const withTls = isOnPath('openssl') ? test : test.skip;
     withTls(
       'TLS and credentials are those of the client',
       async () => {

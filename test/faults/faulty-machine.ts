@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import {
   closeSync,
   existsSync,
@@ -18,10 +18,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { isOnPath } from '../servers/programs.js';
 
 const COMPILER = process.env['CC'] ?? 'cc';
 const SOURCE = fileURLToPath(new URL('./faulty-machine.c', import.meta.url));
-const canRun = process.platform === 'linux' && spawnSync(COMPILER, ['--version']).status === 0;
+const canRun = process.platform === 'linux' && isOnPath(COMPILER);
 
 /** `describe` where the machine's faults can be had: on Linux with a C compiler; elsewhere its tests count as skipped. */
 export const describeFaulty: typeof describe | typeof describe.skip = canRun ? describe : describe.skip;

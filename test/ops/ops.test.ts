@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { Server } from '../e2e/server.js';
 import { codes, read, section, tableRows } from '../docs/markdown.js';
+import { isOnPath } from '../servers/programs.js';
 
 /** What ops/ gives to Prometheus and Grafana: every metric in it is served, and every section that it refers to exists. */
 
@@ -73,7 +74,7 @@ test('the panels of the dashboard do not overlap', () => {
   }
 });
 
-const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+const hasPromtool = isOnPath('promtool');
 if (!hasPromtool) process.stderr.write('promtool is not installed: the alert rules are not checked by it\n');
 (hasPromtool ? test : test.skip)('promtool accepts the alert rules', () => {
   const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'ops/alerts.yml'], { encoding: 'utf8' });
