@@ -5,10 +5,14 @@ import { closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
 import { Server } from '../e2e/server.js';
 
+const imported = async () => {
+  const made = await Store.create();
+  expect((await made.run('import', made.file('actions.ndjson', actions(200)))).code).toBe(0);
+  return made;
+};
 let store: Store;
 beforeAll(async () => {
-  store = await Store.create();
-  expect((await store.run('import', store.file('actions.ndjson', actions(200)))).code).toBe(0);
+  store = await imported();
 }, SLOW);
 afterAll(() => store.remove());
 
@@ -28,6 +32,7 @@ test('--version prints the version of the package', async () => {
 test(
   'status and import work alone and beside a server, which keeps the read models',
   async () => {
+    const store = await imported();
     const alone = await store.json<Status>('status');
     expect(alone.head).toBe(`${alone.log_id}.372`);
     expect(alone.generations).toMatchObject([{ status: 'ready', lag_events: 0, lease: null }]);
@@ -47,6 +52,7 @@ test(
     expect(stdout).toMatch(/\ng1 +ready +all its views/);
     expect(stdout).toMatch(/dead letters: 0 open, 0 acknowledged\nfailed jobs: 0\n$/);
     expect(code).toBe(0);
+    await store.remove();
   },
   SLOW,
 );

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { stringify } from 'yaml';
@@ -30,19 +30,37 @@ interface Planned {
   done?: string[];
 }
 
+const LENDING = {
+  'access/loan.yaml': ap('AP_LOAN_V1', { vp: 'VP_LENDING_V1' }),
+  'open.yaml': ap('AP_OPEN_V1'),
+  'vp.yaml': vp('VP_LENDING_V1', 'Critical', 0.14, { promote: 'platform' }),
+};
+
 describe('credence policies', () => {
+  /** Of the actions alone, and with the applied policies of LENDING: each test has a copy of the latter. */
+  let [unruled, ruled]: Store[] = [];
   let store: Store;
   let folder: string;
   let files: Record<string, object | string>;
-  beforeAll(async () => {
+  const begin = async (from?: Store) => {
     store = await Store.create();
+    folder = join(store.folder, 'policies');
+    if (from) cpSync(from.data, store.data, { recursive: true });
+    return store;
+  };
+  beforeAll(async () => {
+    unruled = await begin();
     const actions = Array.from({ length: 90 }, (_, n) =>
       action(n, { external_id: `n-${n}`, tris_id: `tris:p${n % 30}`, ...REPAID }),
     );
     await store.json('import', store.file('actions.ndjson', actions));
-    folder = join(store.folder, 'policies');
+    ruled = await begin(unruled);
+    write(LENDING);
+    expect((await apply()).code).toBe(0);
   }, SLOW);
-  afterAll(() => store.remove());
+  afterAll(() => Promise.all([unruled, ruled].map((each) => each?.remove())));
+  beforeEach(() => begin(ruled));
+  afterEach(() => store.remove());
 
   /** The folder with these files only. */
   const write = (wanted: Record<string, object | string>) => {
@@ -143,11 +161,9 @@ describe('credence policies', () => {
   test(
     'the plan shows what would change; apply does exactly that, and then there is nothing to do',
     async () => {
-      write({
-        'access/loan.yaml': ap('AP_LOAN_V1', { vp: 'VP_LENDING_V1' }),
-        'open.yaml': ap('AP_OPEN_V1'),
-        'vp.yaml': vp('VP_LENDING_V1', 'Critical', 0.14, { promote: 'platform' }),
-      });
+      await store.remove();
+      await begin(unruled);
+      write(LENDING);
       const before = await head();
       const first = await plan();
       expect(first).toMatchObject({
@@ -318,16 +334,18 @@ describe('credence policies', () => {
   test(
     'a lens that is switched while apply runs is not switched back',
     async () => {
+      const { kind: _, ...next } = vp('VP_NEXT_V1', 'High', 0.1);
       write({
         'access.yaml': ap('AP_LAST_V1'),
         'lens.yaml': vp('VP_LAST_V1', 'Moderate', 0.07, { promote: 'platform' }),
       });
+      expect((await store.run('vp', 'create', store.file('next.json', [next]))).code).toBe(0);
       const elsewhere = async (...args: string[]) => expect(await ended(store.spawn(args))).toMatchObject({ code: 0 });
 
       const { between } = Replays.prototype;
       const comparing = jest.spyOn(Replays.prototype, 'between');
       comparing.mockImplementationOnce(async function (this: Replays, ...args) {
-        await elsewhere('vp', 'rollback', 'VP_NEXT_V1');
+        await elsewhere('vp', 'rollback', 'VP_LENDING_V1');
         return between.apply(this, args);
       });
       const first = await apply();
