@@ -12,10 +12,10 @@ const MAX_WAITING = 16;
 const MAX_IN_FLIGHT = 64;
 
 /** What became of an item of a batch. */
-export type Outcome<T> = T | Problem | StoreUnavailable;
+export type ItemOutcome<T> = T | Problem | StoreUnavailable;
 
 /** The last position at which an item of a batch was recorded; START if none was. */
-export function lastPosition(outcomes: readonly (Error | { position: Position })[]): Position {
+export function lastRecordedPosition(outcomes: readonly (Error | { position: Position })[]): Position {
   let last: Position = START;
   for (const outcome of outcomes) if (!(outcome instanceof Error) && outcome.position > last) last = outcome.position;
   return last;
@@ -37,7 +37,7 @@ export class Batches {
   async execute<I, T>(
     items: readonly (I | Problem)[],
     execute: (item: I, index: number) => Promise<T>,
-  ): Promise<Outcome<T>[]> {
+  ): Promise<ItemOutcome<T>[]> {
     return this.run(new Batch(this.store, items, async ([item], [index]) => [await execute(item!, index!)], 1));
   }
 
@@ -50,13 +50,13 @@ export class Batches {
     items: readonly (I | Problem)[],
     execute: ExecuteEach<I, T>,
     streamOf: (item: I) => string | undefined,
-  ): Promise<Outcome<T>[]> {
+  ): Promise<ItemOutcome<T>[]> {
     // A log with admission counts each append: a group would hold one place for many.
     const size = this.store.admission ? 1 : MAX_IN_FLIGHT;
     return this.run(new Batch(this.store, items, execute, size, streamOf));
   }
 
-  private async run<I, T>(batch: Batch<I, T>): Promise<Outcome<T>[]> {
+  private async run<I, T>(batch: Batch<I, T>): Promise<ItemOutcome<T>[]> {
     await this.turn();
     try {
       const outcomes = await batch.run();
@@ -84,7 +84,7 @@ export class Batches {
 type ExecuteEach<I, T> = (items: readonly I[], indexes: readonly number[]) => Promise<readonly (T | Error)[]>;
 
 class Batch<I, T> {
-  private readonly outcomes: Outcome<T>[] = [];
+  private readonly outcomes: ItemOutcome<T>[] = [];
   /** By stream: the last item so far. */
   private readonly last = new Map<string, Promise<void>>();
   private next = 0;
@@ -104,7 +104,7 @@ class Batch<I, T> {
     private readonly streamOf: (item: I) => string | undefined = () => undefined,
   ) {}
 
-  async run(): Promise<Outcome<T>[]> {
+  async run(): Promise<ItemOutcome<T>[]> {
     const lines = Math.min(MAX_IN_FLIGHT, this.items.length) / this.size;
     await Promise.all(Array.from({ length: Math.ceil(lines) }, () => this.runInTurn()));
     // All have ended before the answer, also if one of them fails.
@@ -151,7 +151,7 @@ class Batch<I, T> {
     for (const [n, outcome] of outcomes.entries()) {
       if (outcome instanceof StoreUnavailable) this.failure ??= outcome;
       else if (outcome instanceof Error && !(outcome instanceof Problem)) this.unexpected ??= outcome;
-      this.outcomes[indexes[n]!] = outcome as Outcome<T>;
+      this.outcomes[indexes[n]!] = outcome as ItemOutcome<T>;
     }
   }
 

@@ -13,7 +13,7 @@ import { IdempotencyKeys, isRetryOf } from './idempotency-keys.js';
 type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
 
 /** The effect of a command: written now, or found because this is a retry. */
-export interface Outcome {
+export interface CommandEffect {
   /** Of the last event of the append. */
   position: Position;
   events: readonly NewEvent[];
@@ -21,13 +21,13 @@ export interface Outcome {
   own: boolean;
 }
 
-/** An outcome, with the events of the stream that it was decided on. */
-interface Update extends Outcome {
+/** The same, with the events of the stream that it was decided on. */
+interface Update extends CommandEffect {
   history: readonly RecordedEvent[];
 }
 
 /** An outcome, with the state of the stream on which it was decided. */
-interface FoldedUpdate<S> extends Outcome {
+interface FoldedUpdate<S> extends CommandEffect {
   before: FoldedStream<S>;
 }
 
@@ -141,7 +141,7 @@ export class Writer {
   }
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
-  async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
+  async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<CommandEffect> {
     const [outcome] = await this.createEach([{ stream, facts, context }]);
     if (outcome instanceof Error) throw outcome;
     return outcome!;
@@ -154,19 +154,19 @@ export class Writer {
    */
   createEach(
     creations: readonly { stream: string; facts: readonly Fact[]; context: CommandContext }[],
-  ): Promise<(Outcome | Error)[]> {
+  ): Promise<(CommandEffect | Error)[]> {
     // One promise for all, and not several for each: in bulk these are a good part of the work.
     return new Promise((resolve) => {
-      const outcomes: (Outcome | Error)[] = [];
+      const outcomes: (CommandEffect | Error)[] = [];
       let left = creations.length;
-      const settle = (index: number, outcome: Outcome | Error) => {
+      const settle = (index: number, outcome: CommandEffect | Error) => {
         outcomes[index] = outcome;
         if (--left === 0) resolve(outcomes);
       };
       if (left === 0) resolve(outcomes);
       creations.forEach(({ stream, facts, context }, index) => {
         const fail = (failure: Error) => settle(index, failure);
-        const succeed = (outcome: Outcome, isRepeated: boolean) => {
+        const succeed = (outcome: CommandEffect, isRepeated: boolean) => {
           if (isRepeated && outcome.own) context.onRepeated?.();
           settle(index, outcome);
         };
@@ -193,7 +193,7 @@ export class Writer {
     });
   }
 
-  private async existing(stream: string, context: CommandContext): Promise<Outcome> {
+  private async existing(stream: string, context: CommandContext): Promise<CommandEffect> {
     const events = await this.store.readStream(stream);
     const [first] = events as [RecordedEvent];
     // A key may have been used for another body at the same time: that is refused, not repeated.

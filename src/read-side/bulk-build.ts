@@ -9,7 +9,7 @@ import {
   type BlockWriter,
   BuildDamaged,
   BuildFolder,
-  type BuildState,
+  type BulkBuildState,
   NoSpaceToBuild,
   type Part,
 } from './bulk-files.js';
@@ -120,7 +120,7 @@ export async function buildInBulk(
 class BulkBuild {
   private readonly folder: BuildFolder;
   private readonly sizes: BulkSizes;
-  private state!: BuildState;
+  private state!: BulkBuildState;
   private events = 0;
   /** In events. */
   private done = 0;
@@ -169,7 +169,7 @@ class BulkBuild {
     return next;
   }
 
-  private async begin(): Promise<BuildState> {
+  private async begin(): Promise<BulkBuildState> {
     const partitions = Math.min(MAX_PARTITIONS, Math.ceil(this.events / this.sizes.eventsPerPartition) || 1);
     return {
       format: 2,

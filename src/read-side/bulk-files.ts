@@ -23,7 +23,7 @@ export interface Part {
 }
 
 /** How far a build is. Files that it does not name, and what follows in a file after its length, do not count. */
-export interface BuildState {
+export interface BulkBuildState {
   /** Raised when the content of the files changes. */
   format: 2;
   log: string;
@@ -77,13 +77,13 @@ export class BuildFolder {
   }
 
   /** The state of an interrupted build of this log; undefined if there is none that can be continued. */
-  async state(log: string): Promise<BuildState | undefined> {
+  async state(log: string): Promise<BulkBuildState | undefined> {
     const text = await readFile(join(this.path, STATE), 'utf8').catch(() => '');
-    const state = unsealedJson<BuildState>(STATE, text);
+    const state = unsealedJson<BulkBuildState>(STATE, text);
     return state?.format === 2 && state.log === log ? state : undefined;
   }
 
-  async record(state: BuildState): Promise<void> {
+  async record(state: BulkBuildState): Promise<void> {
     await this.orWithoutSpace(async () => {
       const temporary = join(this.path, `${STATE}.${this.writer}`);
       await writeFile(temporary, sealedJson(STATE, state));
@@ -97,7 +97,7 @@ export class BuildFolder {
   }
 
   /** Removes what an interrupted build has not recorded. */
-  async removeOthers({ own, shared, rows }: BuildState): Promise<void> {
+  async removeOthers({ own, shared, rows }: BulkBuildState): Promise<void> {
     const parts = [...own.flat(), ...shared, ...rows.flatMap((run) => run.parts)];
     const named = new Set([STATE, ...parts.map(({ name }) => name)]);
     for (const name of await readdir(this.path)) {

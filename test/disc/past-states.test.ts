@@ -10,7 +10,7 @@ import {
   IdentityReader,
   type IdentitySnapshot,
   type IdentityViewpoint,
-  counts,
+  countsAsOf,
 } from '../../src/features/disc/identity-reader.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
@@ -87,7 +87,7 @@ const recordings = fc.integer({ min: -60, max: 700 * 16 }).map((minutes) => STAR
 function folded(log: readonly DomainEvent[], viewpoint: IdentityViewpoint): IdentitySnapshot {
   const state = newIdentity();
   for (const event of eventsOf(log)) {
-    if (event.position <= viewpoint.position && counts(event, viewpoint)) evolve(state, event);
+    if (event.position <= viewpoint.position && countsAsOf(event, viewpoint)) evolve(state, event);
   }
   return { ...viewpoint, state, large: null, trusts: () => true };
 }

@@ -1,7 +1,7 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import type { IdentityEvent } from '../../projections/identity-events.js';
 import type { IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
-import { ScoreAnswers, discScore, etagOf } from '../../src/features/disc/score.js';
+import { ScoreAnswers, discScore, etagPartsOf } from '../../src/features/disc/score.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
@@ -85,6 +85,6 @@ test('the ETag of an answer changes with everything that the answer depends on',
     { lens: scoringBy(MODEL_LENS, disc2) },
     { lens: scoringBy({ ...MODEL_LENS, content_hash: 'other' }, disc1) },
   ].map((changes) => ({ ...same, ...changes }));
-  expect(etagOf(sightOf(1))).toEqual(etagOf(same));
-  for (const other of others) expect(etagOf(other)).not.toEqual(etagOf(same));
+  expect(etagPartsOf(sightOf(1))).toEqual(etagPartsOf(same));
+  for (const other of others) expect(etagPartsOf(other)).not.toEqual(etagPartsOf(same));
 });

@@ -13,7 +13,7 @@ import {
   GetReportsHandler,
 } from '../../src/features/disc/disc.handlers.js';
 import { explain, partsOf } from '../../src/features/disc/explain.js';
-import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
+import { IdentityReader, type IdentitySnapshot, countsAsOf } from '../../src/features/disc/identity-reader.js';
 import { metrics } from '../../src/features/disc/metrics.js';
 import { type Depth, ReportBuilder, type Window } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
@@ -97,7 +97,7 @@ class Log {
     for (const event of this.log) {
       const subject = subjectOf(event);
       if (subject?.tris_id !== ALICE || event.position > this.viewpoint.position) continue;
-      if (counts(subject.event, this.viewpoint)) yield subject.event;
+      if (countsAsOf(subject.event, this.viewpoint)) yield subject.event;
     }
   }
 

@@ -5,7 +5,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Action } from '../../src/features/relay/domain/relay.js';
-import type { BuildState } from '../../src/read-side/bulk-files.js';
+import type { BulkBuildState } from '../../src/read-side/bulk-files.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { eventually } from '../contracts/harness.js';
 import { Ledger } from '../e2e/ledger.js';
@@ -66,9 +66,9 @@ function buildFolder(of = data): string | undefined {
 }
 
 /** How far the build under way has recorded its work. */
-function stateOf(of = data): BuildState | undefined {
+function stateOf(of = data): BulkBuildState | undefined {
   try {
-    return JSON.parse(readFileSync(join(buildFolder(of)!, 'build.json'), 'utf8')) as BuildState;
+    return JSON.parse(readFileSync(join(buildFolder(of)!, 'build.json'), 'utf8')) as BulkBuildState;
   } catch {
     return undefined;
   }
@@ -104,16 +104,16 @@ class Rebuild {
   }
 }
 
-const PHASES: Record<string, (state: BuildState | undefined) => boolean> = {
+const PHASES: Record<string, (state: BulkBuildState | undefined) => boolean> = {
   'the log is read': (state) => state !== undefined && state.position > 0 && !state.isDivided,
   'partitions are folded': (state) => state !== undefined && state.rows.length > 3 && isFolding(state),
   'rows are written': (state) => state !== undefined && state.isDivided && !isFolding(state),
 };
-const isFolding = ({ rows, partitions }: BuildState) => rows.length <= partitions;
-const filesOf = ({ own }: BuildState) => new Set(own.flat().map(({ name }) => name));
+const isFolding = ({ rows, partitions }: BulkBuildState) => rows.length <= partitions;
+const filesOf = ({ own }: BulkBuildState) => new Set(own.flat().map(({ name }) => name));
 
 /** What was recorded before is part of what is recorded now. */
-function expectKept(before: BuildState | undefined, after: BuildState): void {
+function expectKept(before: BulkBuildState | undefined, after: BulkBuildState): void {
   if (!before) return;
   expect([...filesOf(before)].filter((name) => !filesOf(after).has(name))).toEqual([]);
   expect(after.rows).toEqual(expect.arrayContaining(before.rows));
@@ -122,7 +122,7 @@ function expectKept(before: BuildState | undefined, after: BuildState): void {
 test(
   'kill -9 in each phase costs only what was not recorded, and the result is that of an unbroken build',
   async () => {
-    let before: BuildState | undefined;
+    let before: BulkBuildState | undefined;
     for (const [phase, isIn] of Object.entries(PHASES)) {
       const build = new Rebuild();
       await build.until(() => isIn(stateOf()));

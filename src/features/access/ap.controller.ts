@@ -7,7 +7,7 @@ import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import type { Actor } from '../../commands/context.js';
 import type { Caller } from '../../credentials/caller.js';
-import { lastPosition } from '../../commands/batches.js';
+import { lastRecordedPosition } from '../../commands/batches.js';
 import { itemProblem } from '../../http/problem-response.js';
 import { readBody } from '../../http/validation.js';
 import { hashed } from './domain/access-policy.js';
@@ -123,7 +123,7 @@ export class AccessPoliciesController {
       if (outcome instanceof Error) return { ...checks[i]!, ...itemProblem(outcome) };
       return { ...checks[i]!, status: 200, data: outcome.body };
     });
-    return new Written({ results } satisfies CheckManyResultDto, lastPosition(outcomes));
+    return new Written({ results } satisfies CheckManyResultDto, lastRecordedPosition(outcomes));
   }
 
   @Post('/evaluate')

@@ -3,7 +3,7 @@ import { type IdentityEvent, subjectOf } from '../../../projections/identity-eve
 import type { Position } from '../../kernel/event.js';
 import type { EventStore } from '../../stores/ports/event-store.js';
 import { type EventOf, decodeEvent } from '../../../projections/events.js';
-import { counts } from '../disc/identity-reader.js';
+import { countsAsOf } from '../disc/identity-reader.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
@@ -141,7 +141,7 @@ class Replayed {
     const asOf = Date.parse(as_of);
     for (const event of this.events) {
       if (isOfThisLog && event.position > position) break;
-      if (counts(event, { as_of: asOf, isPresent: true })) evolve(state, event);
+      if (countsAsOf(event, { as_of: asOf, isPresent: true })) evolve(state, event);
     }
     return state.changed === 0 ? null : state;
   }

@@ -5,7 +5,7 @@ import { Chains } from '../accounts/chains.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
+import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
@@ -168,7 +168,7 @@ export interface CheckOfMany {
 }
 
 /** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
-export class CheckAccessOfMany extends Command<Outcome<{ body: AccessDto; position: Position }>[]> {
+export class CheckAccessOfMany extends Command<ItemOutcome<{ body: AccessDto; position: Position }>[]> {
   constructor(
     readonly checks: readonly CheckOfMany[],
     readonly audience: string | null,

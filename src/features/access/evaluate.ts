@@ -6,13 +6,13 @@ import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
  * The values of Kleene's three-valued logic, ordered so that `all` is the minimum of its parts, `any` the maximum and
  * `not` is 2 minus the value. Only TRUE grants.
  */
-export type Outcome = 0 | 1 | 2;
+export type TruthValue = 0 | 1 | 2;
 export const FALSE = 0;
 export const UNKNOWN = 1;
 export const TRUE = 2;
 
 /** Returns an outcome for any facts; never throws. */
-export type Evaluator = (facts: Facts) => Outcome;
+export type Evaluator = (facts: Facts) => TruthValue;
 
 /** Compiles rules to one function, which takes a few hundred nanoseconds per identity. */
 export function compile(rule: Rule): Evaluator {
@@ -31,7 +31,7 @@ function compileKnown(rule: Rule): Evaluator {
       return atLeast(rule.least, rule.of.map(compileKnown));
     case 'not': {
       const inner = compileKnown(rule.of[0]);
-      return (facts) => (TRUE - inner(facts)) as Outcome;
+      return (facts) => (TRUE - inner(facts)) as TruthValue;
     }
     default:
       return compileCondition(rule);
@@ -82,7 +82,7 @@ function compileCondition(condition: Condition): Evaluator {
 
 function all(parts: readonly Evaluator[]): Evaluator {
   return (facts) => {
-    let outcome: Outcome = TRUE;
+    let outcome: TruthValue = TRUE;
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]!(facts);
       if (part === FALSE) return FALSE;
@@ -94,7 +94,7 @@ function all(parts: readonly Evaluator[]): Evaluator {
 
 function any(parts: readonly Evaluator[]): Evaluator {
   return (facts) => {
-    let outcome: Outcome = FALSE;
+    let outcome: TruthValue = FALSE;
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]!(facts);
       if (part === TRUE) return TRUE;
@@ -186,7 +186,7 @@ export function outcomesOf(rule: Rule, facts: Facts | null): NodeOutcome[] {
   return nodes;
 }
 
-function collectOutcomes(rule: Rule, facts: Facts | null, nodes: NodeOutcome[]): Outcome {
+function collectOutcomes(rule: Rule, facts: Facts | null, nodes: NodeOutcome[]): TruthValue {
   const node: NodeOutcome = {
     pointer: rule.pointer,
     rule: rule.rule,

@@ -3,7 +3,7 @@ import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
 import { smallestNet } from '../../scoring/score.js';
-import { type Outcome, TRUE, compile } from './evaluate.js';
+import { type TruthValue, TRUE, compile } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
@@ -83,8 +83,8 @@ function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly Change[]
   };
   const [kept, cleared] = [factsFrom(after), factsFrom({ ...after, bad_level: null })];
   const pointers: string[] = [];
-  const visit = (part: Rule, wanted: Outcome): void => {
-    if (part.rule === 'not') return visit(part.of[0], (TRUE - wanted) as Outcome);
+  const visit = (part: Rule, wanted: TruthValue): void => {
+    if (part.rule === 'not') return visit(part.of[0], (TRUE - wanted) as TruthValue);
     if ('of' in part) return part.of.forEach((inner) => visit(inner, wanted));
     const holds = compile(part);
     if (holds(kept) !== wanted && holds(cleared) === wanted) pointers.push(part.pointer);

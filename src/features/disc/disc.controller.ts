@@ -43,7 +43,7 @@ import {
   type QueryAnswer,
 } from './disc.handlers.js';
 import { LiveChanges } from './live-changes.js';
-import { ScoreAnswers, etagOf, score } from './score.js';
+import { ScoreAnswers, etagPartsOf, score } from './score.js';
 
 const BATCH = 'Each result is what a request for its identity alone would return; a problem with one affects no other.';
 
@@ -68,7 +68,7 @@ export class DiscController {
   })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     const snapshot = await this.queries.execute(new GetIdentity(tris_id, selectorOf(caller)));
-    return new Read(new JsonText(this.answers.of(snapshot)), etagOf(snapshot));
+    return new Read(new JsonText(this.answers.of(snapshot)), etagPartsOf(snapshot));
   }
 
   @Get('/api/disc-rank/:tris_id')
@@ -98,7 +98,7 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const snapshot = await this.queries.execute(new GetIdentity(tris_id, this.coordinates(query, caller)));
-    return new Read(score(snapshot, this.gate.logId), etagOf(snapshot));
+    return new Read(score(snapshot, this.gate.logId), etagPartsOf(snapshot));
   }
 
   @Get('/v1/disc/score/:tris_id/history')
@@ -264,7 +264,7 @@ function selectorOf(caller: Caller | null) {
 }
 
 function readOf<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
-  return new Read(body, etagOf(viewpoint));
+  return new Read(body, etagPartsOf(viewpoint));
 }
 
 /** The answer about a single identity. @throws Problem if that is the answer */

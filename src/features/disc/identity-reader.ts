@@ -218,7 +218,7 @@ export class IdentityReader {
     const { past, position } = viewpoint;
     const isLarge = past !== undefined && position > past.since;
     for await (const events of this.evidence.eventsUntil(trisId, isLarge ? past.since : position, after)) {
-      yield events.filter((event) => counts(event, viewpoint));
+      yield events.filter((event) => countsAsOf(event, viewpoint));
     }
     if (isLarge) yield* this.pastEvents(viewpoint, past, Math.max(after, past.since));
   }
@@ -245,7 +245,7 @@ export class IdentityReader {
           if (until.length < rows.length) break;
         }
         begin = end;
-        yield events.filter((event) => counts(event, viewpoint)).sort((a, b) => a.position - b.position);
+        yield events.filter((event) => countsAsOf(event, viewpoint)).sort((a, b) => a.position - b.position);
       }
     }
   }
@@ -353,7 +353,7 @@ export class IdentityReader {
   async *statements(viewpoint: IdentityViewpoint, { since }: Spread): AsyncIterable<IdentityEvent[]> {
     const { tris_id, position } = viewpoint;
     const isOne = (event: IdentityEvent) =>
-      event.type !== 'ActionRelayed' && event.position <= position && counts(event, viewpoint);
+      event.type !== 'ActionRelayed' && event.position <= position && countsAsOf(event, viewpoint);
     for await (const events of this.evidence.eventsUntil(tris_id, since)) yield events.filter(isOne);
     for await (const rows of this.evidence.pages(statementsOf(tris_id), position, Infinity)) {
       yield rows.map(({ sort, value }) => unpack(tris_id, sort, value)).filter(isOne);
@@ -453,7 +453,7 @@ function hasEvidence(row: IdentityRow): row is IdentityRow & IdentityState {
 }
 
 /** Whether an event counts at the time of a viewpoint. */
-export function counts(
+export function countsAsOf(
   { type, occurred_at }: IdentityEvent,
   { as_of, isPresent }: Pick<IdentitySnapshot, 'as_of' | 'isPresent'>,
 ): boolean {

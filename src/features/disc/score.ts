@@ -108,6 +108,6 @@ export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: strin
 }
 
 /** What an answer depends on besides its URL. */
-export function etagOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
+export function etagPartsOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
   return [position, lens.content_hash, lens.model.hash, as_of, generation];
 }

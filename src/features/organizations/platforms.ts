@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
-import { type Outcome, Writer } from '../../commands/writer.js';
+import { type CommandEffect, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
 import { platformRegistered } from './domain/organizations.events.js';
@@ -43,7 +43,12 @@ export class Platforms {
   }
 
   /** @throws Problem platform_already_registered if another organization was faster */
-  async register(platformId: string, trisOrg: string, context: CommandContext, pointer: string): Promise<Outcome> {
+  async register(
+    platformId: string,
+    trisOrg: string,
+    context: CommandContext,
+    pointer: string,
+  ): Promise<CommandEffect> {
     const registration = fact(platformRegistered, { platform_id: platformId, tris_org: trisOrg });
     const outcome = await this.writer.update(platformStream(platformId), context, (history) =>
       history.length === 0 ? [registration] : [],

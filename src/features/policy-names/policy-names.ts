@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../commands/context.js';
-import { type Outcome, Writer } from '../../commands/writer.js';
+import { type CommandEffect, Writer } from '../../commands/writer.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -44,7 +44,7 @@ export class PolicyNames {
     kind: Kind,
     context: CommandContext,
     decide: (history: readonly RecordedEvent[]) => Fact[],
-  ): Promise<Pick<Outcome, 'position' | 'own'>> {
+  ): Promise<Pick<CommandEffect, 'position' | 'own'>> {
     const stream = kind.streamOf(policyId);
     // A policy that exists is a repetition or a conflict, no matter who owns the name.
     if ((await this.store.readStream(stream, { limit: 1 })).length === 0) {
@@ -65,7 +65,7 @@ export class PolicyNames {
   }
 
   /** Gives a name to an organization; null: to the operators. */
-  async assign(name: string, owner: string | null, context: CommandContext): Promise<Pick<Outcome, 'position'>> {
+  async assign(name: string, owner: string | null, context: CommandContext): Promise<Pick<CommandEffect, 'position'>> {
     return this.writer.execute(policyNameStream(name), context, (history) =>
       decideAssignName(nameOwnershipOf(history), name, owner),
     );

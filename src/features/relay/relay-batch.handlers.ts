@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
+import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -9,7 +9,7 @@ import { type Action, actionStream } from './domain/relay.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
 
 /** What became of an action of a batch. */
-export type ActionOutcome = Outcome<Relayed>;
+export type ActionOutcome = ItemOutcome<Relayed>;
 
 /** Records many actions, each as if it were relayed alone: what happens to one makes no difference to the others. */
 export class RelayActions extends Command<ActionOutcome[]> {

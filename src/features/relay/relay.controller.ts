@@ -1,7 +1,7 @@
 import { Body, Controller, Inject, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { lastPosition } from '../../commands/batches.js';
+import { lastRecordedPosition } from '../../commands/batches.js';
 import { isObject } from '../../kernel/json.js';
 import { Problem, type ProblemCode, refusal } from '../../kernel/problems.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -93,7 +93,7 @@ export class RelayController {
     }
     const outcomes = await this.commands.execute(new RelayActions(actions, request));
     const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
-    return new Written(answer, lastPosition(outcomes));
+    return new Written(answer, lastRecordedPosition(outcomes));
   }
 
   private actionOf(item: unknown): Action | Problem {

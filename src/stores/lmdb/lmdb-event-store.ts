@@ -15,7 +15,7 @@ import {
 } from '../ports/event-store.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
 import { CHECKED_FROM, COMPACT_FROM, LOG_ID, logIdIn, OLD_LOG_ID, putPosition } from './log-meta.js';
-import { lastPosition, LogReader, MAX_POSITION, MAX_SLICE } from './log-reader.js';
+import { headPosition, LogReader, MAX_POSITION, MAX_SLICE } from './log-reader.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
@@ -92,12 +92,12 @@ export class LmdbEventStore implements EventStore {
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
-      const head = readAtStart(folder, () => lastPosition(env));
+      const head = readAtStart(folder, () => headPosition(env));
       const known = readAtStart(folder, () => logIdIn(env));
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
         const meta = env.database<unknown>('meta');
-        if (!meta.doesExist(CHECKED_FROM)) putPosition(env, CHECKED_FROM, lastPosition(env) + 1);
+        if (!meta.doesExist(CHECKED_FROM)) putPosition(env, CHECKED_FROM, headPosition(env) + 1);
         const there = logIdIn(env);
         if (there) return there;
         const created = randomUUID();
@@ -132,7 +132,7 @@ export class LmdbEventStore implements EventStore {
     this.marker = new LogMarker(markerPath(folder), () => {
       // It is that of whatever has taken the place of this log.
       if (!env.isInPlace) throw new StoreUnavailable('the log is not in its place');
-      return { log_id: logId, position: lastPosition(env) };
+      return { log_id: logId, position: headPosition(env) };
     });
     this.placeCheck = setInterval(() => this.checkPlace(), PLACE_CHECK_MS).unref();
   }
@@ -196,7 +196,7 @@ export class LmdbEventStore implements EventStore {
 
   async head(): Promise<Position> {
     this.refuseIfClosed();
-    return lastPosition(this.env);
+    return headPosition(this.env);
   }
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
@@ -489,7 +489,7 @@ export interface LogExtent {
 export async function copyLog(folder: string, target: string): Promise<LogExtent> {
   const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
   try {
-    const extent = { log_id: logIdIn(env) ?? '', position: lastPosition(env) };
+    const extent = { log_id: logIdIn(env) ?? '', position: headPosition(env) };
     await env.backup(target);
     return extent;
   } finally {

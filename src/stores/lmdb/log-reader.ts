@@ -52,7 +52,7 @@ export class LogReader {
   /** As `get`, but a position within the log always has an event. */
   at(position: Position): RecordedEvent | undefined {
     const event = this.get(position);
-    if (event || position < 1 || position >= lastPosition(this.env)) return event;
+    if (event || position < 1 || position >= headPosition(this.env)) return event;
     return damaged(position, 'there is nothing at its place');
   }
 
@@ -172,7 +172,7 @@ export class LogReader {
 }
 
 /** The position of the newest event; 0 if there is none. */
-export function lastPosition(env: LmdbEnvironment): Position {
+export function headPosition(env: LmdbEnvironment): Position {
   return env.read(() => {
     const events = env.database<Buffer, number>('events');
     for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
