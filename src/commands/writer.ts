@@ -26,7 +26,7 @@ interface Update extends CommandEffect {
   history: readonly RecordedEvent[];
 }
 
-/** An outcome, with the state of the stream on which it was decided. */
+/** The same, with the state of the stream on which it was decided. */
 interface FoldedUpdate<S> extends CommandEffect {
   before: FoldedStream<S>;
 }
