@@ -13,12 +13,16 @@ const KEYS = [
 ];
 
 let service: Service;
+/** The id of a replay that was not held. */
+let completed: string;
 /** Ends the replay that waits, with this error if there is one. */
 let release: (error?: Error) => void;
 beforeAll(async () => {
   service = await startServiceWithKeys(KEYS);
   const policy = policyBody('VP_JOBS_V1', { financial_loan: 'Low' });
   expect((await service.post('/v1/policies/vp', policy, as('operator'))).status).toBe(201);
+  completed = await replay();
+  await eventually(async () => (await job(completed)).json.status === 'completed');
 });
 afterAll(() => service.close());
 
@@ -47,15 +51,13 @@ const heldReplay = async () => {
 };
 
 test('a job says its kind, its status, its progress and its result', async () => {
-  const id = await replay();
-  await eventually(async () => (await job(id)).json.status === 'completed');
-  const { json } = await job(id);
+  const { json } = await job(completed);
   expect(json).toEqual({
-    job_id: id,
+    job_id: completed,
     kind: 'vp_replay',
     status: 'completed',
     progress: { done: 0, total: 0 },
-    result: (await service.get(`/v1/replays/${id}`, as('lender'))).json.result,
+    result: (await service.get(`/v1/replays/${completed}`, as('lender'))).json.result,
     problem: null,
     started_at: expect.stringMatching(/Z$/),
     finished_at: expect.stringMatching(/Z$/),
