@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page, type Route } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const program = PROGRAMS.find(existsSync);
@@ -55,6 +55,18 @@ export function watchedPages(): (browser: Browser, origin: string, options?: Bro
     opened.push({ page, found: watch(page, origin) });
     return page;
   };
+}
+
+/** Holds requests of these URLs back until the function is called that this resolves to. @param answer then */
+export async function holdBack(
+  page: Page,
+  urls: string | RegExp,
+  answer = (route: Route) => route.fallback(),
+): Promise<() => void> {
+  let release!: () => void;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route(urls, (route) => released.then(() => answer(route)));
+  return release;
 }
 
 /** Resolves when everything that the view asks for is shown. */

@@ -9,7 +9,7 @@ import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, holdBack, launch, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The policy lab of the built console in a browser, on the ratings of examples/. */
 
@@ -207,12 +207,7 @@ describeBrowser('the policy lab', () => {
 
   test('tries a draft with the access decisions also when their policies are still being listed', async () => {
     const page = await open('#/');
-    let answer = () => {};
-    const tried = new Promise<void>((resolve) => (answer = resolve));
-    await page.route(/policies\/ap\?/, async (route) => {
-      await tried;
-      await route.fallback();
-    });
+    const answer = await holdBack(page, /policies\/ap\?/);
     await goTo(page, '#/lab/draft');
     await editDraft(page, { ...TRADE_1, policy_id: 'VP_TRADE_V7' });
     await page.getByLabel(/^Identities, up to 100/).fill('tris:otc:905');
@@ -372,21 +367,13 @@ describeBrowser('the policy lab', () => {
       job_id,
     };
     let looks = 0;
-    let answer = () => {};
-    const asked = new Promise<void>((resolve) => {
-      void page.route('**/promote', async (route) => {
-        resolve();
-        await new Promise<void>((released) => (answer = released));
-        await route.fulfill({ status: 202, json: recorded });
-      });
-    });
+    const answer = await holdBack(page, '**/promote', (route) => route.fulfill({ status: 202, json: recorded }));
     await page.route(`**/v1/promotions/${job_id}`, (route) =>
       route.fulfill({ json: { ...recorded, status: looks++ < 2 ? 'switching' : 'applied' } }),
     );
     await page.getByRole('button', { name: 'Promote…' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Promote for the platform' }).click();
-    await asked;
     // Under way, it can no longer be cancelled.
     await dialog.getByRole('button', { name: 'Cancel', disabled: true }).waitFor();
     await page.keyboard.press('Escape');

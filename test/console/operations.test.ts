@@ -13,7 +13,7 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, holdBack, launch, settled, violations, watchedPages } from './browser.js';
 
 /** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
 
@@ -264,18 +264,8 @@ describeBrowser('the operations view', () => {
     await dialog.getByRole('alert').filter({ hasText: 'organization must be a TRIS id' }).waitFor();
     expect(await violations(page)).toEqual([]);
     await dialog.getByLabel('Organization it acts for, if any').fill('tris:lendco');
-    let answer = () => {};
-    const asked = new Promise<void>((resolve) => {
-      void page.route('**/v1/ops/keys', async (route) => {
-        if (route.request().method() === 'POST') {
-          resolve();
-          await new Promise<void>((released) => (answer = released));
-        }
-        await route.fallback();
-      });
-    });
+    const answer = await holdBack(page, '**/v1/ops/keys');
     await dialog.getByRole('button', { name: 'Create', exact: true }).click();
-    await asked;
     // Under way, it can no longer be cancelled: nobody would see the secret.
     await dialog.getByRole('button', { name: 'Cancel', disabled: true }).waitFor();
     await page.keyboard.press('Escape');
