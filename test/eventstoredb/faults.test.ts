@@ -210,7 +210,7 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
     LONG,
   );
 
-  test.each(longCases(['stalled'] as const, ['lossy'] as const))(
+  test.each(longCases(['stalled'] as const, ['hanging'] as const))(
     'a network that is %s: StoreUnavailable in time, bounded waiting, and all well within 5 s after',
     async (mode) => {
       const patience = { answerMs: 400, patienceMs: 1_200 };

@@ -5,10 +5,9 @@ import { connect, createServer, type Socket } from 'node:net';
  * - `open`: passes everything on
  * - `stalled`: takes connections and keeps what comes; passes it on once it is open again
  * - `hanging`: takes connections and throws away what comes, also while there is no server
- * - `lossy`: as stalled, but throws away what comes
  * - `deaf`: passes on what the client sends, and throws away what the server answers
  */
-export type ProxyMode = 'open' | 'stalled' | 'hanging' | 'lossy' | 'deaf';
+export type ProxyMode = 'open' | 'stalled' | 'hanging' | 'deaf';
 
 /** A TCP proxy in front of a server on the loopback, whose network can be made bad. */
 export class Proxy {
@@ -37,12 +36,8 @@ export class Proxy {
         [pair.server, pair.client],
       ] as const) {
         from.on('data', (data) => {
-          const lost =
-            this.currentMode === 'hanging' ||
-            this.currentMode === 'lossy' ||
-            (this.currentMode === 'deaf' && from === pair.server);
-          if (lost) return;
           const isAnswer = from === pair.server;
+          if (this.currentMode === 'hanging' || (this.currentMode === 'deaf' && isAnswer)) return;
           if (isAnswer && this.losesNextAnswer) this.lose(pair.client);
           else if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
           else if (!to.write(data)) from.pause();
@@ -116,6 +111,7 @@ export class Proxy {
   }
 
   private apply({ client, server }: { client: Socket; server: Socket }): void {
+    if (server.destroyed && this.currentMode !== 'hanging') client.destroy();
     for (const socket of [client, server]) {
       if (this.currentMode === 'stalled') socket.pause();
       else socket.resume();
