@@ -48,21 +48,18 @@ test('a cached answer is returned only for the same state, lens, time and genera
     content_hash: 'other',
     tct_by_metric: new Map([['financial_swap', 140]]),
   };
-  const sights = [
-    sightOf(1),
-    sightOf(1, { position: 100 }),
-    sightOf(2),
-    sightOf(2, { as_of: NOW + 400 * DAY_MS }),
-    sightOf(2, { lens }),
-    sightOf(2, { lens: scoringBy(MODEL_LENS, disc2), isPresent: false }),
-    sightOf(2, { generation: 'g2' }),
-    sightOf(2, {
-      isPresent: false,
-      state: { ...sightOf(2).state, bad_status: { level: 3, reason_code: 'x', since: 1 } },
-    }),
-    sightOf(2, { tris_id: 'tris:b' }),
-    sightOf(1),
+  const bad = { ...sightOf(2).state, bad_status: { level: 3, reason_code: 'x', since: 1 } };
+  const changes = [
+    { as_of: NOW + 400 * DAY_MS },
+    { lens },
+    { lens: scoringBy(MODEL_LENS, disc2) },
+    { isPresent: false, state: bad },
+    { generation: 'g2', state: bad },
+    { tris_id: 'tris:b' },
   ];
+  // Each change beside an answer that differs in nothing else.
+  const changed = changes.flatMap((change) => [sightOf(2), sightOf(2, change)]);
+  const sights = [sightOf(1), sightOf(1, { position: 100 }), ...changed, sightOf(1)];
   const texts = sights.map((sight) => answers.of(sight));
   expect(texts).toEqual(sights.map((sight) => JSON.stringify(discScore(sight))));
   expect(new Set(texts).size).toBe(6);

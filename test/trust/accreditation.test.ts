@@ -1,6 +1,6 @@
 import { audit } from '../../src/features/access/audit.js';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { type Service, as, seen, startService, startServiceWithKeys } from '../policies/service.fixture.js';
+import { type Service, as, policyBody, seen, startService, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** Which verifications count: those of issuers that the operators, or the policy itself, name. */
 
@@ -37,6 +37,13 @@ async function check(subject_tris: string, policy_id = 'AP_KYC_V1') {
   const headers = { ...OPERATOR, ...(await seen(service)) };
   return (await service.post('/v1/policies/ap/check', { policy_id, subject_tris }, headers)).json;
 }
+/** Whether AP_KYC_V1 grants, as the preview of a validation policy shows it. */
+async function previewed(subject: string): Promise<boolean> {
+  const draft = policyBody('VP_DRAFT_V1', { social_vouch: 'Low' });
+  const body = { policy: draft, subjects: [subject], access_policies: ['AP_KYC_V1'] };
+  const headers = { ...OPERATOR, ...(await seen(service)) };
+  return (await service.post('/v1/policies/vp/evaluate', body, headers)).json.results[0].access[0].before;
+}
 const accredit = (issuer: string, statuses = [KYC], headers = OPERATOR) =>
   service.post('/v1/issuers', { issuer, statuses }, headers);
 
@@ -50,12 +57,14 @@ test('an organization’s grant is returned but does not count; an operator’s 
     reasons: [{ pointer: '/verification/0', rule: 'verification', required: KYC, actual: false }],
     how_to_pass: [{ fact: `verification.${KYC}`, required: true }],
   });
+  expect(await previewed('tris:a')).toBe(false);
   // A key without `ops` is no operator, though it is bound to no organization.
   await grant('desk', 'tris:b');
   expect((await check('tris:b')).granted).toBe(false);
   await grant('operator', 'tris:a');
   expect((await verified('tris:a')).map(({ accredited }: any) => accredited)).toEqual([false, true]);
   expect((await check('tris:a')).granted).toBe(true);
+  expect(await previewed('tris:a')).toBe(true);
 });
 
 test('an accredited issuer’s grants count from then on, until that is withdrawn; the past keeps its answer', async () => {
@@ -158,12 +167,20 @@ test('only operators accredit', async () => {
 });
 
 test('every decision is derived again from the log, whatever the accreditations are now', async () => {
-  for (const subject of ['tris:a', 'tris:c', 'tris:d', 'tris:e']) {
-    const decisions = [];
-    for await (const decision of audit(service.stores.eventStore, subject)) decisions.push(decision);
-    expect(decisions.length).toBeGreaterThan(0);
-    for (const { differences } of decisions) expect(differences).toEqual([]);
-  }
+  await policy('AP_BANKS_V1', [{ status: KYC, issuers: ['tris:bank'] }]);
+  const decide = async () => [await check('tris:f'), await check('tris:f', 'AP_BANKS_V1')];
+  await grant('crook', 'tris:f');
+  await decide();
+  await grant('bank', 'tris:f');
+  await decide();
+  await accredit('tris:bank');
+  await decide();
+  await service.delete('/v1/issuers/tris:bank', OPERATOR);
+  await decide();
+  const decisions = [];
+  for await (const decision of audit(service.stores.eventStore, 'tris:f')) decisions.push(decision);
+  const expected = [false, false, false, true, true, true, false, true];
+  expect(decisions.map(({ granted, differences }) => [granted, differences])).toEqual(expected.map((one) => [one, []]));
 });
 
 test('grants and decisions from before anybody was accredited are derived again as they were made', async () => {

@@ -371,6 +371,7 @@ describe('a scheme', () => {
       [{ public_inputs: inputs.with(3, { role: 'subject', value: '1' }) }, '/public_inputs/3 input_value'],
       [{ public_inputs: [...inputs, { role: 'constant', value: '1' }] }, '/verification_key input_count'],
       [{ verification_key: { ...key, nPublic: 4 } }, '/verification_key input_count'],
+      [{ verification_key: { ...key, IC: key.IC.slice(1) } }, '/verification_key input_count'],
       [{ verification_key: { ...key, vk_delta_2: key.vk_gamma_2 } }, '/verification_key/vk_delta_2 not_a_point'],
       [{ verification_key: { ...key, vk_alpha_1: ['1', '1', '1'] } }, '/verification_key/vk_alpha_1 not_a_point'],
       [{ verification_key: { ...key, IC: 'none' } }, '/verification_key/IC is_array'],
