@@ -376,7 +376,10 @@ describe('a replay over everyone', () => {
       ['platform'],
     ]);
     const { json } = await service.get('/v1/policies/vp/VP_A_V1');
-    expect(json.history.at(-1)).toMatchObject({ status: 'promoted', scope: 'platform', replay_id: replay.replay_id });
+    const promotion = { status: 'promoted', scope: 'platform', replay_id: replay.replay_id };
+    expect(json.history.at(-1)).toMatchObject(promotion);
+    const other = (await service.get('/v1/policies/vp/VP_B_V1')).json;
+    expect(other.history).not.toContainEqual(expect.objectContaining(promotion));
     expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
   });
 

@@ -259,6 +259,15 @@ test('a proof that an operator’s rejection overtook is verified when the rejec
   expect(await totalOf(body.tris_id)).toBe(100);
 });
 
+test('a false proof takes no place from the record that has the right one', async () => {
+  const lab = { tris_org: 'tris:lab', platform_ids: ['lab.example'] };
+  expect((await service.post('/v1/organizations', lab, OPERATOR)).status).toBe(201);
+  const body = await proven(record(), 'lab');
+  const forged = { ...body, proof: { ...body.proof, signature: Buffer.alloc(64).toString('base64url') } };
+  expect(await decided(await submit(forged, A1))).toMatchObject({ status: 'Rejected' });
+  expect(await decided(await submit(body, C))).toMatchObject({ status: 'Approved' });
+});
+
 test('a proof counts once, though several submit it', async () => {
   const body = await proven(record(), 'lab');
   const { proof } = body;

@@ -379,6 +379,16 @@ describe('unlinking', () => {
     ]);
     expect(await trisOf(wallet)).toBe(owner.tris_id);
   });
+
+  test('repeated with the signature that it came with gets the first answer, though that can be used once', async () => {
+    const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
+    await link(wallet, owner);
+    const body = { wallet: wallet.address, ...(await consent(service, wallet, owner.tris_id, 'unlink')) };
+    const headers = { ...bearer(owner), 'idempotency-key': 'unlink-signed' };
+    const first = await call(service, '/v1/wallets/unlink', body, headers);
+    const again = await call(service, '/v1/wallets/unlink', body, headers);
+    expect([first.status, again.status, again.text]).toEqual([200, 200, first.text]);
+  });
 });
 
 describe('the wallets of a TRIS', () => {

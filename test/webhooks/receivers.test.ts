@@ -89,6 +89,13 @@ describe('a connection', () => {
     receivers.onApplicationShutdown();
   });
 
+  test('is not made to an address in the URL that is not public, though it was allowed when the URL was stored', async () => {
+    const receivers = configured('off');
+    const outcome = await receivers.post(OWNER, `https://127.0.0.1:${port()}/`, {}, '{}');
+    expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });
+    receivers.onApplicationShutdown();
+  });
+
   test('is made to the address that was checked: the name is looked up once', async () => {
     const receivers = configured('on');
     const asked: string[] = [];
