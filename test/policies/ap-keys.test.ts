@@ -153,6 +153,7 @@ describe('the verifier', () => {
         await keys.sign({ ...CLAIMS, exp: 1e300 }, TYPE),
         await keys.sign({ sub: 'tris:alice' }, TYPE),
         await keys.sign({ ...CLAIMS, aud: ['a', 'b'] }, TYPE),
+        await keys.sign({ ...CLAIMS, more: 'a'.repeat(9_000) }, TYPE),
       ];
       expect(malformed.map((forged) => reason(forged))).toEqual(malformed.map(() => 'eligibility_malformed'));
 
