@@ -5,7 +5,7 @@ describe('credence ap', () => {
   const RULES = { disc_min: 7.5 };
   const policy = (policy_id: string, more: object = {}) =>
     store.file(`${policy_id}.json`, [{ policy_id, rules: RULES, ...more }]);
-  beforeAll(async () => {
+  beforeEach(async () => {
     store = await Store.create();
     const actions = Array.from({ length: 5 }, (_, n) =>
       action(n, {
@@ -18,7 +18,7 @@ describe('credence ap', () => {
     );
     await store.json('import', store.file('actions.ndjson', actions));
   }, SLOW);
-  afterAll(() => store.remove());
+  afterEach(() => store.remove());
 
   test(
     'creates, lists, shows and retires a policy',
