@@ -163,8 +163,14 @@ export async function helpBuild(
 
 type Outcome = 'done' | 'gone' | 'failed' | 'aborted';
 
-/** What one process does for a build. */
+/** Stores what a part has become, and completes the part. */
+type StorePart = () => Promise<void>;
+
+/** What one process does for a build: it reads and folds one part after the other, and stores each meanwhile. */
 class BuildWorker {
+  /** Of the part before. A failure is thrown where it is awaited. */
+  private storing: Promise<void> | undefined;
+
   constructor(
     private readonly id: string,
     private readonly build: SharedBuild,
@@ -201,16 +207,25 @@ class BuildWorker {
         if (state.failure !== undefined) return 'failed';
         const open = this.open(state);
         if (open === undefined) return 'done';
-        // One part at a time in a process.
+        // One worker at a time in a process.
         const worked = (isFirst || !this.isHelper) && (await this.workOnOneOf(open, projections));
         if (worked) followedAt = performance.now();
+        else if (this.storing) await this.stored();
         else if (!(await this.isLeft(followedAt))) await pause(POLL_MS, signal);
         else return 'gone';
       }
     } finally {
+      await this.stored().catch(() => undefined); // the outcome is decided
       clearInterval(watch);
       if (isFirst) working.delete(id);
     }
+  }
+
+  /** Once the part before is stored. */
+  private async stored(): Promise<void> {
+    const { storing } = this;
+    this.storing = undefined;
+    await storing;
   }
 
   /** Whether nobody will finish the build soon. */
@@ -237,20 +252,46 @@ class BuildWorker {
       const part = await ClaimedPart.claim(name, this.build, this.sizes.claimMs, this.signal);
       if (!part) continue;
       try {
-        const [kind, n] = name.split(':');
-        if (kind === 'range') await this.divide(part, Number(n), projections);
-        else await this.fold(part, kind === 'rest' ? undefined : Number(n), projections);
+        const store = await this.prepare(part, projections);
+        await this.stored();
+        this.storing = this.finish(part, store);
+        this.storing.catch(() => undefined); // thrown where it is awaited
       } catch (error) {
-        if (!(error instanceof PartLost)) throw error;
-      } finally {
         part.end();
+        if (!(error instanceof PartLost)) throw error;
       }
       return true;
     }
     return false;
   }
 
-  private async divide(part: ClaimedPart, range: number, projections: readonly Projection[]): Promise<void> {
+  /** Does all but storing. Undefined: the build has failed. */
+  private prepare(part: ClaimedPart, projections: readonly Projection[]): Promise<StorePart | undefined> {
+    const [kind, n] = part.name.split(':');
+    if (kind === 'range') return this.divide(part, Number(n), projections);
+    return this.fold(part, kind === 'rest' ? undefined : Number(n), projections);
+  }
+
+  private async fail(reason: string): Promise<undefined> {
+    await this.build.fail(reason);
+    return undefined;
+  }
+
+  private async finish(part: ClaimedPart, store: StorePart | undefined): Promise<void> {
+    try {
+      await store?.();
+    } catch (error) {
+      if (!(error instanceof PartLost)) throw error;
+    } finally {
+      part.end();
+    }
+  }
+
+  private async divide(
+    part: ClaimedPart,
+    range: number,
+    projections: readonly Projection[],
+  ): Promise<StorePart | undefined> {
     const { ranges, partitions } = this.build.plan;
     const [after, end] = [ranges[range - 1] ?? 0, ranges[range]!];
     const own = Array.from({ length: partitions }, () => new PackedEvents());
@@ -261,7 +302,7 @@ class BuildWorker {
       const recorded = slice.filter(({ position }) => position <= end);
       const { events, stop } = await decodeSlice(recorded);
       // The ordinary follower continues up to this event, and halts.
-      if (stop) return this.build.fail(stop.message);
+      if (stop) return this.fail(stop.message);
       for (const event of events) {
         const { parts, isShared } = divided(event, projections, partitions);
         if (parts.length === 0 && !isShared) continue;
@@ -271,18 +312,20 @@ class BuildWorker {
         for (const partition of parts) own[partition]!.add(text);
         if (isDue()) await yieldIfDue();
       }
-      if (bytes > this.sizes.partitionBytes) return this.build.fail('a range of the log has too many events');
+      if (bytes > this.sizes.partitionBytes) return this.fail('a range of the log has too many events');
       part.progress += events.length;
       read = slice.at(-1)!.position;
       if (read >= end) break;
     }
     part.check();
-    if (read < end) return this.build.fail(`the log ends at ${read}, before ${end}`);
+    if (read < end) return this.fail(`the log ends at ${read}, before ${end}`);
     const spills: [Spill, PackedEvents][] = [['shared', shared], ...own.entries()];
-    for (const [spill, events] of spills) {
-      part.keep(await this.build.spill(part.name, part.holder, spill, range, events.take()));
-    }
-    await part.complete();
+    return async () => {
+      for (const [spill, events] of spills) {
+        part.keep(await this.build.spill(part.name, part.holder, spill, range, events.take()));
+      }
+      await part.complete();
+    };
   }
 
   /** @param partition undefined: what has no share */
@@ -290,7 +333,7 @@ class BuildWorker {
     part: ClaimedPart,
     partition: number | undefined,
     projections: readonly Projection[],
-  ): Promise<void> {
+  ): Promise<StorePart | undefined> {
     const { ranges, partitions } = this.build.plan;
     const rows = new SortedRows();
     const ends = partition === undefined ? new Divider(projections, 1, rows) : undefined;
@@ -310,10 +353,10 @@ class BuildWorker {
       // A build that has ended meanwhile has no events any more.
       if (!shared || !own) {
         part.keep(await this.build.renew(part.name, part.holder, this.sizes.claimMs, part.progress));
-        return this.build.fail('events were lost');
+        return this.fail('events were lost');
       }
       bytes += own.length;
-      if (bytes > this.sizes.partitionBytes) return this.build.fail('an identity has too many events');
+      if (bytes > this.sizes.partitionBytes) return this.fail('an identity has too many events');
       for (const { event, isShared } of merged(eventsOf(shared), eventsOf(own))) {
         if (ends) ends.take(event);
         else if (isShared) fold.applyShared(event);
@@ -324,9 +367,11 @@ class BuildWorker {
       part.check();
     }
     for (const _ of (ends ?? fold).finish()) await yieldIfDue();
-    await this.write(part, rows);
-    part.progress = 1;
-    await part.complete();
+    return async () => {
+      await this.write(part, rows);
+      part.progress = 1;
+      await part.complete();
+    };
   }
 
   private async write(part: ClaimedPart, rows: SortedRows): Promise<void> {

@@ -118,7 +118,8 @@ describeRedis('a build that several processes share', () => {
       let claims = 0;
       const interrupted = watchClaims(models, (part) => {
         if (++claims === 4) stopping.abort();
-        else done.push(part);
+        // The third may not be stored yet.
+        else if (claims < 3) done.push(part);
       });
       const onApplied = (_: unknown, more: number) => (events += more);
       const ended = await follower(sizes, interrupted).follow(id, { signal: stopping.signal, toHead: true, onApplied });
