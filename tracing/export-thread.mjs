@@ -19,7 +19,7 @@ diag.setLogger(
 );
 /**
  * The SDK sends one batch after the other, and loses spans while its queue is full. Its defaults, 512 and 2,048 spans, are
- * too small for the 25,000 spans a second of the highest rate of relays; larger batches also cost less.
+ * too small for the 25,000 spans a second of the highest rate of relays.
  */
 const { OTEL_BSP_MAX_QUEUE_SIZE, OTEL_BSP_MAX_EXPORT_BATCH_SIZE } = process.env;
 const isConfigured = Boolean(OTEL_BSP_MAX_QUEUE_SIZE || OTEL_BSP_MAX_EXPORT_BATCH_SIZE);

@@ -14,12 +14,12 @@ import { SamplingDecision } from '@opentelemetry/sdk-trace-base';
 import { buildSamplerFromEnv } from '@opentelemetry/sdk-trace-base/build/src/config.js';
 
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
-/** Spans that are passed to the thread together, at most. Waking the thread costs more than copying some hundred spans. */
-const TOGETHER = 1_024;
+/** Spans that are passed to the thread together, at most. */
+const TOGETHER = 256;
 /** How long an ended span waits for others, ms. */
-const WAIT_MS = 100;
+const WAIT_MS = 50;
 /** Messages to the thread that it has not read yet, at most. The spans that end meanwhile are lost. */
-const MOST_UNREAD = 16;
+const MOST_UNREAD = 64;
 
 /** Random bytes as hexadecimal digits, taken from a text of many: a call for each id would cost more than the rest of it. */
 const bytes = Buffer.alloc(4_096);
