@@ -54,13 +54,16 @@ export function registerJsonBody(
       if (encoding && encoding !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
-      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer));
-      const parsedList = () => (body.length === 0 ? undefined : parseList(body as Buffer, list!));
-      const parsedLines = async () => ({ [list!.name]: await parseLines(body as Buffer, list!) });
+      const bytes = body as Buffer;
+      const parsed = (): unknown => {
+        if (list && isLines) return parseLines(bytes, list).then((items) => ({ [list.name]: items }));
+        if (bytes.length === 0) return undefined;
+        return list ? parseList(bytes, list) : parseJson(bytes);
+      };
       const admitting = admit(request);
       if (admitting || list) {
         Promise.resolve(admitting)
-          .then(isLines ? parsedLines : list ? parsedList : parsed)
+          .then(parsed)
           .then((value) => done(null, value), done);
       } else done(null, parsed());
     } catch (error) {
@@ -103,7 +106,7 @@ export function parseJson(bytes: Buffer, budget = { values: MAX_VALUES }): unkno
   const errors: FieldError[] = [];
   const members = inspect(value, [], errors);
   if (errors.length > 0) throw refusal(errors);
-  if (members !== named) throw twice(text);
+  if (members !== named) throw repeatedName(text);
   return value;
 }
 
@@ -119,6 +122,7 @@ export async function parseList(bytes: Buffer, list: ListOfBody): Promise<unknow
   const given = isObject(value) ? value[name] : undefined;
   const items = Array.isArray(given) && given.length <= most ? (given as unknown[]) : undefined;
   const errors: FieldError[] = [];
+  // All but the items.
   let members = inspect(items ? { ...(value as object), [name]: null } : value, [], errors);
   if (errors.length > 0) throw refusal(errors);
   for (const [i, item] of items?.entries() ?? []) {
@@ -129,7 +133,7 @@ export async function parseList(bytes: Buffer, list: ListOfBody): Promise<unknow
     }
     if (isDue()) await yieldIfDue();
   }
-  if (members !== named) throw twice(text);
+  if (members !== named) throw repeatedName(text);
   return value;
 }
 
@@ -150,7 +154,7 @@ function parse(
   }
 }
 
-function twice(text: string): Problem {
+function repeatedName(text: string): Problem {
   const name = duplicateName(text);
   return new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
 }
@@ -223,7 +227,7 @@ function inspect(value: unknown, path: (string | number)[], errors: FieldError[]
 
 function note(errors: FieldError[], path: readonly (string | number)[], code: string, message: string): void {
   if (errors.length >= MAX_ERRORS) {
-    // Only counted.
+    // Those beyond what a problem lists are only counted.
     errors.push({ pointer: '', code, message: '' });
     return;
   }
