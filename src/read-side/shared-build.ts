@@ -30,9 +30,12 @@ const INVITATIONS = 16;
 export interface SharedBuildSizes {
   /** Shorter logs are folded by the ordinary follower. */
   from: number;
-  /** About the number of events of a part: what a process that ends may cost. */
+  /** About the number of events of a part. A process that ends may cost two: one in work, and one being stored. */
   eventsPerPart: number;
-  /** The most that the events of a partition may take. Its fold takes up to three times as much memory. */
+  /**
+   * The most that the events of a partition may take. Its fold takes up to three times as much memory, beside the rows
+   * of the partition before, which are being stored.
+   */
   partitionBytes: number;
   /** Lifetime of a claim, ms; it is renewed after a third of it. */
   claimMs: number;
@@ -58,7 +61,7 @@ const LEFT_MS = 5_000;
 /** The shares of the two steps in the progress. */
 const [DIVIDE, FOLD] = [0.5, 0.5];
 
-/** Ids of the builds that this process works on: one part at a time. */
+/** Ids of the builds that this process works on, each by one worker at a time. */
 const working = new Set<string>();
 
 export interface SharedBuildOptions {
@@ -168,7 +171,7 @@ type StorePart = () => Promise<void>;
 
 /** What one process does for a build: it reads and folds one part after the other, and stores each meanwhile. */
 class BuildWorker {
-  /** Of the part before. A failure is thrown where it is awaited. */
+  /** The storing of the part before; `stored` awaits it and throws its failure. */
   private storing: Promise<void> | undefined;
 
   constructor(
@@ -221,7 +224,7 @@ class BuildWorker {
     }
   }
 
-  /** Once the part before is stored. */
+  /** Waits until the part before is stored. */
   private async stored(): Promise<void> {
     const { storing } = this;
     this.storing = undefined;
@@ -254,8 +257,8 @@ class BuildWorker {
       try {
         const store = await this.prepare(part, projections);
         await this.stored();
-        this.storing = this.finish(part, store);
-        this.storing.catch(() => undefined); // thrown where it is awaited
+        this.storing = this.storeAndEnd(part, store);
+        this.storing.catch(() => undefined); // thrown by `stored`
       } catch (error) {
         part.end();
         if (!(error instanceof PartLost)) throw error;
@@ -277,7 +280,7 @@ class BuildWorker {
     return undefined;
   }
 
-  private async finish(part: ClaimedPart, store: StorePart | undefined): Promise<void> {
+  private async storeAndEnd(part: ClaimedPart, store: StorePart | undefined): Promise<void> {
     try {
       await store?.();
     } catch (error) {
