@@ -117,7 +117,10 @@ export function yieldIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn(waiting) : undefined;
 }
 
-/** As `yieldIfDue`, in a fold of the log: while folds and other loops wait, they take turns. */
+/**
+ * As `yieldIfDue`, where events are applied that a read may wait for: while these loops and others wait, they take
+ * turns. Builds in bulk wait with the others.
+ */
 export function yieldFoldIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn(folds) : undefined;
 }

@@ -273,13 +273,13 @@ export class Views implements PositionGate {
         () => null,
         (error: Error & { code?: unknown }) => (REFUSES_COMMANDS.has(error.code) ? error : null),
       );
-      // Without an answer in time, a refusal holds.
-      const before = (checked?.version === version && checked.found) || undefined;
-      const check = inTime(outcome, IF_SERVED_MS).catch(() => before ?? null);
+      const earlier = checked?.version === version ? (checked.found ?? null) : null;
+      // Without an answer in time, what refused commands before still does.
+      const check = inTime(outcome, IF_SERVED_MS).catch(() => earlier);
       const started: NonNullable<typeof checked> = {
         version,
         until: now + CHECKED_MS,
-        found: before,
+        ...(earlier && { found: earlier }),
         check: check.then((found) => {
           started.found = found;
           if (found) throw found;
