@@ -57,7 +57,11 @@ export function watchedPages(): (browser: Browser, origin: string, options?: Bro
   };
 }
 
-/** Holds requests of these URLs back until the function is called that this resolves to. @param answer then */
+/**
+ * Holds back the requests to these URLs.
+ * @param answer what becomes of each once it is released
+ * @returns releases them
+ */
 export async function holdBack(
   page: Page,
   urls: string | RegExp,
