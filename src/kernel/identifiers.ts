@@ -2,7 +2,7 @@
  * The forms of the identifiers clients send, in one place for HTTP and the CLI.
  * A value is accepted as it is or refused, never silently normalised.
  */
-export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
+export const TRIS_ID = /^(?:tris[@:][A-Za-z0-9._:@-]{1,123}|did:[A-Za-z0-9._:@-]{1,124})$/;
 /** `TRIS_ID` in words. */
 export const TRIS_ID_FORM =
   'it starts with "tris@", "tris:" or "did:", continues with letters, digits or ._:@- and has at most 128 characters';
@@ -19,7 +19,7 @@ export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;
 export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;
 export const REASON_CODE = /^[a-z][a-z0-9_]{0,63}$/;
 /** 1 to 200 printable ASCII characters, without spaces at either end. */
-export const EXTERNAL_ID = /^(?! )[ -~]{1,200}(?<! )$/;
+export const EXTERNAL_ID = /^[!-~](?:[ -~]{0,198}[!-~])?$/;
 export const IDEMPOTENCY_KEY = /^[!-~](?:[ -~]{0,253}[!-~])?$/;
 export const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 export const SHA256_HEX = /^[0-9a-f]{64}$/;

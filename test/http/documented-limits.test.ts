@@ -45,6 +45,15 @@ test('every limit and every pattern that is checked is in the schema of its fiel
   expect(missing).toEqual([]);
 });
 
+test('every pattern means the same to all engines (JSON Schema 2020-12, section 6.4)', () => {
+  // RE2, of Go and Rust, reads no look-around. In Python and .NET, \d is a digit of any script.
+  const patterns = [...JSON.stringify(json).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
+    ([, pattern]) => JSON.parse(pattern!) as string,
+  );
+  expect(patterns.length).toBeGreaterThan(100);
+  expect([...new Set(patterns)].filter((pattern) => /\(\?<?[=!]|\\d/.test(pattern))).toEqual([]);
+});
+
 test('what a field alone may be refused with is among the refusals of its routes', () => {
   const refusals = json.paths['/v1/policies/ap/check'].post.responses['400'].description;
   expect(refusals).toContain('`address_checksum`');

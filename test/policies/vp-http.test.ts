@@ -65,6 +65,7 @@ describe('POST /v1/policies/vp', () => {
     [{ policy_id: 'VP_lend_V1' }, '/policy_id', 400],
     [{ policy_id: 'VP_LEND_V01' }, '/policy_id', 400],
     [{ policy_id: 'VP__V1' }, '/policy_id', 400],
+    [{ policy_id: `VP_${'A'.repeat(123)}_V1` }, '/policy_id', 400],
     [{ inputs: [] }, '/inputs', 400],
     [{ inputs: [{ ...SAMPLE.inputs[0], metric: 'sports_goals' }] }, '/inputs/0/metric', 400],
     [{ inputs: [{ ...SAMPLE.inputs[0], criticality: 'Huge' }] }, '/inputs/0/criticality', 400],

@@ -365,7 +365,7 @@ describe('a scheme', () => {
   test('is refused if it would not protect anything', async () => {
     const { public_inputs: inputs, verification_key: key } = body();
     const cases: [object, string][] = [
-      [{ scheme: 'operator' }, '/scheme matches'],
+      [{ scheme: 'operator' }, '/scheme not_equals'],
       [{ status: 'BAD Status validation' }, '/status is_in'],
       [{ public_inputs: inputs.with(3, { role: 'constant', value: '1' }) }, '/public_inputs input_count'],
       [{ public_inputs: inputs.with(3, { role: 'subject', value: '1' }) }, '/public_inputs/3 input_value'],

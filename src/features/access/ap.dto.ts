@@ -1,5 +1,16 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMinSize, IsArray, IsDefined, IsIn, IsInt, IsObject, IsOptional, Max, Min } from 'class-validator';
+import {
+  ArrayMinSize,
+  IsArray,
+  IsDefined,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  Max,
+  MaxLength,
+  Min,
+} from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
 import { AreTrisIds, AtMost, IsHeldAddress, IsTrisId, IsUnique, Matches, TOO_LARGE } from '../../http/fields.js';
@@ -18,6 +29,7 @@ const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
 
 /** An access policy (requirement 15). */
 export class CreateAccessPolicyDto {
+  @MaxLength(128)
   @Matches(AP_ID, { message: AP_MESSAGE })
   policy_id: string;
 
@@ -39,6 +51,7 @@ export class CreateAccessPolicyDto {
 
   /** The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
   @IsOptional()
+  @MaxLength(128)
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
   vp?: string;
 
@@ -344,6 +357,7 @@ export class EvaluateRulesDto {
 
   /** The validation policy to use as the lens. Default: the lens of the key's organization, or the platform's. */
   @IsOptional()
+  @MaxLength(128)
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
   vp?: string;
 

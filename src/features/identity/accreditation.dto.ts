@@ -1,11 +1,12 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayMinSize, IsArray, IsIn, IsOptional } from 'class-validator';
 import { CommaSeparated, IsNoPersonalData, IsUnique, Matches } from '../../http/fields.js';
+import { TRIS_ID } from '../../kernel/identifiers.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 import type { GrantableStatus } from './domain/identity.js';
 
 /** A TRIS id, or a key that is bound to no organization. */
-export const ISSUER = /^(?=.{1,128}$)(?:(?:tris[@:]|did:)[A-Za-z0-9._:@-]+|key:[A-Za-z0-9._-]{1,64})$/;
+export const ISSUER = new RegExp(`${TRIS_ID.source}|^key:[A-Za-z0-9._-]{1,64}$`);
 const MUST = '$property must be the issuer of verifications: the TRIS id of an organization, or key:<id>';
 
 export class AccreditIssuerDto {

@@ -5,7 +5,7 @@ import { PROJECTIONS } from '../../read-side/all-projections.js';
 import type { GenerationStatus } from '../../stores/ports/read-models.js';
 
 const VIEWS = PROJECTIONS.map(({ name }) => name);
-const GENERATION_ID = /^g[1-9]\d{0,14}$/;
+const GENERATION_ID = /^g[1-9][0-9]{0,14}$/;
 const NOT_AN_ID = '$property must be the id of a generation, such as g2';
 const STATUSES = ['loading', 'building', 'ready', 'damaged', 'dropped'] as const satisfies GenerationStatus[];
 

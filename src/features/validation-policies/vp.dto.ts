@@ -8,6 +8,7 @@ import {
   IsNumber,
   IsOptional,
   IsUUID,
+  MaxLength,
   ValidateNested,
 } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
@@ -43,7 +44,7 @@ import { type PolicyContent, VP_ID } from '../lenses/domain/validation-policy.js
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 export const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
 export const REPLAY_MESSAGE = '$property must be the id of a replay';
-const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
+const VERSION = /^v(?:0|[1-9][0-9]{0,8})\.(?:0|[1-9][0-9]{0,8})$/;
 /** A hundred inputs with the lowest weight, 0.01, add up to 1.00. */
 const MAX_INPUTS = 100;
 const WEIGHTS = Object.values(MODEL.criticality_hundredths).map((hundredths) => hundredths / 100);
@@ -79,6 +80,7 @@ export class PolicyMetadataDto {
 
 /** A validation policy (requirement 13). */
 export class CreatePolicyDto {
+  @MaxLength(128)
   @Matches(VP_ID, { message: VP_MESSAGE })
   policy_id: string;
 

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import { ArrayMinSize, IsArray, IsIn, IsInt, IsOptional, Max, Min, ValidateNested } from 'class-validator';
+import { ArrayMinSize, IsArray, IsIn, IsInt, IsOptional, Max, Min, NotEquals, ValidateNested } from 'class-validator';
 import { AtMost, field, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
@@ -9,10 +9,9 @@ import { INPUT_ROLES } from './domain/verifications.events.js';
 
 /** More than any circuit here needs; each costs the verifier a millisecond. */
 const MAX_INPUTS = 32;
-const SCHEME_MESSAGE =
-  '$property must be 1 to 64 lower-case letters, digits or hyphens, starting with a letter, and not "operator"';
+const SCHEME_MESSAGE = '$property must be 1 to 64 lower-case letters, digits or hyphens, starting with a letter';
 
-const decimal = { type: 'string', pattern: '^(?:0|[1-9]\\d{0,76})$' };
+const decimal = { type: 'string', pattern: '^(?:0|[1-9][0-9]{0,76})$' };
 const coordinates = { type: 'array', items: decimal, minItems: 2, maxItems: 3 };
 const IsSignal = field('signal', isSignal, 'be a decimal number below the order of bn254, without a leading zero', {
   ...decimal,
@@ -123,6 +122,9 @@ export class VerificationKeyDto {
 
 export class RegisterSchemeDto {
   @Matches(SCHEME_ID, { message: SCHEME_MESSAGE })
+  @NotEquals('operator', {
+    message: '$property must not be "operator", which stands for what was granted without a proof',
+  })
   scheme: string;
 
   /** What a proof grants. */

@@ -6,7 +6,7 @@ import { Problem } from '../../../kernel/problems.js';
 import { type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). */
-export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
+export const AP_ID = /^AP_[A-Z0-9_]+_V[1-9][0-9]{0,8}$/;
 
 /** The content of an access policy. Never changes. */
 export interface AccessPolicyContent {

@@ -37,7 +37,7 @@ export interface Warning {
 }
 
 /** `VP_<NAME>_V<n>`, n from 1 (requirement 13). */
-export const VP_ID = /^(?=.{1,128}$)VP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
+export const VP_ID = /^VP_[A-Z0-9_]+_V[1-9][0-9]{0,8}$/;
 /** Bounds of a policy's total weight, both inclusive, in hundredths (requirement 24). */
 export const TOTAL_HUNDREDTHS = { min: 95, max: 105 };
 

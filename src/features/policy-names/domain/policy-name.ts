@@ -4,7 +4,7 @@ import { Problem } from '../../../kernel/problems.js';
 import { policyNameAssigned } from './policy-names.events.js';
 
 /** `VP_<NAME>` or `AP_<NAME>`: the id of a policy without its version. */
-export const POLICY_NAME = /^(?=.{1,128}$)[AV]P_[A-Z0-9_]+$/;
+export const POLICY_NAME = /^[AV]P_[A-Z0-9_]{1,125}$/;
 
 /** Who may create versions of a name; undefined: nobody has yet. `owner` null: the platform's operators. */
 export type NameOwnership = { owner: string | null } | undefined;

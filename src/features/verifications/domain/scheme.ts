@@ -12,7 +12,7 @@ import {
   schemeTranscriptDeclared,
 } from './verifications.events.js';
 
-export const SCHEME_ID = /^(?!operator$)[a-z][a-z0-9-]{0,63}$/;
+export const SCHEME_ID = /^[a-z][a-z0-9-]{0,63}$/;
 export const SCOPE = /^[a-z0-9][a-z0-9.-]{0,63}$/;
 export const TRANSCRIPT_HASH = /^[0-9a-f]{64}$/;
 /** Roots a scheme accepts at once: the issuer's current ones, and earlier ones that submitted proofs may still use. */
