@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { IsOptional, IsString, Length, Max, Min } from 'class-validator';
 import { PROBLEMS } from '../kernel/problems.js';
-import { IsTrisId, IsWrittenTrisId } from './fields.js';
+import { IsInt, IsTrisId, IsWrittenTrisId } from './fields.js';
 
 /** The path parameter `:tris_id`. */
 export class TrisIdParams {

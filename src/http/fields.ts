@@ -6,6 +6,7 @@ import {
   ArrayUnique,
   IsArray,
   IsIn,
+  IsInt as IsInteger,
   Matches as MatchesPattern,
   ValidateBy,
   type ValidationOptions,
@@ -25,7 +26,7 @@ import {
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
-import { canonicalMetric, criticalityOf } from '../scoring/names.js';
+import { CATEGORY_NAMES, criticalityOf } from '../scoring/names.js';
 import { CRITICALITIES } from '../scoring/model.js';
 
 /**
@@ -68,6 +69,9 @@ export const Matches = (pattern: RegExp, options?: ValidationOptions): PropertyD
     ApiProperty(options?.each ? listOf({ type: String, pattern: source }) : { pattern: source }),
   );
 };
+
+/** As class-validator's, and in the OpenAPI document, where it would be a number otherwise. */
+export const IsInt = (): PropertyDecorator => applyDecorators(IsInteger(), ApiProperty({ type: 'integer' }));
 
 /** A field that is text of a pattern. */
 const text = (name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) =>
@@ -131,10 +135,10 @@ export const IsReasonCode = text(
   { example: 'confirmed_fraud' },
 );
 /** Read it with `canonicalMetric`. */
-export const IsMetric = field(
+export const IsMetric = text(
   'metric',
-  (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
-  'be <category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
+  new RegExp(`^(?:${CATEGORY_NAMES.join('|')})_[a-z][a-z0-9_]{0,63}$`),
+  '<category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
 );
 /** One of the five criticalities, in upper or lower case. Read it with `criticalityOf`. */
 export const IsCriticality = field(
@@ -195,7 +199,7 @@ const COMMA_SEPARATED = Symbol('comma separated');
 export const CommaSeparated = (): PropertyDecorator =>
   applyDecorators(
     (target: object, property: string | symbol) => Reflect.defineMetadata(COMMA_SEPARATED, true, target, property),
-    ApiProperty({ type: [String], style: 'form', explode: false } as object),
+    ApiProperty({ type: [String], style: 'form', explode: false, minItems: 1 } as object),
   );
 export const isCommaSeparated = (prototype: object, property: string): boolean =>
   Reflect.getMetadata(COMMA_SEPARATED, prototype, property) === true;

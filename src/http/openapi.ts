@@ -102,6 +102,7 @@ async function buildDocument(
   Object.assign(document.components!.schemas!, reference.schemas);
   const completions = [
     () => makeDefaultsOptional(document),
+    () => closeBodies(document),
     () => writeHeadersOfRepeats(document),
     () => writeSecurity(document, config),
     () => writeLists(document),
@@ -216,6 +217,22 @@ function makeDefaultsOptional(document: OpenAPIObject): void {
   for (const schema of Object.values(document.components?.schemas ?? {})) {
     if (!('properties' in schema) || !schema.required) continue;
     schema.required = schema.required.filter((name) => !('default' in (schema.properties?.[name] ?? {})));
+  }
+}
+
+/** A body may have no members that its schema does not name. */
+function closeBodies(document: OpenAPIObject): void {
+  const schemas = document.components!.schemas as Record<string, Schema>;
+  const bodies = new Set<string>();
+  const addAll = (node: object): void => {
+    for (const [, name] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)) bodies.add(name!);
+  };
+  for (const { requestBody } of operationsOf(document)) if (requestBody) addAll(requestBody);
+  // Also those that are added meanwhile.
+  for (const name of bodies) {
+    const schema = schemas[name]!;
+    addAll(schema);
+    if (schema.properties) schema['additionalProperties'] ??= false;
   }
 }
 

@@ -12,7 +12,20 @@ const KEYWORDS: Record<string, string> = {
   min: 'minimum',
   max: 'maximum',
 };
-type Schemas = Record<string, { properties: Record<string, Record<string, unknown>> }>;
+interface Schema {
+  properties: Record<string, Record<string, unknown>>;
+  additionalProperties?: unknown;
+}
+interface Operation {
+  requestBody?: object;
+  parameters?: { name: string; schema: Record<string, unknown> }[];
+}
+interface Document {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, Schema> };
+}
+const referencesOf = (node: object): string[] =>
+  [...JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!);
 
 let json: Answer['json'];
 beforeAll(async () => {
@@ -21,7 +34,7 @@ beforeAll(async () => {
 });
 
 test('every limit and every pattern that is checked is in the schema of its field', () => {
-  const { schemas } = (json as { components: { schemas: Schemas } }).components;
+  const { schemas } = (json as Document).components;
   const { validationMetadatas } = getMetadataStorage() as unknown as { validationMetadatas: Map<Class, unknown> };
   const bodies = [...validationMetadatas.keys()].filter(({ name }) => schemas[name]);
   expect(bodies.length).toBeGreaterThan(30);
@@ -43,6 +56,39 @@ test('every limit and every pattern that is checked is in the schema of its fiel
     }
   }
   expect(missing).toEqual([]);
+});
+
+test('a body has no members but those its schema names, and whole numbers are integers', () => {
+  const { paths, components } = json as Document;
+  const operations = Object.values(paths).flatMap((item) => Object.values(item));
+  const bodies = new Set(operations.flatMap(({ requestBody = {} }) => referencesOf(requestBody)));
+  // A set that grows while it is read is read to its end.
+  for (const name of bodies) for (const other of referencesOf(components.schemas[name]!)) bodies.add(other);
+  const open = [...bodies].filter((name) => {
+    const { properties, additionalProperties } = components.schemas[name]!;
+    return properties && additionalProperties !== false;
+  });
+  expect(bodies.size).toBeGreaterThan(50);
+  expect(open).toEqual([]);
+
+  const { VerificationKeyDto } = components.schemas;
+  expect(VerificationKeyDto!.properties['nPublic']!['type']).toBe('integer');
+  const limits = operations.flatMap(({ parameters = [] }) => parameters.filter(({ name }) => name === 'limit'));
+  expect(limits.length).toBeGreaterThan(10);
+  expect(limits.filter(({ schema }) => schema['type'] !== 'integer')).toEqual([]);
+});
+
+test('a metric has a pattern, and a list in a query an item', () => {
+  const { paths, components } = json as Document;
+  expect(components.schemas['SubmitRecordDto']!.properties['metric']).toHaveProperty('pattern');
+  const lists = Object.values(paths).flatMap((item) =>
+    Object.values(item).flatMap(({ parameters = [] }) => parameters.filter(({ schema }) => schema['type'] === 'array')),
+  );
+  expect(lists.map(({ name, schema }) => `${name} ${schema['minItems']}`)).toEqual([
+    'metrics 1',
+    'tris_ids 1',
+    'statuses 1',
+  ]);
 });
 
 test('every pattern means the same to all engines (JSON Schema 2020-12, section 6.4)', () => {

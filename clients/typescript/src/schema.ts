@@ -3178,13 +3178,13 @@ export interface components {
             next_cursor: string | null;
         };
         SetBadStatusDto: {
+            /** @description 1 (worst) to 6; becomes the identity's score. */
+            level: number;
             /**
              * @description A code of lower-case letters, digits and underscores; no free text, since the log cannot be edited.
              * @example confirmed_fraud
              */
             reason_code: string;
-            /** @description 1 (worst) to 6; becomes the identity's score. */
-            level: number;
         };
         BadStatusDto: {
             /** @description The level of the BAD status, 1 (worst) to 6. */
@@ -3305,6 +3305,8 @@ export interface components {
             role: "nullifier" | "root" | "scope" | "subject" | "expires_at" | "constant";
         };
         VerificationKeyDto: {
+            /** @description Number of public signals. */
+            nPublic: number;
             /** @description A point of the first group of bn254: `[x, y, "1"]`. */
             vk_alpha_1: string[];
             /** @description A point of the second group of bn254. */
@@ -3327,8 +3329,6 @@ export interface components {
              * @enum {string}
              */
             curve: "bn128";
-            /** @description Number of public signals. */
-            nPublic: number;
         };
         RegisterSchemeDto: {
             /** @description The id of a verification scheme. */
@@ -3441,13 +3441,13 @@ export interface components {
             root: string;
         };
         EasDomainDto: {
+            /** @description The chain (EIP-155). */
+            chain_id: number;
             /**
              * @description In lower case, or with a correct EIP-55 checksum.
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             verifying_contract: string;
-            /** @description The chain (EIP-155). */
-            chain_id: number;
         };
         RegisterIssuerDto: {
             /** @description The id of a registered issuer of records. */
@@ -3482,6 +3482,8 @@ export interface components {
             retired: boolean;
         };
         AttestationDomainDto: {
+            /** @description The chain (EIP-155). */
+            chainId: number;
             /** @description The contract of the EIP-712 domain. */
             verifyingContract: string;
             /**
@@ -3491,8 +3493,6 @@ export interface components {
             name: "EAS Attestation";
             /** @description The version in the EIP-712 domain. */
             version: string;
-            /** @description The chain (EIP-155). */
-            chainId: number;
         };
         AttestationMessageDto: {
             /**
@@ -3504,16 +3504,16 @@ export interface components {
             schema: string;
             /** @description The address that the attestation is about. */
             recipient: string;
+            /** @description When the attestation was made. */
+            time: number;
+            /** @description 0: does not expire. */
+            expirationTime: number;
             /** @description The UID of a related attestation; zeros: none. */
             refUID: string;
             /** @description ABI-encoded values of the schema. */
             data: string;
             /** @description 32 bytes that make the attestation unique. */
             salt: string;
-            /** @description When the attestation was made. */
-            time: number;
-            /** @description 0: does not expire. */
-            expirationTime: number;
             /** @description Whether the attestation can be revoked. */
             revocable: boolean;
         };
@@ -3542,6 +3542,8 @@ export interface components {
              * @example tris@alice
              */
             tris_id: string;
+            /** @description Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
+            metric: string;
             /**
              * @description The criticality, from which the weight follows.
              * @example high
@@ -3577,8 +3579,6 @@ export interface components {
              * @enum {string}
              */
             record_type: "milestone" | "activity" | "ai_behavior";
-            /** @description Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
-            metric: string;
             /** @description A record without a proof is decided by a reviewer. */
             proof?: components["schemas"]["RecordProofDto"];
         };
@@ -3730,14 +3730,14 @@ export interface components {
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             address: string;
+            /** @description EIP-155. The chain of a contract wallet; any chain for other wallets. */
+            chain_id: number;
             /**
              * @description The TRIS to link to or to unlink from. For `claim` it may be left out: a key claims `tris:<address>`, a contract
              *     `tris:eip155:<chain>:<address>`.
              * @example tris@alice
              */
             tris_id?: string;
-            /** @description EIP-155. The chain of a contract wallet; any chain for other wallets. */
-            chain_id: number;
             /**
              * @description `sign_in`; `claim`: also link the wallet to its own TRIS, `tris:<address in lower case>`; `link`: agree to be
              *     linked to another TRIS, whose session then sends the message to /v1/wallets/link; `unlink`: agree to end the link
@@ -4195,6 +4195,8 @@ export interface components {
             next_cursor: string | null;
         };
         PolicyInputDto: {
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
             /**
              * @description The criticality, from which the weight follows.
              * @example high
@@ -4206,8 +4208,6 @@ export interface components {
              * @enum {number}
              */
             weight: 0.01 | 0.03 | 0.07 | 0.1 | 0.14;
-            /** @description A metric, `<category>_<name>`. */
-            metric: string;
         };
         PolicyMetadataDto: {
             /** @description Declared by the owner, 0.95 to 1.05. */
@@ -4811,13 +4811,13 @@ export interface components {
             rules: {
                 [key: string]: unknown;
             } & components["schemas"]["AccessRule"];
-            /** @description The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
-            vp?: string;
             /**
              * @description Lifetime of its tokens, s.
              * @default 600
              */
             ttl_seconds?: number;
+            /** @description The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
+            vp?: string;
             /**
              * @description Who may read the rules: everybody, or only the owner's keys and operators. Everybody may check by the policy.
              * @default private
@@ -4874,13 +4874,13 @@ export interface components {
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             wallet?: string;
+            /** @description EIP-155: the chain of the contract that verifies the voucher. */
+            chain_id?: number;
             /**
              * @description The contract that verifies the voucher, an `EligibilityVerifier`.
              * @example 0x9d85ca56217d2bb651b00f15e694eb7e713637d4
              */
             verifying_contract?: string;
-            /** @description EIP-155: the chain of the contract that verifies the voucher. */
-            chain_id?: number;
         };
         VoucherTargetDto: {
             /**
@@ -6019,12 +6019,12 @@ export interface operations {
                 known_at?: string;
                 /** @description Id of the validation policy to use as the lens, or `model`. */
                 vp?: string;
+                /** @description Entries on a page. */
+                limit?: number;
                 /** @description RFC 3339: only events recorded at this time or later. */
                 from?: string;
                 /** @description RFC 3339: only events recorded at this time or earlier. */
                 to?: string;
-                /** @description Entries on a page. */
-                limit?: number;
                 /** @description `next_cursor` of the previous page. */
                 cursor?: string;
                 /** @description Count only events up to and including this position. */
@@ -6381,10 +6381,10 @@ export interface operations {
     AccessPolicies_list: {
         parameters: {
             query?: {
-                /** @description Only the policies of this organization. */
-                tris_org?: string;
                 /** @description Entries on a page. */
                 limit?: number;
+                /** @description Only the policies of this organization. */
+                tris_org?: string;
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };
@@ -6673,10 +6673,10 @@ export interface operations {
                 from?: string;
                 /** @description Only checks at this time or earlier. */
                 to?: string;
-                /** @description Only grants (`true`), or only denials. */
-                granted?: boolean;
                 /** @description The most decisions of a page. */
                 limit?: number;
+                /** @description Only grants (`true`), or only denials. */
+                granted?: boolean;
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };
@@ -6812,10 +6812,10 @@ export interface operations {
     ValidationPolicies_list: {
         parameters: {
             query?: {
-                /** @description Only the policies of this organization. */
-                tris_org?: string;
                 /** @description Entries on a page. */
                 limit?: number;
+                /** @description Only the policies of this organization. */
+                tris_org?: string;
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };
@@ -8215,12 +8215,12 @@ export interface operations {
     Trove_list: {
         parameters: {
             query?: {
+                /** @description Entries on a page. */
+                limit?: number;
                 /** @description Only records about this identity. */
                 tris_id?: string;
                 /** @description Only records in this state. */
                 status?: "Pending" | "Approved" | "Rejected";
-                /** @description Entries on a page. */
-                limit?: number;
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };
@@ -9315,10 +9315,10 @@ export interface operations {
     DeadLetters_list: {
         parameters: {
             query?: {
-                /** @description Only events in this state. */
-                state?: "open" | "acknowledged";
                 /** @description Entries on a page. */
                 limit?: number;
+                /** @description Only events in this state. */
+                state?: "open" | "acknowledged";
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };

@@ -1,19 +1,8 @@
 import { ApiProperty } from '@nestjs/swagger';
-import {
-  ArrayMinSize,
-  IsArray,
-  IsDefined,
-  IsIn,
-  IsInt,
-  IsObject,
-  IsOptional,
-  Max,
-  MaxLength,
-  Min,
-} from 'class-validator';
+import { ArrayMinSize, IsArray, IsDefined, IsIn, IsObject, IsOptional, Max, MaxLength, Min } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
-import { AreTrisIds, AtMost, IsHeldAddress, IsTrisId, IsUnique, Matches, TOO_LARGE } from '../../http/fields.js';
+import { AreTrisIds, AtMost, IsHeldAddress, IsInt, IsTrisId, IsUnique, Matches, TOO_LARGE } from '../../http/fields.js';
 import { POLICY_REF, TRIS_ID } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsBoolean, IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
-import { IsTimestamp, IsTrisId, Matches } from '../../http/fields.js';
+import { IsBoolean, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { IsInt, IsTimestamp, IsTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { AccessReasonDto, FactChangeDto } from './ap.dto.js';

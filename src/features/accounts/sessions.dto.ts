@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
-import { IsWalletAddress, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { IsIn, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import { IsInt, IsWalletAddress, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import type { ProblemCode } from '../../kernel/problems.js';
 import { MAX_SIGNATURE_LENGTH } from './signatures.js';
 import { MAX_MESSAGE_LENGTH, PURPOSES, type Purpose } from './siwe.js';

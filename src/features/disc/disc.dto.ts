@@ -1,7 +1,16 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMaxSize, IsArray, IsIn, IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsOptional, IsString, Length, Max, Min } from 'class-validator';
 import { ItemProblemDto } from '../../http/common.dto.js';
-import { AreTrisIds, CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique, Matches } from '../../http/fields.js';
+import {
+  AreTrisIds,
+  CommaSeparated,
+  IsInt,
+  IsOneOf,
+  IsTimestamp,
+  IsTrisId,
+  IsUnique,
+  Matches,
+} from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';

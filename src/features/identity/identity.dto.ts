@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
+import { IsIn, IsOptional, Max, Min } from 'class-validator';
 import { TrisIdParams } from '../../http/common.dto.js';
-import { IsReasonCode, IsSha256, IsTimestamp, Matches } from '../../http/fields.js';
+import { IsInt, IsReasonCode, IsSha256, IsTimestamp, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 
 export class SetBadStatusDto {

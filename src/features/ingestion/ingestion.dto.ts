@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsInt, IsOptional, Max, Min } from 'class-validator';
-import { IsWalletAddress, Matches } from '../../http/fields.js';
+import { IsOptional, Max, Min } from 'class-validator';
+import { IsInt, IsWalletAddress, Matches } from '../../http/fields.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 
 /** A linked wallet's history on a chain (requirement 33). */

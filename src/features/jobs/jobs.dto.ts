@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsInt, IsOptional, Max, Min } from 'class-validator';
-import { Matches } from '../../http/fields.js';
+import { IsOptional, Max, Min } from 'class-validator';
+import { IsInt, Matches } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 

@@ -3,7 +3,6 @@ import { Type } from 'class-transformer';
 import {
   IsBoolean,
   IsIn,
-  IsInt,
   IsObject,
   IsOptional,
   IsString,
@@ -19,6 +18,7 @@ import { PageQuery } from '../../http/common.dto.js';
 import {
   IsCriticality,
   IsHeldAddress,
+  IsInt,
   IsMetric,
   IsNoPersonalData,
   IsReasonCode,

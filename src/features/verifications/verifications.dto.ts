@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import { ArrayMinSize, IsArray, IsIn, IsInt, IsOptional, Max, Min, NotEquals, ValidateNested } from 'class-validator';
-import { AtMost, field, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { ArrayMinSize, IsArray, IsIn, IsOptional, Max, Min, NotEquals, ValidateNested } from 'class-validator';
+import { AtMost, field, IsInt, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
