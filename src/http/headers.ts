@@ -32,6 +32,6 @@ export const CORS_HEADERS = {
 };
 export const PREFLIGHT_HEADERS = {
   'access-control-allow-headers':
-    'Authorization, Content-Type, Credence-Min-Position, Idempotency-Key, If-None-Match, Last-Event-ID, X-API-Key, X-Request-Id',
+    'Authorization, Content-Type, Credence-Min-Position, Idempotency-Key, If-None-Match, Last-Event-ID, traceparent, tracestate, X-API-Key, X-Request-Id',
   'access-control-max-age': '7200',
 };
