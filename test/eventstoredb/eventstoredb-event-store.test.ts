@@ -100,6 +100,19 @@ describeWithEventStored('the log in EventStoreDB', () => {
     await following.next();
   });
 
+  test('a stream of which an operator has deleted events is refused, not taken for what is left of it', async () => {
+    const store = await open();
+    const { stream } = await appendOne(store, 3);
+    await client.setStreamMetadata(stream, { maxCount: 1 });
+    await expect(store.readStream(stream)).rejects.toMatchObject({ code: 'history_unreadable' });
+    await expect(store.readStream(stream, { from: 1, limit: 1 })).rejects.toMatchObject({ code: 'history_unreadable' });
+    expect(await store.readStream(stream, { from: 2 })).toHaveLength(1);
+    await client.tombstoneStream(stream);
+    await expect(store.readStream(stream)).rejects.toMatchObject({ code: 'history_unreadable' });
+    const append = store.append(stream, 2, sampleEvents(stream, 1));
+    await expect(append).rejects.toMatchObject({ code: 'history_unreadable' });
+  });
+
   test('a subscription reads what is appended within 20 ms together, and everything in order', async () => {
     const store = await open();
     const abort = new AbortController();

@@ -14,6 +14,7 @@ import { AppendWindow } from './append-window.js';
 import { breaksConnection, closedError, type Connection, isDefinite } from './connection.js';
 import type { Link } from './link.js';
 import { NoAnswer } from './pulse.js';
+import { unreadable } from './records.js';
 
 /** The maximum number of appends that wait. More are refused at once, to bound memory. */
 const MAX_WAITING = 4_096;
@@ -203,6 +204,8 @@ function refusalOf(error: ReturnType<typeof unpackToCommandError>, pending: Pend
     }
     case 'maximum-append-size-exceeded':
       return new AppendRefused(`EventStoreDB refuses the append: ${error.message || 'it is too large'}`);
+    case 'stream-deleted':
+      return unreadable(pending.stream);
     case 'access-denied':
       return connection.unavailable('it does not let these credentials append');
     default:

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { UnknownError } from '@eventstore/db-client';
+import { StreamDeletedError, UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { pause } from '../../kernel/turn.js';
@@ -24,7 +24,7 @@ import type { Link } from './link.js';
 import { marksOf } from './log-marks.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './read-response.js';
-import { isDomain, isReserved, LOG_STREAM, recordedEvent } from './records.js';
+import { isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
 /** While the server takes longer than this for a slice, ms, or fails in the middle of one, slices get smaller. */
@@ -164,9 +164,14 @@ export class EventStoreDbEventStore implements EventStore {
     { from = 0, limit = Number.MAX_SAFE_INTEGER }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    return this.connection.persist((link) =>
-      this.collect(link, () => readStream(link, stream, from, limit), recordedEvent),
-    );
+    const events = await this.connection
+      .persist((link) => this.collect(link, () => readStream(link, stream, from, limit), recordedEvent))
+      .catch((error: unknown) => {
+        throw error instanceof StreamDeletedError ? unreadable(stream) : error;
+      });
+    // Without its first events, what is left may mean something else: a session would not seem to have ended.
+    if (events.length > 0 && events[0]!.revision !== from) throw unreadable(stream);
+    return events;
   }
 
   async *readAll(

@@ -1,5 +1,6 @@
 import { type JsonObject, isObject } from '../../kernel/json.js';
 import type { EventMetadata, RecordedEvent } from '../../kernel/event.js';
+import { Problem } from '../../kernel/problems.js';
 import { DamagedLog } from './connection.js';
 import type { ServerRecord } from './read-response.js';
 
@@ -40,6 +41,12 @@ export function recordedEvent({ id, type, stream, revision, position, isJson, ..
     revision,
     position,
   };
+}
+
+/** Refuses a stream of which an operator has deleted events. */
+export function unreadable(stream: string): Problem {
+  const detail = `${stream} cannot be read: events of it were deleted in EventStoreDB. An operator must restore them.`;
+  return new Problem('history_unreadable', detail);
 }
 
 /** Undefined if it is not JSON. */
