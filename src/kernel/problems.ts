@@ -68,7 +68,11 @@ export const PROBLEMS = {
   ],
   siwe_expired: [401, 'The message has expired', 'the message has expired'],
   siwe_too_old: [401, 'The message is too old', 'the message was issued more than 10 minutes ago'],
-  siwe_nonce_unknown: [401, 'Unknown nonce', 'the nonce was never issued, or has expired'],
+  siwe_nonce_unknown: [
+    401,
+    'Unknown nonce',
+    'the nonce was not issued here, or the service has lost since which nonces were used',
+  ],
   nonce_used: [401, 'The nonce was used before', 'the nonce was used, whether or not its signature was valid'],
   siwe_address: [401, 'The message is for another address', 'the nonce was issued for another address'],
   siwe_chain: [401, 'The message is for another chain', 'the nonce was issued for another chain'],

@@ -26,6 +26,8 @@ describe('a sign-in', () => {
     'that is only started writes nothing to disk',
     async () => {
       const { keyValue, eventStore } = service.stores;
+      // The first one of a store makes a part of the key of all nonces.
+      await start(service, account(1).address);
       const stored = [
         jest.spyOn(keyValue, 'put'),
         jest.spyOn(keyValue, 'putIfAbsent'),

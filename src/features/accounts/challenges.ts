@@ -2,8 +2,9 @@ import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypt
 import { Inject, Injectable } from '@nestjs/common';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
 import { PublicAddress } from '../../kernel/public-address.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
 import {
   type Challenge,
@@ -22,6 +23,9 @@ import {
 /** That a nonce was used is kept a little longer than its message is valid, for clocks that are set back. */
 const KEPT_MS = LIFETIME_MS + 5 * 60_000;
 
+/** The key of a random text, on which all nonces depend. A store that is lost with the used nonces gets another one. */
+const STORE_TEXT = 'siwe-store';
+
 /** Hex digits of the parts of a nonce: a random seed, three tags, and the MAC of the whole message. */
 const SEED = 16;
 const TAG = 8;
@@ -29,8 +33,9 @@ const MAC = NONCE_LENGTH - SEED - 3 * TAG;
 
 /**
  * Messages issued for wallets to sign. Each can be used once. Nothing is stored until one is used: the nonce holds a MAC
- * of its message, by a key that all processes share. The tags only serve to say what is wrong with a changed message:
- * they are MACs of the seed, and of the seed with the address and with the chain.
+ * of its message, by a key that all processes share. The key changes when the store has lost which nonces were used. The
+ * tags only serve to say what is wrong with a changed message: they are MACs of the seed, and of the seed with the address
+ * and with the chain.
  */
 @Injectable()
 export class Challenges {
@@ -43,10 +48,11 @@ export class Challenges {
 
   async give(request: ChallengeRequest): Promise<Challenge> {
     const now = this.clock();
+    const key = await this.key();
     const seed = randomBytes(SEED / 2).toString('hex');
-    const tags = [this.tag(seed), this.tag(seed, request.address), this.tag(seed, request.chain_id)].join('');
+    const tags = [tag(key, seed), tag(key, seed, request.address), tag(key, seed, request.chain_id)].join('');
     const draft = await compose(request, this.address.url, seed + tags, now);
-    const nonce = seed + tags + this.macOf(draft);
+    const nonce = seed + tags + this.macOf(key, draft);
     const message = draft.replace(`Nonce: ${seed}${tags}`, `Nonce: ${nonce}`);
     return { ...request, nonce, message, expires_at: now + LIFETIME_MS };
   }
@@ -58,8 +64,10 @@ export class Challenges {
   async find(message: string, purposes: readonly Purpose[]): Promise<Challenge> {
     const now = this.clock();
     const nonce = nonceOf(message);
-    if (nonce === undefined || !this.isIssued(message, nonce)) {
-      throw await faultOf(message, nonce === undefined ? undefined : await this.issued(nonce), this.address.url, now);
+    const key = await this.key();
+    if (nonce === undefined || !this.isIssued(key, message, nonce)) {
+      const issued = nonce === undefined ? undefined : await this.issued(key, nonce);
+      throw await faultOf(message, issued, this.address.url, now);
     }
     const challenge = challengeIn(message, nonce);
     if (challenge.expires_at <= now) throw expired();
@@ -89,36 +97,41 @@ export class Challenges {
     return (await this.keyValue.get(keyOf(nonce))) !== undefined;
   }
 
-  private isIssued(message: string, nonce: string): boolean {
+  private isIssued(key: string, message: string, nonce: string): boolean {
     const mac = nonce.slice(-MAC);
-    return isEqual(mac, this.macOf(message.replace(`Nonce: ${nonce}`, `Nonce: ${nonce.slice(0, -MAC)}`)));
+    return isEqual(mac, this.macOf(key, message.replace(`Nonce: ${nonce}`, `Nonce: ${nonce.slice(0, -MAC)}`)));
   }
 
   /** What is known of a nonce whose message was changed; undefined if it was not issued here. */
-  private async issued(nonce: string) {
+  private async issued(key: string, nonce: string) {
     const seed = nonce.slice(0, SEED);
-    const tag = (n: number) => nonce.slice(SEED + n * TAG, SEED + (n + 1) * TAG);
-    if (!isEqual(tag(0), this.tag(seed))) return undefined;
+    const tagOf = (n: number) => nonce.slice(SEED + n * TAG, SEED + (n + 1) * TAG);
+    if (!isEqual(tagOf(0), tag(key, seed))) return undefined;
     return {
       used: await this.isUsed(nonce),
-      isFor: (address: string) => isEqual(tag(1), this.tag(seed, address)),
-      isOn: (chainId: number) => isEqual(tag(2), this.tag(seed, chainId)),
+      isFor: (address: string) => isEqual(tagOf(1), tag(key, seed, address)),
+      isOn: (chainId: number) => isEqual(tagOf(2), tag(key, seed, chainId)),
     };
   }
 
-  private tag(...parts: (string | number)[]): string {
-    return this.hmac(['tag', ...parts]).slice(0, TAG);
-  }
-
   /** The service's address is part of it: another deployment may have the same keys. */
-  private macOf(draft: string): string {
-    return this.hmac(['message', this.address.url, draft]).slice(0, MAC);
+  private macOf(key: string, draft: string): string {
+    return hmac(key, ['message', this.address.url, draft]).slice(0, MAC);
   }
 
-  private hmac(parts: (string | number)[]): string {
-    return createHmac('sha256', this.keys.secret('siwe')).update(JSON.stringify(parts)).digest('hex');
+  private async key(): Promise<string> {
+    for (;;) {
+      const text = await this.keyValue.get(STORE_TEXT);
+      if (text !== undefined) return hmac(this.keys.secret('siwe'), text);
+      await this.keyValue.putIfAbsent(STORE_TEXT, randomUUID(), FOREVER_MS);
+    }
   }
 }
+
+const tag = (key: string, ...parts: (string | number)[]): string => hmac(key, ['tag', ...parts]).slice(0, TAG);
+
+const hmac = (key: string | Uint8Array, content: Json): string =>
+  createHmac('sha256', key).update(JSON.stringify(content)).digest('hex');
 
 /** Texts of the same length. */
 const isEqual = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a), Buffer.from(b));
