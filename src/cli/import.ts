@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -50,6 +50,7 @@ async function withInput(
 ): Promise<ExitCode> {
   const input = file === '-' ? await spool(io.stdin) : await existing(file);
   try {
+    await refuseCompressed(input.path, file);
     return await work(input.path);
   } finally {
     await input.remove();
@@ -105,6 +106,20 @@ async function existing(path: string): Promise<Input> {
   if (!found) throw new UsageError(`There is no file ${path}.`);
   if (!found.isFile()) throw new UsageError(`${path} is not a regular file; - reads standard input.`);
   return { path, remove: async () => undefined };
+}
+
+/** The first bytes of what these programs compress. */
+const COMPRESSED = { gzip: '1f8b', zstd: '28b52ffd' };
+
+async function refuseCompressed(path: string, file: string): Promise<void> {
+  const opened = await open(path);
+  const { buffer } = await opened.read(Buffer.alloc(4)).finally(() => opened.close());
+  const start = buffer.toString('hex');
+  for (const [program, bytes] of Object.entries(COMPRESSED)) {
+    if (!start.startsWith(bytes)) continue;
+    const [what, name] = file === '-' ? ['Standard input', '<file>'] : [file, file];
+    throw new UsageError(`${what} is compressed with ${program}: use ${program} -dc ${name} | credence import -`);
+  }
 }
 
 /** A copy of standard input, since the input is read twice: checked, then recorded. */

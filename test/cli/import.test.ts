@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { ended } from '../servers/launch.js';
 import { action, actions, SLOW, Store } from './credence.js';
 
@@ -78,6 +80,19 @@ test('reads a file with the byte order mark and the line ends of Windows', async
   const lines = [action(1), action(2)].map((line) => `${JSON.stringify(line)}\r`);
   const { code, stdout } = await store.run('import', store.file('windows.ndjson', [`\ufeff${lines[0]}`, lines[1]!]));
   expect([code, stdout]).toEqual([0, expect.stringMatching(/^2 lines: 2 recorded/)]);
+});
+
+test('a compressed file is refused with the command that reads it', async () => {
+  const zstd = Buffer.from('28b52ffd2400', 'hex');
+  for (const [program, bytes] of [['gzip', gzipSync('{}')] as const, ['zstd', zstd] as const]) {
+    const file = join(store.folder, 'actions.ndjson');
+    writeFileSync(file, bytes);
+    const { code, stderr } = await store.run('import', file);
+    expect([code, stderr]).toEqual([
+      2,
+      `credence: ${file} is compressed with ${program}: use ${program} -dc ${file} | credence import -\n`,
+    ]);
+  }
 });
 
 test('reads standard input in place of a file', async () => {
