@@ -198,6 +198,28 @@ describeOwnRedis('a connection', () => {
     }
   });
 
+  test('that the server refuses since it has too many is unavailable, and works again by itself', async () => {
+    const connection = await RedisConnection.open(url());
+    const other = await RedisConnection.open(url());
+    const limit = (clients: number) => other.send((redis) => redis.config('SET', 'maxclients', clients));
+    const ping = () => connection.send((redis) => redis.ping()).catch((error: unknown) => error);
+    try {
+      let refusal: unknown;
+      // Of the commands that wait for the connection, the first one gets the reason.
+      await eventually(async () => {
+        await limit(1);
+        await other.send((redis) => redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
+        refusal = await ping();
+        await limit(100);
+        await eventually(async () => (await ping()) === 'PONG', 'an answer');
+        return /max number of clients/.test(String(refusal));
+      }, 'a refused connection');
+      expect(refusal).toBeInstanceOf(StoreUnavailable);
+    } finally {
+      await Promise.all([connection.close(), other.close()]);
+    }
+  });
+
   test('without a given clock, the server’s time decides when a lease ends', async () => {
     const models = await RedisReadModels.open({ url: url(), prefix: 'leases' });
     await models.createGeneration('g1', { people: 1 }, 'log');

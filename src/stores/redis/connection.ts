@@ -21,9 +21,9 @@ const MAX_RECONNECT_DELAY_MS = 500;
 const PATIENCE_MS = 1_000;
 /** How long the first connection may take. */
 const START_MS = 5_000;
-/** Replies that say "not now": loading, failing over, full, read-only, without its disk. */
+/** Replies that say "not now": loading, failing over, full, read-only, without its disk, too many connections. */
 const NOT_NOW =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE)\b/;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE|ERR max number of clients)\b/;
 const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
 /** How often to check whether the server is unchanged, ms. */
