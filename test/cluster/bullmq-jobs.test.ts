@@ -54,6 +54,31 @@ describeRedis('BullMQ', () => {
       expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
     });
 
+    test('a job that ends while its progress is being written keeps it', async () => {
+      const { client } = jobs as unknown as { client: { eval(...args: unknown[]): Promise<unknown> } };
+      const send = client.eval.bind(client);
+      let [release, ends] = [() => {}, () => {}];
+      const released = new Promise<void>((resolve) => (release = resolve));
+      const isWritten = new Promise<void>((resolve) => (ends = resolve));
+      let held: Promise<unknown> | undefined;
+      client.eval = (...args) => {
+        if (held || !args.includes('{"done":3,"total":4}')) return send(...args);
+        ends();
+        return (held = released.then(() => send(...args)));
+      };
+      jobs.handle('work', async ({ progress }) => {
+        progress(3, 4);
+        await isWritten;
+        return null;
+      });
+      await jobs.start();
+      await jobs.enqueue('work', 'one', {});
+      await reaches('one', 'completed');
+      release();
+      await held;
+      expect((await jobs.get('work', 'one'))?.progress).toEqual({ done: 3, total: 4 });
+    });
+
     test('of a job that was lost while it ran, as in a failover of Redis, nothing is left: it can be enqueued again', async () => {
       let fail = () => {};
       jobs.handle('work', ({ attempt, input }) =>

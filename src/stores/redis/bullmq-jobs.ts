@@ -389,8 +389,10 @@ export class BullmqJobs implements Jobs {
     const outcome = await this.client.get(this.outcomeKey(run.job.name, run.job.data.id));
     if (outcome !== null && outcome !== FINISHED) return run.abort(CANCELLED);
     if (!run.unwritten) return;
-    run.unwritten = false;
-    await this.writeProgress(run).catch(() => (run.unwritten = true));
+    const { progress } = run;
+    await this.writeProgress(run);
+    // Not before: a job that ends meanwhile must write it itself, since later its lock is gone.
+    if (run.progress === progress) run.unwritten = false;
   }
 
   private queue(kind: string): Queue<Payload, Json> {
