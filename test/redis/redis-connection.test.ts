@@ -123,6 +123,14 @@ describeOwnRedis('a Redis that cannot be used stops the boot with one sentence',
     await expect(opened).rejects.toThrow(/cannot be used: .*ECONNREFUSED/);
   });
 
+  test('the listening server closes every connection', async () => {
+    const closing = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
+    await once(closing, 'listening');
+    const { port } = closing.address() as { port: number };
+    await expect(RedisConnection.open(`redis://127.0.0.1:${port}`)).rejects.toThrow(/ cannot be used: .*[^.]\.$/);
+    closing.close();
+  });
+
   test('the listening server does not answer', async () => {
     const mute = createServer(() => undefined).listen(0, '127.0.0.1');
     await once(mute, 'listening');

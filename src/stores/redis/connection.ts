@@ -411,5 +411,5 @@ function reasonOf(error: Error): string {
   };
   const inner = lastNodeError ?? errors?.[0];
   if (inner) return reasonOf(inner);
-  return message || code || 'unknown';
+  return (message || code || 'unknown').replace(/\.$/, '');
 }
