@@ -155,6 +155,31 @@ test('a metric counts once when the read models contain it, although one before 
   expect(await relay('another', Promise.resolve(last))).toEqual([last]);
 });
 
+test('a metric that was forgotten, since there are too many, is not forgotten again when its action fails', async () => {
+  const read = { position: 0, results: [] as unknown[] };
+  const views = { readIfServed: async () => read } as unknown as Views;
+  const store = { readStream: async () => [] } as unknown as EventStore;
+  const limit = new MetricLimit(views, store, new Registry());
+  const relayOf = (type: string, tris_id = 'tris:alice') => {
+    return { action: { ...action(null, type), tris_id }, owner: null, stream: 'action-x' };
+  };
+  const record = async (relays: readonly unknown[]) => relays.map(() => ({ position: 1 }));
+  let fail = () => {};
+  const failing = limit.withinEach(
+    [relayOf('loan')],
+    () => new Promise<Error[]>((resolve) => (fail = () => resolve([busy()]))),
+  );
+  await new Promise(setImmediate);
+  const others = Array.from({ length: 100_000 }, (_, n) => relayOf('loan', `tris:${n}`));
+  await limit.withinEach(others, record);
+  await limit.withinEach([relayOf('swap')], record);
+  fail();
+  await failing;
+  read.results = [undefined, METRICS_PER_ORGANIZATION - 1];
+  const [outcome] = await limit.withinEach([relayOf('another')], record);
+  expect(outcome).toMatchObject({ code: 'too_many_metrics' });
+});
+
 test('actions with external ids that repeat wait only for those of their own', async () => {
   const groups: string[][] = [];
   const executeEach = async (commands: readonly RelayAction[]) => {

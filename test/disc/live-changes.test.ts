@@ -21,6 +21,10 @@ class Feed {
   head = 0;
   failures = 0;
   reads = 0;
+  /** Those of some identities only. */
+  ownReads = 0;
+  /** What is read of some identities is as of an earlier position. */
+  isBehind = false;
   private rows: Change[] = [];
 
   change(tris_id: string): void {
@@ -35,6 +39,8 @@ class Feed {
     return this.part(this.rows.filter(({ at }) => at > position).slice(0, limit), position);
   }
   async of(trisIds: readonly string[], position: number) {
+    this.ownReads++;
+    if (this.isBehind) return this.part([], position);
     const rows = this.rows.filter(({ tris_id, at }) => at > position && trisIds.includes(tris_id));
     return { ...(await this.part(rows, position)), last: Math.max(position, this.head), isEnd: true };
   }
@@ -252,6 +258,20 @@ test('all streams share the reads of the feed', async () => {
   feed.change('tris:a');
   await eventually(() => outs.every(({ changes }) => changes.length === 1));
   expect(feed.reads - before).toBeLessThan(50);
+});
+
+test('a stream whose reads are behind those of the others reads again as seldom as they do', async () => {
+  const other = await opened();
+  feed.change('tris:a');
+  await eventually(() => other.changes.length === 1);
+  feed.isBehind = true;
+  const out = await opened(other.events[0]!.id, ['tris:a']);
+  const others = () => feed.reads - feed.ownReads;
+  const before = others();
+  await eventually(() => others() >= before + 5);
+  expect(feed.ownReads).toBeLessThanOrEqual(20);
+  feed.isBehind = false;
+  await eventually(() => out.changes.length === 1);
 });
 
 test('while the read models cannot be read the streams wait, and lose nothing', async () => {

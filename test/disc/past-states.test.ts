@@ -284,6 +284,18 @@ test('the same holds for a day that is divided on several levels', () => {
   );
 });
 
+test('the history of a large identity up to a position includes the statement at that position', async () => {
+  const actions = Array.from({ length: 100 }, () => relayed(ALICE, METRICS[0]!, 'Low'));
+  const recordedAt = (time: number) => (given: Given) => ({ ...given, recorded_at: iso(time) });
+  const known = [...actions, badStatus(ALICE, 3)].map(recordedAt(START));
+  const log = logOf([...known, ...actions.map(recordedAt(START + 1))]).map(decodeEvent);
+  const reader = await readerOf(log, log.length, 0, START + DAY, LENSES[0]!);
+  const coordinates = { as_of: START, as_of_position: formatPosition(LOG, actions.length + 1) };
+  const query = new GetHistory(ALICE, coordinates, 1_000, undefined, {});
+  const { entries } = (await new GetHistoryHandler(reader).execute(query)).body;
+  expect([entries.length, entries.at(-1)!.event_type]).toEqual([actions.length + 1, 'BadStatusSet']);
+});
+
 test('the pages of a history as of a past time are the events that had occurred by then, in log order; of a range, those recorded in it', () => {
   return fc.assert(
     fc.asyncProperty(

@@ -42,6 +42,8 @@ const record = (tris_id: string, n: number, more: object = {}) => ({
   occurred_at: '2026-01-01T00:00:00Z',
   ...more,
 });
+/** A record about an agent of the organization. */
+const AGENT = { record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:lendco' };
 const outcome = ({ status, json }: { status: number; json: any }) => [status, json?.code];
 
 test('an organization relays nothing about itself', async () => {
@@ -67,8 +69,7 @@ test('an organization cannot assert a wallet link to itself', async () => {
 });
 
 test('an organization reviews no record about itself or its agent', async () => {
-  const agent = { record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:lendco' };
-  for (const [n, body] of [record('tris:lendco', 1), record('tris:bot', 2, agent)].entries()) {
+  for (const [n, body] of [record('tris:lendco', 1), record('tris:bot', 2, AGENT)].entries()) {
     const submitted = await service.post('/v1/trove/submit', body, as('other'));
     expect(submitted.status).toBe(202);
     for (const decision of [{ decision: 'approve' }, { decision: 'reject', reason_code: 'no' }]) {
@@ -78,14 +79,14 @@ test('an organization reviews no record about itself or its agent', async () => 
   }
 });
 
-test('the proof of an issuer does not approve records about who owns its platform', async () => {
+test('the proof of an issuer approves no record about who owns its platform, or about an agent of it', async () => {
   const { generateKeyPairSync, sign } = await import('node:crypto');
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const ed25519 = publicKey.export({ format: 'jwk' }).x;
   const issuer = { issuer_id: 'lendco-lab', platform_id: 'lendco-app', ed25519 };
   expect((await service.post('/v1/trove-issuers', issuer, OPERATOR)).status).toBe(201);
-  const decided = async (tris_id: string, n: number) => {
-    const body = record(tris_id, n);
+  const decided = async (tris_id: string, n: number, more: object = {}) => {
+    const body = record(tris_id, n, more);
     const { json } = await service.post('/v1/trove/submit', body, as('other'));
     const { statement } = (await service.get(`/v1/trove/${json.record_id}`, OPERATOR)).json;
     const signature = sign(null, Buffer.from(statement), privateKey).toString('base64url');
@@ -99,6 +100,7 @@ test('the proof of an issuer does not approve records about who owns its platfor
   };
   expect(await decided('tris:alice', 11)).toEqual(['Approved', null]);
   expect(await decided('tris:lendco', 12)).toEqual(['Rejected', 'self_statement']);
+  expect(await decided('tris:bot', 13, AGENT)).toEqual(['Rejected', 'self_statement']);
 });
 
 const OPERATIONS: [string, string, object?][] = [
