@@ -210,7 +210,7 @@ export class Scan {
   }
 
   private isTokenTransfer({ address, topics }: EvmLog, { addresses }: Mapping): boolean {
-    return addresses.has(address) && topics.length === 4 && topics[0] === selector(ERC721_TRANSFER);
+    return addresses.has(address) && topics[0] === selector(ERC721_TRANSFER);
   }
 
   private mappingOf(log: EvmLog, tokens: ReadonlySet<string>): Mapping | undefined {
