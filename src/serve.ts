@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import type { AddressInfo } from 'node:net';
+import type { INestApplication } from '@nestjs/common';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { AppModule, projectionsFor } from './app/app.module.js';
@@ -15,7 +16,8 @@ import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
 import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
-import { closeStores, openProfile } from './stores/open.js';
+import { closeStores, openProfile, type Stores } from './stores/open.js';
+import type { EventStore } from './stores/ports/event-store.js';
 import { openTracing, tracedStores } from './app/tracing.js';
 import { welcome } from './app/welcome.js';
 
@@ -46,14 +48,8 @@ function prepareMarker(config: Config, logger: Logger): void {
   }
 }
 
-/**
- * Opens the stores and serves.
- * @param member this process, if it is one of several on the port
- */
-export async function serve(config: Config, logger: Logger, member: GroupMember | null): Promise<void> {
-  const tracing = await openTracing(config, logger);
-  if (tracing) opened.push(() => tracing.stop());
-  const metrics = new StoreMetrics();
+/** @throws StartError for a folder that cannot be used */
+function prepareFolders(config: Config, logger: Logger): void {
   if (config.profile === 'cluster') prepareMarker(config, logger);
   else {
     prepareFolder('CREDENCE_DATA', config.data);
@@ -65,11 +61,28 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     }
   }
   if (config.snapshots !== undefined && config.has('worker')) prepareFolder('CREDENCE_SNAPSHOTS', config.snapshots);
-  const opening = await openProfile(config, Date.now, {
-    logger,
-    onCommit: metrics.observe,
-    repairs: config.has('worker'),
+}
+
+function projectorOf(config: Config, { eventStore, readModels, jobs }: Stores, logger: Logger): Projector {
+  return new Projector(projectionsFor(config.modules), eventStore, readModels, logger, {
+    retained: config.retainedGenerations,
+    ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
+    snapshots: SnapshotKeeper.of(config, eventStore, readModels, logger),
+    jobs,
   });
+}
+
+/**
+ * Opens the stores and serves.
+ * @param member this process, if it is one of several on the port
+ */
+export async function serve(config: Config, logger: Logger, member: GroupMember | null): Promise<void> {
+  const tracing = await openTracing(config, logger);
+  if (tracing) opened.push(() => tracing.stop());
+  const metrics = new StoreMetrics();
+  prepareFolders(config, logger);
+  const isWorker = config.has('worker');
+  const opening = await openProfile(config, Date.now, { logger, onCommit: metrics.observe, repairs: isWorker });
   let projector: Projector | undefined;
   opened.push(() => closeStores(opening, projector));
   // Where no server counts for all processes, the first one of them does.
@@ -78,22 +91,15 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const { eventStore, readModels } = stores;
   refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
   await beginLog(eventStore, Date.now);
-  const projections = projectionsFor(config.modules);
-  const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
-  if (config.has('worker')) {
-    projector = new Projector(projections, eventStore, readModels, logger, {
-      retained: config.retainedGenerations,
-      ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
-      snapshots,
-      jobs: stores.jobs,
-    });
+  if (isWorker) {
+    projector = projectorOf(config, stores, logger);
     await projector.start();
   }
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing, member);
   opened.push(() => app.close());
   // The features have registered their job handlers by now.
-  if (config.has('worker')) await stores.jobs.start();
+  if (isWorker) await stores.jobs.start();
   metrics.register(app, stores, projector);
   const server = app.getHttpAdapter().getInstance() as FastifyInstance;
   const listens = !member || config.has('api');
@@ -102,24 +108,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     // Nest's own listen would log a failure before it throws.
     await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
   }
-
-  let stopping = false;
-  const stop = async (signal: string) => {
-    if (stopping) return;
-    stopping = true;
-    if (!member) logger.info('stopping', { signal });
-    app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
-    setTimeout(() => eventStore.abandon?.(), ABANDON_MS).unref();
-    await close(logger);
-    if (!member) logger.info('stopped');
-    // Its channel to the first process, a request to a collector of traces, or timers of BullMQ where Redis gives no answer
-    // would keep it alive.
-    process.exit(0);
-  };
-  // A second signal ends a process at once. One of a group may get it from the supervisor and from the first process.
-  const listen = member ? 'on' : 'once';
-  process[listen]('SIGTERM', stop);
-  process[listen]('SIGINT', stop);
+  stopOnSignals(app, eventStore, logger, member !== null);
 
   const { createdDevelopmentKey } = app.get(ApiKeys);
   if (!member) process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
@@ -128,6 +117,27 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
       { url: listens ? urlOf(config, server) : undefined, createdDevelopmentKey },
       app.get(Registry),
     );
+}
+
+/** @param isMember of a group, whose first process logs for all */
+function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Logger, isMember: boolean): void {
+  let stopping = false;
+  const stop = async (signal: string) => {
+    if (stopping) return;
+    stopping = true;
+    if (!isMember) logger.info('stopping', { signal });
+    app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
+    setTimeout(() => eventStore.abandon?.(), ABANDON_MS).unref();
+    await close(logger);
+    if (!isMember) logger.info('stopped');
+    // Its channel to the first process, a request to a collector of traces, or timers of BullMQ where Redis gives no answer
+    // would keep it alive.
+    process.exit(0);
+  };
+  // A second signal ends a process at once. One of a group may get it from the supervisor and from the first process.
+  const listen = isMember ? 'on' : 'once';
+  process[listen]('SIGTERM', stop);
+  process[listen]('SIGINT', stop);
 }
 
 function urlOf({ host, port }: Config, server: FastifyInstance): string {
