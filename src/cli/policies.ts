@@ -3,6 +3,7 @@ import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
 import { AccessPolicyLookUpModule, AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { hashed } from '../features/access/domain/access-policy.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
+import { titleOf } from '../features/lenses/domain/lens-stream.js';
 import { identityOf } from '../features/lenses/domain/validation-policy.js';
 import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
@@ -184,15 +185,11 @@ function ownerOf({ tris_org }: { tris_org: string | null }): string {
   return tris_org ?? 'the platform';
 }
 
-function lensName({ tris_org }: { tris_org: string | null }, policyId: string | null): string {
-  return policyId ?? (tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
-}
-
 function filesTable({ files, promotions }: Plan): string {
   return table(
     files.map(({ file, state }) => {
       const promotion = promotions.find((other) => other.file === file);
-      const lens = promotion && `becomes that of ${ownerOf(promotion)}, now ${lensName(promotion, promotion.before)}`;
+      const lens = promotion && `becomes that of ${ownerOf(promotion)}, now ${titleOf(promotion, promotion.before)}`;
       const isLens = file.kind === 'vp' && file.promote !== null && state !== 'changed';
       return { file: file.file, policy: file.policy_id, state, lens: lens ?? (isLens ? 'is promoted' : '') };
     }),

@@ -6,7 +6,7 @@ import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
 import { EvaluatePolicy } from '../features/validation-policies/evaluate.handlers.js';
-import { PLATFORM } from '../features/lenses/domain/lens-stream.js';
+import { PLATFORM, lensOwner, titleOf } from '../features/lenses/domain/lens-stream.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
@@ -188,10 +188,9 @@ async function switchLens(
   const { scope, policyId } = command;
   const { active } = (await commands.execute(command)).body;
   await applyAll(stores, config);
-  const { tris_org } = await queries.execute(new GetPolicy(policyId));
-  const whose = scope === 'platform' ? 'the platform' : tris_org;
-  const through = active.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens');
-  print(json ? JSON.stringify({ scope, active }) : `${whose} uses ${through}`);
+  const owner = lensOwner(scope, (await queries.execute(new GetPolicy(policyId))).tris_org);
+  const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
+  print(json ? JSON.stringify({ scope, active }) : text);
   return EXIT.ok;
 }
 

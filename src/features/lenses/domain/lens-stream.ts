@@ -64,6 +64,11 @@ export function lensStackAfter(before: LensStack, events: readonly RecordedEvent
   return stack;
 }
 
+/** @param policyId of the lens; null: none was promoted */
+export function titleOf({ tris_org }: Pick<LensOwner, 'tris_org'>, policyId: string | null): string {
+  return policyId ?? (tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+}
+
 export function activeLens(stack: LensStack): LensName {
   return stack.at(-1)!;
 }
@@ -118,7 +123,7 @@ export function decideRollback(stack: LensStack, owner: LensOwner, policyId: str
   const before = stack.at(-2);
   if (active.policy_id !== policyId || !before) {
     const whose = owner.tris_org ?? 'the platform';
-    const now = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+    const now = titleOf(owner, active.policy_id);
     throw new Problem(
       'policy_not_active',
       `${policyId} is not the active lens of ${whose}. The active lens is ${now}.`,
