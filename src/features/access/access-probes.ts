@@ -34,7 +34,7 @@ export class AccessProbes implements AccessPreview {
     }
     const policies = asked.filter((policy) => policyIds !== undefined || !(policy.retired || hidden.includes(policy)));
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
-    const facts = new SharedFacts(await accreditationsOf(this.views));
+    const facts = new SharedFacts(await trustedNow(this.views));
     return Promise.all(
       policies.map(async (policy, i): Promise<AccessProbe> => {
         const own = await this.fixedLens(policy, switched);
@@ -56,7 +56,7 @@ export class AccessProbes implements AccessPreview {
   async probesOf(
     proposed: readonly (Pick<AccessPolicyContent, 'policy_id' | 'rules'> & { lens: Lens | null })[],
   ): Promise<AccessProbe[]> {
-    const facts = new SharedFacts(await accreditationsOf(this.views));
+    const facts = new SharedFacts(await trustedNow(this.views));
     return proposed.map(({ policy_id, rules, lens }) => {
       return probeOf(policy_id, compile(validRules(rules)), lens, facts);
     });
@@ -89,10 +89,11 @@ function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts
   };
 }
 
-/** The accreditation of every issuer that has one. */
-export async function accreditationsOf(views: Views): Promise<Map<string, Accreditation>> {
+/** Whether a verification counts now for a policy that names no issuer; for many identities. */
+export async function trustedNow(views: Views): Promise<(held: Verification) => boolean> {
   const rows = await views.rows(ACCREDITATIONS);
-  return new Map(rows.map(({ sort, value }) => [sort, value as Accreditation]));
+  const accreditations = new Map(rows.map(({ sort, value }) => [sort, value as Accreditation]));
+  return (held) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
 }
 
 /** Building the facts costs the most: those of one identity are built once for each lens and shared by all policies. */
@@ -101,10 +102,7 @@ class SharedFacts {
   private asOf = 0;
   private readonly byLens = new Map<Scoring, Facts>();
 
-  private readonly trusts = (held: Verification) =>
-    isTrusted(held, this.accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
-
-  constructor(private readonly accreditations: ReadonlyMap<string, Accreditation>) {}
+  constructor(private readonly trusts: (held: Verification) => boolean) {}
 
   of(state: IdentityState, lens: Scoring, asOf: number): Facts {
     if (state !== this.state || asOf !== this.asOf) {

@@ -10,14 +10,12 @@ import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/j
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { LargeIdentities } from '../validation-policies/large-identities.js';
-import type { Verification } from '../identity/domain/identity.js';
-import { isTrusted } from '../identity/domain/accreditation.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
 import { AccessPolicies } from './access-policies.js';
-import { accreditationsOf } from './access-probes.js';
+import { trustedNow } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
 import { type AccessPolicy, mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
@@ -74,8 +72,7 @@ export class Populations implements OnModuleInit {
     const { evaluate } = this.policies.rulesOf(policy);
     const selector = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
     const { lens, manifest } = await this.lenses.current(selector, this.views);
-    const accreditations = await accreditationsOf(this.views);
-    const trusts = (held: Verification) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
+    const trusts = await trustedNow(this.views);
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const sums = { count: 0, granted: 0, denied: 0, unknown: 0 };

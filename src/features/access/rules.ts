@@ -2,6 +2,8 @@ import { isObject, pointerTo } from '../../kernel/json.js';
 import { type FieldError, refusal } from '../../kernel/problems.js';
 import { CATEGORY_NAMES, categoryOf } from '../../scoring/names.js';
 import { type Category, MODEL } from '../../scoring/model.js';
+import type { GrantableStatus } from '../identity/domain/identity.js';
+import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 
 /**
  * The rules of an access policy: the flat form of requirement 15, and trees of it (docs/decisions/0017). All conditions
@@ -10,7 +12,7 @@ import { type Category, MODEL } from '../../scoring/model.js';
  */
 
 /** Verification statuses that a rule can require (requirement 27). The last is derived from the score, never granted. */
-export const STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)', 'BAD Status validation'] as const;
+export const STATUSES = [...GRANTABLE_STATUSES, 'BAD Status validation'] as const;
 export type Status = (typeof STATUSES)[number];
 
 /** Lowest score of each rating name. */
@@ -52,8 +54,6 @@ export function validRules(value: unknown): Rule {
   return parsed.rule;
 }
 
-/** The statuses that are granted, not derived. */
-const GRANTED: readonly Status[] = STATUSES.slice(0, 3);
 /** An issuer or a scheme, as verifications list them. */
 const NAME = /^[!-~]{1,128}$/;
 const COMBINATORS = ['all', 'any', 'not', 'at_least'];
@@ -236,8 +236,9 @@ class Parser {
       const message = `${JSON.stringify(name.slice(0, 60))} is unknown; known are status, issuers, schemes`;
       return this.wrong(pointerTo(pointer, name), 'unknown_field', message);
     }
-    if (!GRANTED.includes(status as Status)) {
-      return this.wrong(`${pointer}/status`, 'is_in', `must be one of ${GRANTED.join(', ')}, not ${kindOf(status)}`);
+    if (!GRANTABLE_STATUSES.includes(status as GrantableStatus)) {
+      const message = `must be one of ${GRANTABLE_STATUSES.join(', ')}, not ${kindOf(status)}`;
+      return this.wrong(`${pointer}/status`, 'is_in', message);
     }
     const lists = { issuers, schemes };
     for (const [name, list] of Object.entries(lists)) {
