@@ -62,6 +62,6 @@ export class EligibilityTokens {
   }
 }
 
-/** The claims of a verified token. */
+/** The key that a verified token names in its header. */
 const kidOf = (token: string): string =>
   (JSON.parse(Buffer.from(token.split('.', 1)[0]!, 'base64url').toString()) as { kid: string }).kid;

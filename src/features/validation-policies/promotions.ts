@@ -53,7 +53,7 @@ export interface Switched<B = SwitchDto> {
   applied: boolean;
 }
 
-/** Switches the lens of the platform or of an organization. */
+/** Switches the lens of the platform or of an organization, and the platform's version of the model. */
 @Injectable()
 export class Promotions {
   private readonly underWay = new Set<string>();
