@@ -93,7 +93,6 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
         }
         const row = value as DecisionRow;
         if (meets(row)) found.push({ sort, jti: row.jti });
-        if (found.length > limit) break;
       }
       seen += rows.length;
       after = rows.at(-1)?.sort ?? after;

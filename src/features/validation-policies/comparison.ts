@@ -250,7 +250,7 @@ export class Summarizer {
       up,
       down,
       unchanged: count - up - down,
-      mean_delta: count === 0 ? 0 : Math.round((1_000 * this.deltaTenths) / count) / 10_000 || 0,
+      mean_delta: count === 0 ? 0 : Math.round((1_000 * this.deltaTenths) / count) / 10_000,
       histogram: {
         before: { by_rating: byRating.before, by_score: [...bins.before] },
         after: { by_rating: byRating.after, by_score: [...bins.after] },
