@@ -1,3 +1,11 @@
+import { newIdentity } from '../../projections/identities.js';
+import type { IdentityReader } from '../../src/features/disc/identity-reader.js';
+import type { Views } from '../../src/read-side/views.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { scoringBy } from '../../src/scoring/models/all.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { Subjects } from '../../src/features/access/subjects.js';
+import { unknownIdentity } from '../../src/kernel/problems.js';
 import { checkedAt, decideRevoke, grantOf } from '../../src/features/access/domain/decision.js';
 import { RECORDED, checked, logOf } from '../projections/log.js';
 
@@ -20,4 +28,20 @@ test('a decision was made at the time of its facts, or when it was recorded if a
   const factsAt = (ms: number) => ({ as_of: new Date(ms).toISOString() });
   expect(checkedAt(factsAt(recorded - 5), recorded)).toBe(recorded - 5);
   expect(checkedAt(factsAt(recorded + 5), recorded)).toBe(recorded);
+});
+
+test('a subject whose first event is applied between two reads is looked at again, and not recorded as unknown', async () => {
+  const seen = { state: newIdentity(), lens: scoringBy(MODEL_LENS, disc1), position: 7, as_of: 1, trusts: () => true };
+  const looks = [unknownIdentity('tris:new'), seen];
+  const identities = {
+    logId: 'log',
+    snapshot: async () => {
+      const look = looks.shift()!;
+      if (look instanceof Error) throw look;
+      return look;
+    },
+  };
+  const views = { read: async () => ({ position: 7, manifest: {}, results: [{}] }) };
+  const subjects = new Subjects(identities as unknown as IdentityReader, views as unknown as Views, () => 1);
+  expect(await subjects.observe('tris:new', { vp: null, owner: null })).toMatchObject({ seen: { lens: seen.lens } });
 });

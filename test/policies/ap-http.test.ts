@@ -347,6 +347,17 @@ describe('POST /v1/policies/ap/check', () => {
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
     expect(answers.filter((answer) => answer.headers['idempotency-replayed'] === 'true')).toHaveLength(7);
   });
+
+  test('of concurrent checks of two subjects with one Idempotency-Key one is refused', async () => {
+    const policy_id = await createPolicy({ disc_min: 1 });
+    const headers = { 'idempotency-key': 'race-2' };
+    const answers = await Promise.all(
+      ['tris:racer', 'tris:rival'].map((subject_tris) =>
+        service.post('/v1/policies/ap/check', { policy_id, subject_tris }, headers),
+      ),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 422]);
+  });
 });
 
 describe('POST /v1/policies/ap/check/batch', () => {

@@ -4,6 +4,9 @@ import { verify } from '../../src/credentials/jws.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { ANNOUNCED_MS, LAST_TOKEN_MS } from '../../src/credentials/key-file.js';
 import { SigningKeys, signingKeyFile } from '../../src/credentials/signing-keys.js';
+import { EligibilityTokens } from '../../src/features/access/tokens.js';
+import type { PositionGate } from '../../src/kernel/positions.js';
+import type { PublicAddress } from '../../src/kernel/public-address.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 const START = Date.parse('2026-01-01T00:00:00Z');
@@ -73,6 +76,19 @@ describe('rotating the signing keys', () => {
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([second]);
       expect(keys.signsWith(first)).toBe(false);
       expect(verify(old, { jwks: keys.jwks, now: dead })).toMatchObject({ reason: 'eligibility_signature' });
+    }));
+
+  test('a token of a key that no longer signs verifies if the clock of its process may have been behind', () =>
+    withKeys(async (keys, at, data) => {
+      const first = keys.kid;
+      const { signs_from } = signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
+      at(signs_from + 70_000);
+      expect(keys.kid).not.toBe(first);
+      const address = { url: CLAIMS.iss } as PublicAddress;
+      const tokens = new EligibilityTokens(keys, address, {} as PositionGate, () => signs_from + 70_000);
+      const signed = (seconds: number) => keys.sign({ ...CLAIMS, iat: signs_from / 1000 + seconds }, TYPE, first);
+      expect(tokens.verify(await signed(60), {})).toMatchObject({ active: true });
+      expect(tokens.verify(await signed(61), {})).toMatchObject({ active: false, reason: 'eligibility_signature' });
     }));
 
   test('without times the first private key signs, and a key without its private part is published only', () =>

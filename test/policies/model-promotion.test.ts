@@ -86,7 +86,9 @@ test('a replay compares both versions on everyone; the promotion names it, switc
   expect((await model('disc-1/rollback')).json.code).toBe('model_not_active');
   expect((await model('disc-2/rollback')).json).toMatchObject({ active: { id: 'disc-1' }, previous: { id: 'disc-2' } });
   expect(await score(BUSY)).toMatchObject(still);
-  expect((await model('disc-2/rollback')).json.code).toBe('model_not_active');
+  for (const id of ['disc-2', 'disc-1']) {
+    expect((await model(`${id}/rollback`)).json.code).toBe('model_not_active');
+  }
 });
 
 test('a replay of a policy is no basis for a model, nor that of a model for a policy or another model', async () => {

@@ -156,3 +156,22 @@ test('a job that has no result says so', async () => {
   const { status, json } = await service.get('/v1/jobs/pop_nowhere/result', as('operator'));
   expect([status, json.code]).toEqual([409, 'job_not_completed']);
 });
+
+test('sees an identity as of the time that a clock ahead has given to an event about it, as a check does', async () => {
+  const operator = as('operator');
+  const tris_id = 'tris:ahead';
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const grant = { status: 'zk-KYH', evidence_hash: 'a'.repeat(64), expires_at };
+  expect((await service.post(`/v1/identities/${tris_id}/verifications`, grant, operator)).status).toBe(201);
+  ahead = 2 * 3_600_000;
+  const status = { level: 3, reason_code: 'fraud' };
+  await service.post(`/v1/identities/${tris_id}/bad-status`, status, operator).finally(() => (ahead = 0));
+  const policy = { policy_id: 'AP_HELD_V1', rules: { verification: ['zk-KYH'] } };
+  expect((await service.post('/v1/policies/ap', policy, operator)).status).toBe(201);
+  const check = { policy_id: 'AP_HELD_V1', subject_tris: tris_id };
+  const headers = { ...operator, ...(await seen(service)) };
+  expect((await service.post('/v1/policies/ap/check', check, headers)).json.granted).toBe(false);
+  const { job_id } = (await start('AP_HELD_V1', 'operator')).json;
+  // Only the identity whose verification has no end.
+  expect((await completed(job_id, 'operator')).result.granted).toBe(1);
+});

@@ -7,7 +7,7 @@ import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { becomes, eventually } from '../contracts/harness.js';
-import { type Service, platformPolicy, policyBody, relay, startService } from './service.fixture.js';
+import { type Service, applied, platformPolicy, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
   {
@@ -277,6 +277,18 @@ describe('the access that a preview shows', () => {
     await create('AP_THROUGH_A_V1', 'lender', { vp: 'VP_A_V1' });
   });
 
+  test('is of all that are not retired in a replay that names none', async () => {
+    const policy = { policy_id: 'AP_RETIRED_V1', rules: { tct_min: 1 } };
+    expect((await service.post('/v1/policies/ap', policy, ALL)).status).toBe(201);
+    expect((await service.post('/v1/policies/ap/AP_RETIRED_V1/retire', undefined, ALL)).status).toBe(200);
+    await applied(service);
+    const started = await post('/VP_A_V1/replay', { scope: 'platform' });
+    const { result } = await finished(started.json.replay_id);
+    const named = result.access.map(({ policy_id }: { policy_id: string }) => policy_id);
+    expect(named).toEqual(expect.arrayContaining(access_policies));
+    expect(named).not.toContain('AP_RETIRED_V1');
+  });
+
   test('is that of the access policies it names', async () => {
     const { json } = await post('/evaluate', { policy_id: 'VP_A_V1' });
     expect(json.summary.access).toEqual([]);
@@ -540,6 +552,8 @@ describe('a promotion', () => {
       202,
       expect.objectContaining({ job_id: expect.any(String), generation: null, active: expect.anything() }),
     ]);
+    const repeated = await promote('VP_A_V1');
+    expect([repeated.status, repeated.json.job_id]).toEqual([202, pending.json.job_id]);
     expect((await score('tris:p03')).lens.policy_id).toBeNull();
     const path = `/v1/promotions/${pending.json.job_id}`;
     expect((await service.get(path, ALL)).json.status).toBe('switching');

@@ -27,9 +27,9 @@ import {
 import { Problem } from '../../src/kernel/problems.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES, type Criticality, MODEL } from '../../src/scoring/model.js';
-import { MODELS, scoringBy } from '../../src/scoring/models/all.js';
+import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { standingOf } from '../../src/scoring/score.js';
-import { DAY, TODAY, evidenceOf } from '../scoring/evidence.js';
+import { DAY, TODAY, action, evidenceOf } from '../scoring/evidence.js';
 
 /** Facts as the log gives them back. */
 function given(facts: readonly Fact[]): RecordedEvent[] {
@@ -232,6 +232,32 @@ describe('a comparison of two lenses and models', () => {
         }
       }),
     );
+  });
+
+  test('lists the first twenty of equals by TRIS id, in whatever order they come', () => {
+    const [before, after] = [MODEL_LENS, lensOf({ ...LEND, content_hash: 'lend' })].map((lens) => {
+      return scoringBy(lens, MODELS[0]!);
+    }) as [Scoring, Scoring];
+    const probe = {
+      policy_id: 'AP_X_V1',
+      lens: null,
+      grants: (_state: IdentityState, lens: Scoring) => lens === after,
+    };
+    const fold = new Summarizer(before, after, [probe], TODAY);
+    const ids = Array.from({ length: 30 }, (_, i) => `tris:${10 + i}`);
+    const evidence = evidenceOf([action(LEND.inputs[0]!.metric, 'Low')]);
+    for (const id of ids.toReversed()) fold.add(id, { ...newIdentity(), evidence });
+    const { top_movers, access } = fold.summary();
+    expect(top_movers.up.map(({ tris_id }) => tris_id)).toEqual(ids.slice(0, 20));
+    expect(access[0]).toMatchObject({ gained: 30, gained_by: ids.slice(0, 20) });
+  });
+
+  test('asks an access policy with a lens of its own by both versions of the model', () => {
+    const [before, after] = MODELS.map((model) => scoringBy(MODEL_LENS, model)) as [Scoring, Scoring];
+    const grants = (_state: IdentityState, lens: Scoring) => lens.model === after.model;
+    const fold = new Summarizer(before, after, [{ policy_id: 'AP_X_V1', lens: MODEL_LENS, grants }], TODAY);
+    fold.add('tris:a', newIdentity());
+    expect(fold.summary().access[0]).toMatchObject({ granted_before: 0, granted_after: 1, gained: 1 });
   });
 
   test('has the same summary in any order, with every identity once', () => {

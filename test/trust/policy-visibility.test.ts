@@ -193,6 +193,12 @@ test('a public policy shows its rules and explains denials to everybody', async 
   expect((await check('AP_PUBLIC_V1', OTHER)).how_to_pass).toHaveLength(2);
 });
 
+test('a public policy of another owner cannot be created again', async () => {
+  expect((await create('AP_SHOWN_V1', LENDCO, { visibility: 'public' })).status).toBe(201);
+  const { status, json } = await create('AP_SHOWN_V1', OTHER, { visibility: 'public' });
+  expect([status, json.detail]).toEqual([409, 'AP_SHOWN_V1 belongs to another owner.']);
+});
+
 test('the operators’ own policies are for every key that is bound to no organization', async () => {
   expect((await create('AP_OPERATORS_V1', OPERATOR)).status).toBe(201);
   expect(await read('AP_OPERATORS_V1', as('integrator'))).toEqual(rules);

@@ -76,6 +76,21 @@ test('a webhook tells of ratings, scores, statuses and verifications, signed, in
   await remove(id);
 });
 
+test('a score crosses a threshold that it was at before', async () => {
+  const { id, secret } = await create({ events: ['score.crossed'], filter: { score_below: 7, score_above: 7 } });
+  // A score of 7 is that of an identity without actions.
+  await setBad('tris:falls', 3);
+  await act('tris:rises');
+  const told = () => receiver.verified(secret, 'score.crossed');
+  await eventually(() => told().length >= 2);
+  const crossed = told().map(({ tris_id, direction, previous }: any) => [tris_id, direction, previous.score]);
+  expect(crossed.sort()).toEqual([
+    ['tris:falls', 'below', 7],
+    ['tris:rises', 'above', 7],
+  ]);
+  await remove(id);
+});
+
 test('a webhook tells two organizations with the same lens the same scores', async () => {
   const body = { events: ['rating.changed'], filter: { tris_ids: ['tris:olga'] } };
   const hooks = [await create(body), await create(body, OTHER)];
