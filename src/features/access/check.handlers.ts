@@ -11,7 +11,7 @@ import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
-import { trisActedFor } from '../accounts/domain/wallet.js';
+import { trisOn } from '../accounts/domain/wallet.js';
 import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto } from './ap.dto.js';
@@ -119,9 +119,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (!this.chains.has(chain_id)) {
       throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not issued here.`);
     }
-    const link = await this.links.of(wallet);
-    // A key controls its address on every chain, a contract only on its own.
-    if (![null, chain_id].some((chain) => trisActedFor(link, chain) === subject)) {
+    if (trisOn(await this.links.of(wallet), chain_id) !== subject) {
       const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
       throw wrong('wallet_not_linked', '/wallet', `The wallet is not linked to ${subject}: ${how}.`);
     }

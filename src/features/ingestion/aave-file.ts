@@ -1,7 +1,5 @@
 import { type FieldError, Problem } from '../../kernel/problems.js';
-import type { Action } from '../relay/domain/relay.js';
-import { metricCategory } from '../../scoring/names.js';
-import type { Category } from '../../scoring/model.js';
+import { type Action, splitMetric } from '../relay/domain/relay.js';
 import { PROTOCOLS, chainPlatform } from './chain-events.js';
 
 /** Chain ids by their names in data sets of Aave v2. */
@@ -50,11 +48,9 @@ export function aaveAction(line: unknown, now: number): Action {
     throw new Problem('validation_failed', errors.map(({ message }) => message).join('; '), { errors });
   }
   const mapping = PROTOCOLS['aave-v2'].find((mapped) => mapped.event.startsWith(`${event}(`))!;
-  const category = metricCategory(mapping.metric) as Category;
   return {
     tris_id: `tris:${(userWallet as string).toLowerCase()}`,
-    category,
-    action_type: mapping.metric.slice(category.length + 1),
+    ...splitMetric(mapping.metric),
     criticality: mapping.criticality,
     platform_id: chainPlatform(chainId!),
     occurred_at: (timestamp as number) * 1_000,

@@ -12,10 +12,9 @@ import { JobKinds } from '../jobs/job-kinds.js';
 import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import { type Action, actionStream } from '../relay/domain/relay.js';
+import { type Action, actionStream, splitMetric } from '../relay/domain/relay.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
-import { metricCategory } from '../../scoring/names.js';
-import type { Category } from '../../scoring/model.js';
+import { trisOn } from '../accounts/domain/wallet.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
@@ -72,13 +71,9 @@ export class Ingestion implements OnModuleInit {
     return this.chains.has(chainId) && (this.contracts[chainId]?.length ?? 0) > 0;
   }
 
-  /**
-   * The TRIS that a wallet's history counts for, or null. An asserted link is not enough to affect a score, nor is the
-   * signature of a contract on another chain.
-   */
+  /** The TRIS that a wallet's history counts for, or null. An asserted link is not enough to affect a score. */
   async trisOf(wallet: string, chainId: number): Promise<string | null> {
-    const link = await this.links.of(wallet);
-    return link?.proof === 'signed' && (link.chain_id === null || link.chain_id === chainId) ? link.tris_id : null;
+    return trisOn(await this.links.of(wallet), chainId);
   }
 
   /**
@@ -228,11 +223,9 @@ function actionOf(
   { tris_id, chain_id }: IngestionInput,
   platform_id: string,
 ): Action {
-  const category = metricCategory(metric) as Category;
   return {
     tris_id,
-    category,
-    action_type: metric.slice(category.length + 1),
+    ...splitMetric(metric),
     criticality,
     platform_id,
     occurred_at,

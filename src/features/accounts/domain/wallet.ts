@@ -115,6 +115,14 @@ export function trisActedFor(link: Link | null, chainId: number | null): string 
 }
 
 /**
+ * The TRIS that something counts for which a wallet has done, or may do, on a chain. A key controls its address on every
+ * chain, a contract only on its own.
+ */
+export function trisOn(link: Link | null, chainId: number): string | null {
+  return trisActedFor(link, null) ?? trisActedFor(link, chainId);
+}
+
+/**
  * A wallet belongs to one TRIS. A signed link replaces an asserted one; repeating a link changes nothing.
  * @throws Problem wallet_already_linked, which does not disclose the other TRIS
  */

@@ -1,6 +1,6 @@
 import { type Fact, fact, hashedStream } from '../../../kernel/event-definition.js';
 import { sha256Hex } from '../../../kernel/hash.js';
-import { isFlags } from '../../../scoring/names.js';
+import { isFlags, metricCategory } from '../../../scoring/names.js';
 import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';
 import { actionRelayed, credonationRecorded } from './relay.events.js';
 
@@ -28,6 +28,12 @@ export function actionStream(action: Action, idempotency: string | null, newId: 
 
 export function metricOf({ category, action_type }: Pick<Action, 'category' | 'action_type'>): string {
   return `${category}_${action_type}`;
+}
+
+/** The inverse of `metricOf`. */
+export function splitMetric(metric: string): Pick<Action, 'category' | 'action_type'> {
+  const category = metricCategory(metric);
+  return { category, action_type: metric.slice(category.length + 1) };
 }
 
 /** The number of metrics of one identity that one organization can be the first to relay. */

@@ -3,8 +3,8 @@ import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { Problem } from '../../../kernel/problems.js';
 import { actionRelayed, credonationRecorded } from '../../relay/domain/relay.events.js';
-import { decide as decideRelay } from '../../relay/domain/relay.js';
-import type { Category, Criticality } from '../../../scoring/model.js';
+import { decide as decideRelay, splitMetric } from '../../relay/domain/relay.js';
+import type { Criticality } from '../../../scoring/model.js';
 import {
   type DECISION_METHODS,
   type RECORD_TYPES,
@@ -277,11 +277,9 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
   }
   const about = { content_hash, tris_id, method, decided_by, reviewer };
   if (!outcome.approved) return [fact(troveRecordRejected, { ...about, reason_code: outcome.reason_code })];
-  const split = record.metric.indexOf('_');
   const action = {
     tris_id,
-    category: record.metric.slice(0, split) as Category,
-    action_type: record.metric.slice(split + 1),
+    ...splitMetric(record.metric),
     criticality: record.criticality,
     platform_id: outcome.platform_id,
     occurred_at: record.occurred_at,
