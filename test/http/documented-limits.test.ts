@@ -71,8 +71,11 @@ test('a body has no members but those its schema names, and whole numbers are in
   expect(bodies.size).toBeGreaterThan(50);
   expect(open).toEqual([]);
 
-  const { VerificationKeyDto } = components.schemas;
+  const { VerificationKeyDto, ScoreResultDto, AttemptDto, TokensDto } = components.schemas;
   expect(VerificationKeyDto!.properties['nPublic']!['type']).toBe('integer');
+  expect(ScoreResultDto!.properties['status']!['type']).toBe('integer');
+  expect(AttemptDto!.properties['status']!['type']).toEqual(['integer', 'null']);
+  expect(TokensDto!.properties['expires_in']!['type']).toBe('integer');
   const limits = operations.flatMap(({ parameters = [] }) => parameters.filter(({ name }) => name === 'limit'));
   expect(limits.length).toBeGreaterThan(10);
   expect(limits.filter(({ schema }) => schema['type'] !== 'integer')).toEqual([]);

@@ -416,7 +416,7 @@ export class ReportDto extends CoordinatesDto {
   /** The platforms with the largest effect in the period. */
   top_platforms: PlatformShareDto[];
   /** The 1,000 metrics with the most actions. */
-  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'integer' } })
   actions_by_metric: Record<string, number>;
   verification: VerificationDto[];
   wallets_count: number;

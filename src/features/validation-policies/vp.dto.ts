@@ -371,6 +371,7 @@ class HistogramDto implements Histogram {
   @ApiProperty(BY_RATING)
   by_rating: Record<Rating, number>;
   /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
+  @ApiProperty({ type: 'array', items: { type: 'integer' } })
   by_score: number[];
 }
 
