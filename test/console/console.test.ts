@@ -316,6 +316,31 @@ describeBrowser('the console', () => {
     await page.waitForURL(/event=event-49998/);
   });
 
+  test('an id of 128 characters moves nothing out of a narrow screen', async () => {
+    const width = 390;
+    const page = await open('', { viewport: { width, height: 800 } });
+    await page.evaluate(`sessionStorage.setItem('credence-key', ${JSON.stringify(server.key)})`);
+    const id = `tris:${'x'.repeat(123)}`;
+    const policy_id = 'VP_LONG_OWNER_V1';
+    await server.relay({ tris_id: id });
+    const created = await server.post('/v1/policies/vp', {
+      policy_id,
+      tris_org: id,
+      inputs: [{ metric: 'social_trade_rating', criticality: 'Critical', weight: 0.14 }],
+      metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+    });
+    expect(created.status).toBe(201);
+    await page.goto(`${server.url}/console#/live`);
+    await page.reload();
+    const row = page.getByRole('row', { name: id });
+    await row.waitFor();
+    const { x, width: wide } = (await row.getByRole('cell').nth(1).boundingBox())!;
+    expect(x + wide).toBeLessThanOrEqual(width);
+    await page.goto(`${server.url}/console#/lab/${policy_id}`);
+    await page.getByRole('button', { name: 'Replay over everyone' }).waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+  });
+
   test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const viewport = { width, height: 800 };
     const page = await open('', { colorScheme, viewport });
