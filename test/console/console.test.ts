@@ -341,6 +341,27 @@ describeBrowser('the console', () => {
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
   });
 
+  test('the axis has no date that could be read in two ways', async () => {
+    const page = await newPage(browser, server.url);
+    await page.addInitScript(`
+      const texts = (window.drawnTexts = new Set());
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        texts.add(text);
+        return fillText.call(this, text, ...rest);
+      };
+    `);
+    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await settled(page);
+    await chartOf(page).focus();
+    await page.keyboard.press('End');
+    for (let times = 0; times < 8; times++) await page.keyboard.press('+');
+    // Hours, with their day.
+    await page.waitForFunction(`[...drawnTexts].some((text) => /^\\d+(:\\d\\d|[ap]m)$/.test(text))`);
+    const texts: string[] = await page.evaluate('[...drawnTexts]');
+    expect(texts.filter((text) => /\d\/\d|[ap]m$/.test(text))).toEqual([]);
+  });
+
   test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const viewport = { width, height: 800 };
     const page = await open('', { colorScheme, viewport });

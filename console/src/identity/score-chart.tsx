@@ -250,6 +250,7 @@ function optionsOf(
     width,
     height: HEIGHT,
     legend: { show: false },
+    fmtDate,
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: kind === 'time' }, y: { range: (_chart, _low, high) => [0, topOf(high)] } },
     axes: [
@@ -276,6 +277,16 @@ function optionsOf(
       setScale: [(_chart, scale) => void (scale === 'x' && on.zoomed())],
     },
   };
+}
+
+/** uPlot's own formats have the month first, as a number, and 12 hours. */
+function fmtDate(template: string): (date: Date) => string {
+  return uPlot.fmtDate(
+    template
+      .replace('{M}/{D}', '{D} {MMM}')
+      .replace('/{YY}', ' {YYYY}')
+      .replace(/\{h\}(:\{mm\})?\{aa\}/, '{HH}:{mm}'),
+  );
 }
 
 /** The end of the band above the highest score: a low score is not a flat line at the bottom. */
