@@ -1,3 +1,4 @@
+import { accessSync, constants } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
@@ -102,8 +103,10 @@ export class Cli {
   private context(): Context {
     const { data } = this.program.opts<{ data?: string }>();
     const { env, stdout, stderr } = this.io;
+    const config = loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data });
+    requireAccess(config.data);
     return {
-      config: loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data }),
+      config,
       io: this.io,
       progress: (label, unit) => startProgress(label, unit, stderr),
       print: (text) => void stdout.write(`${text}\n`),
@@ -119,6 +122,16 @@ export class Cli {
     this.io.stderr.write(`credence: ${isBug ? error.stack : message}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
+  }
+}
+
+/** To a user who may not read the folder, it seems to be empty. @throws CommandFailed unless it can be read or is absent */
+function requireAccess(data: string): void {
+  try {
+    accessSync(data, constants.R_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT') throw new CommandFailed(`${data} cannot be read (${code}).`);
   }
 }
 

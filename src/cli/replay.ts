@@ -37,7 +37,7 @@ export function replayCommand(cli: Cli): void {
     .description("fold an identity's history and show the effect of each event and the resulting score")
     .argument('<tris>', 'TRIS id of the identity')
     .option('--vp <policy>', `id of a policy, or ${MODEL_VP} for the model's own lens; default: the platform's lens`)
-    .option('--model <id>', `version of the scoring model, of ${MODEL_IDS.join(', ')}; default: the platform's`)
+    .option('--model <id>', `version of the scoring model, ${MODEL_IDS.join(' or ')}; default: the platform's`)
     .option('--as-of <time>', 'only events that occurred by then, such as 2016-01-31T00:00:00Z')
     .option('--known-at <time>', 'only events that were recorded by then')
     .option('--limit <n>', 'show only the last n events; all are folded')

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { plantEvent } from '../contracts/sample-events.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
@@ -209,6 +209,19 @@ test(
   },
   SLOW,
 );
+
+test('a folder that cannot be read is not taken for an empty one', async () => {
+  // A link to itself: root, as whom containers run tests, may read every folder.
+  const path = join(store.folder, 'unreadable');
+  symlinkSync(path, path);
+  for (const command of ['keys list', 'status', 'export']) {
+    expect(await store.run('--data', path, ...command.split(' '))).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: `credence: ${path} cannot be read (ELOOP).\n`,
+    });
+  }
+});
 
 test(
   'organizations are registered, vetted, shown and revoked',
