@@ -43,7 +43,7 @@ export const PROBLEMS = {
   chain_not_configured: [
     400,
     'The chain is not configured',
-    'a voucher, or a signature that only a contract can verify, is for a chain without `CREDENCE_RPC_<chainId>`',
+    'a voucher, a history, or a signature that only a contract can verify, is for a chain without `CREDENCE_RPC_<chainId>`; or no contracts are listed for a history',
   ],
   vouchers_not_configured: [
     400,
@@ -175,7 +175,7 @@ export const PROBLEMS = {
   wallet_not_linked: [
     404,
     'The wallet is not linked',
-    'the wallet is not linked (for a voucher: by its own signature), or the caller may not know about the link',
+    'the wallet is not linked (for a voucher or a history: by its own signature), or the caller may not know about the link',
   ],
   scheme_not_found: [404, 'Unknown verification scheme', 'no verification scheme with this id'],
   webhook_not_found: [404, 'Unknown webhook', 'the organization of the key has no webhook with this id'],
