@@ -1,5 +1,6 @@
 /** What a key permits. A key can have several scopes. */
 export const SCOPES = [
+  'reads',
   'relay:write',
   'policies:write',
   'access:check',

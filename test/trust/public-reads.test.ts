@@ -66,6 +66,12 @@ test('with none only what verifies tokens elsewhere is public', () =>
     const anonymous = await service.post('/v1/disc/score/batch', batch, { 'x-api-key': '' });
     expect(anonymous.status).toBe(401);
     expect((await service.post('/v1/disc/score/batch', batch)).status).toBe(200);
+    // A key that may only read.
+    const made = await service.post('/v1/ops/keys', { key_id: 'reader', scopes: ['reads'] });
+    const reader = { 'x-api-key': String(made.json.key) };
+    for (const path of [...SCORES, FEED]) expect([path, (await service.get(path, reader)).status]).toEqual([path, 200]);
+    for (const path of ['/api/decision-relay', '/v1/policies/ap/check', '/v1/ops/keys'])
+      expect((await service.post(path, {}, reader)).json.code).toBe('forbidden');
     // Verification of a token by its holder's counterparty.
     const verified = await service.post('/v1/eligibility/verify', { token: 'x' }, {});
     expect(verified.status).toBe(200);

@@ -2350,7 +2350,7 @@ export interface components {
         };
         MeDto: {
             /** @description What the key permits. */
-            scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
+            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /** @description The id of an API key. */
             key_id: string;
             /** @description The TRIS id of the organization. */
@@ -2358,7 +2358,7 @@ export interface components {
         };
         KeyDto: {
             /** @description What the key permits. */
-            scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
+            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /** @description The id of an API key. */
             key_id: string;
             /** @description The TRIS id of the organization. */
@@ -2376,7 +2376,7 @@ export interface components {
             /** @description Events record it as the actor `key:<id>`. */
             key_id: string;
             /** @description What it permits: scopes that the key of this request has. */
-            scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
+            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /**
              * @description The organization that it acts for. Default: none.
              * @example tris@alice
@@ -2385,7 +2385,7 @@ export interface components {
         };
         CreatedKeyDto: {
             /** @description What the key permits. */
-            scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
+            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /** @description The id of an API key. */
             key_id: string;
             /** @description The TRIS id of the organization. */
