@@ -45,6 +45,13 @@ test('of lines with one external_id the first is recorded, near or far', async (
   expect(await importing()).toMatchObject({ recorded: 0, already_present: 2_996, conflicts: 4 });
 });
 
+test('equal lines without an external_id are as many actions, in every run', async () => {
+  const line = action(1, { external_id: undefined });
+  await write([line, action(2), line, line]);
+  expect(await importing()).toMatchObject({ recorded: 4, already_present: 0 });
+  expect(await importing()).toMatchObject({ recorded: 0, already_present: 4 });
+});
+
 test('a text that was deleted does not come back when its line is imported again', async () => {
   const [kept, deleted] = ['https://example.org/kept', 'https://example.org/deleted'].map((uri) => [
     uri,

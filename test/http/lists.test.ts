@@ -1,4 +1,4 @@
-import { parseLines, parseList } from '../../src/http/json-body.js';
+import { parseJson, parseLines, parseList } from '../../src/http/json-body.js';
 import { Problem } from '../../src/kernel/problems.js';
 
 /** Bodies that are lists: each item is judged by itself. */
@@ -72,4 +72,10 @@ describe('the list of a JSON body', () => {
   ])('is refused as a whole for %s', async (_what, text) => {
     await expect(items(text)).rejects.toThrow(Problem);
   });
+});
+
+test('a body has 32 levels at most', () => {
+  const nested = (levels: number) => Buffer.from(`${'['.repeat(levels)}${']'.repeat(levels)}`);
+  expect(() => parseJson(nested(32))).not.toThrow();
+  expect(() => parseJson(nested(33))).toThrow('a body may have at most 32 levels');
 });
