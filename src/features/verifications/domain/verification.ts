@@ -95,7 +95,7 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
   const before = history
     .map(decodeStatement)
     .flatMap((event) => (event.type === 'VerificationGranted' && isThis(event.data) ? [event.data.expires_at] : []));
-  if (!held && before.some((expiry) => expiry !== null && expiry >= grant.expires_at)) {
+  if (before.some((expiry) => expiry !== null && expiry >= grant.expires_at)) {
     const detail = 'This verification was revoked. A new one requires a credential that expires later.';
     throw new Problem('verification_revoked', detail);
   }
