@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { Problem, rebuilding } from '../../src/kernel/problems.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { type Job, JobGivenUp, type Jobs, type JobStatus, type RunningJob } from '../../src/stores/ports/jobs.js';
 import { eventually, type Harness } from './harness.js';
@@ -139,15 +140,20 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(await reaches('one', 'completed')).toMatchObject({ attempts: 1, result: 'repaired' });
     });
 
-    test('an attempt that ends because a store is unavailable or busy is repeated and does not count', async () => {
+    test('an attempt that ends because a store gives no answer yet is repeated and does not count', async () => {
       const attempts: number[] = [];
-      const codes = ['store_unavailable', 'store_busy', 'store_busy'] as const;
+      const errors = [
+        new StoreUnavailable('not now'),
+        new StoreUnavailable('not now', { code: 'store_busy' }),
+        rebuilding('not yet'),
+        new Problem('projection_behind', 'not yet'),
+      ];
       jobs.handle(
         kind,
         async ({ attempt }) => {
-          const code = codes[attempts.length];
+          const error = errors[attempts.length];
           attempts.push(attempt);
-          if (code) throw new StoreUnavailable('not now', { code });
+          if (error) throw error;
           return 'well';
         },
         { attempts: 2, backoffMs: 1 },
@@ -155,7 +161,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await jobs.start();
       await jobs.enqueue(kind, 'one', {});
       expect(await reaches('one', 'completed')).toMatchObject({ result: 'well', attempts: 1, error: null });
-      expect(attempts).toEqual([1, 1, 1, 1]);
+      expect(attempts).toEqual([1, 1, 1, 1, 1]);
     });
 
     test('a job that its handler gives up is a dead letter at once', async () => {

@@ -1,8 +1,7 @@
 import type { Clock } from '../../kernel/clock.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { JobStore, type StoredJob } from './job-store.js';
-import { StoreUnavailable } from '../ports/event-store.js';
-import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus } from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing } from '../ports/jobs.js';
 
 /** How often progress is written, and how often the store is polled for cancellations, retries and new jobs, ms. */
 const POLL_MS = 250;
@@ -191,7 +190,7 @@ export class LmdbJobs implements Jobs {
     } catch (error) {
       if (this.closing) return; // `close` puts it back.
       const message = error instanceof Error ? error.message : String(error);
-      if (error instanceof StoreUnavailable && error.isPassing) {
+      if (isPassing(error)) {
         await this.store.postpone(job, run.progress, message, backoffMs);
         return;
       }

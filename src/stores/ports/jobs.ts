@@ -1,4 +1,6 @@
 import type { Json, JsonObject } from '../../kernel/json.js';
+import { Problem } from '../../kernel/problems.js';
+import { StoreUnavailable } from './event-store.js';
 
 export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
@@ -32,12 +34,18 @@ export class JobGivenUp extends Error {
   override readonly name = 'JobGivenUp';
 }
 
+/** Whether a store was unavailable or busy, or read models were being built, as those of another build are at first. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof Problem) return error.code === 'projection_rebuilding' || error.code === 'projection_behind';
+  return error instanceof StoreUnavailable && error.isPassing;
+}
+
 export type JobHandler = (job: RunningJob) => Promise<Json>;
 
 /**
  * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
- * run again from the start, so a handler's effect must be idempotent. If a store was unavailable or busy, the job is run
- * again later, as often as necessary: that attempt does not count.
+ * run again from the start, so a handler's effect must be idempotent. If an attempt failed for a passing reason, the job is
+ * run again later, as often as necessary: that attempt does not count.
  */
 export interface Jobs {
   /** Registers the one handler of a kind, before `start`. */

@@ -8,7 +8,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { createRedis, parseRedisUrl } from './connection.js';
-import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus } from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing } from '../ports/jobs.js';
 
 /** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
@@ -485,11 +485,6 @@ function idOf(key: string): string {
 function splitName(name: string): [kind: string, id: string] {
   const colon = name.indexOf(':');
   return [name.slice(0, colon), name.slice(colon + 1)];
-}
-
-/** Whether a store was unavailable or busy: the attempt does not count. */
-function isPassing(error: unknown): boolean {
-  return error instanceof StoreUnavailable && error.isPassing;
 }
 
 /** Whether an error of the client only says that Redis is unavailable. */
