@@ -1,3 +1,6 @@
+import type { Projection } from '../../projections/projection.js';
+import type { NewerSchema } from '../kernel/event-definition.js';
+import type { Position } from '../kernel/event.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type BulkLoad, type Checkpoint, startOf } from '../stores/ports/read-models.js';
@@ -20,14 +23,18 @@ export async function buildInMemory(
   load: BulkLoad,
   options: BulkOptions,
 ): Promise<Checkpoint | 'refused' | 'aborted' | 'too_large'> {
-  const { signal, onProgress } = options;
+  const { projections, signal, onProgress } = options;
+  const { slice: sliceSize, memoryBytes, loadRows } = { ...SIZES, ...options.sizes };
   const rows = new SortedRows();
-  const folded = await fold(store, rows, options);
+  const onFolded = (events: number) => onProgress?.(Math.floor(FOLD * events));
+  const ofFold = { projections, signal, sliceSize, memoryBytes, onFolded };
+  const folded = await foldLog(store, await store.head(), rows, ofFold);
   if (signal.aborted) return 'aborted';
   if (!folded) return 'too_large';
+  // After an event of a newer schema, the follower continues up to it, and halts.
   const { checkpoint, events } = folded;
   const { bytes } = rows;
-  const loader = new RowLoader(load, { ...SIZES, ...options.sizes }.loadRows);
+  const loader = new RowLoader(load, loadRows);
   let written = 0;
   for (const _ of rows.inOrder((...row) => loader.add(...row))) {
     await yieldIfDue();
@@ -43,17 +50,39 @@ export async function buildInMemory(
   return checkpoint;
 }
 
-/** Folds the log into sorted rows. @returns undefined if they take too much memory */
-async function fold(
+/** What `foldLog` has folded. */
+export interface FoldedLog {
+  /** Of the last event that was folded. */
+  checkpoint: Checkpoint;
+  /** Their number. */
+  events: number;
+  /** Why it ended before the goal: an event of a newer schema. */
+  stop: NewerSchema | undefined;
+}
+
+export interface FoldLogOptions {
+  projections: readonly Projection[];
+  signal: AbortSignal;
+  /** Events read at once. */
+  sliceSize: number;
+  /** The most that the rows may take. */
+  memoryBytes: number;
+  /** Called with the number of events that were folded. */
+  onFolded: (events: number) => void;
+}
+
+/**
+ * Folds the log from its start up to a position, all of it in memory. It ends early if it is aborted.
+ * @returns undefined if the rows take too much memory
+ */
+export async function foldLog(
   store: EventStore,
+  goal: Position,
   sorted: SortedRows,
-  { projections, signal, onProgress, sizes }: BulkOptions,
-): Promise<{ checkpoint: Checkpoint; events: number } | undefined> {
-  const { slice: sliceSize, memoryBytes } = { ...SIZES, ...sizes };
+  { projections, signal, sliceSize, memoryBytes, onFolded }: FoldLogOptions,
+): Promise<FoldedLog | undefined> {
   const rows = new FreshRows(sorted);
-  const goal = await store.head();
-  const checkpoint = startOf(store.logId);
-  let folded = 0;
+  const folded: FoldedLog = { checkpoint: startOf(store.logId), events: 0, stop: undefined };
   for await (const slice of store.readAll(0, { sliceSize, signal })) {
     const { events, stop } = await decodeSlice(slice.filter(({ position }) => position <= goal));
     for (const event of events) {
@@ -61,13 +90,13 @@ async function fold(
       if (isDue()) await yieldIfDue();
     }
     const last = events.at(-1);
-    if (last) [checkpoint.position, checkpoint.event_id] = [last.position, last.id];
-    folded += events.length;
+    if (last) folded.checkpoint = { log: store.logId, position: last.position, event_id: last.id };
+    folded.events += events.length;
+    folded.stop = stop;
     if (sorted.bytes > memoryBytes) return undefined;
-    onProgress?.(Math.floor(FOLD * folded));
-    // An event of a newer schema: the follower continues up to it, and halts.
+    onFolded(folded.events);
     if (stop || slice.at(-1)!.position >= goal) break;
   }
   for (const _ of rows.finish()) await yieldIfDue();
-  return sorted.bytes > memoryBytes ? undefined : { checkpoint, events: folded };
+  return sorted.bytes > memoryBytes ? undefined : folded;
 }

@@ -11,6 +11,7 @@ import type { BuildPlan, BuildState, PartName, PartState, SharedBuild, Spill } f
 import { Divider, PartitionFold, SortedRows, divided } from './bulk-fold.js';
 import { decodeSlice } from './fold.js';
 import { findGeneration, isOfThisBuild } from './manifest.js';
+import { foldLog } from './memory-build.js';
 import { PackedEvents, eventsOf, packed } from './packed-events.js';
 import { projectionsOf } from './own-views.js';
 
@@ -18,7 +19,7 @@ import { projectionsOf } from './own-views.js';
  * Builds a generation from the start of the log by several processes. The process that follows the generation decides on
  * the parts and invites the workers by jobs; each of them, and it itself, does one part after the other. First the ranges
  * of the log are read, and their events are divided into partitions of identities; then each partition is folded in
- * memory and its rows are written.
+ * memory and its rows are written. A log that fits in memory is not divided: its only range is folded as it is read.
  */
 
 /** The kind of the jobs by which workers are invited. */
@@ -30,20 +31,26 @@ const INVITATIONS = 16;
 export interface SharedBuildSizes {
   /** Shorter logs are folded by the ordinary follower. */
   from: number;
+  /** Shorter logs are not divided: one process folds them with less work than several together. */
+  divideFrom: number;
   /** About the number of events of a part. A process that ends may cost two: one in work, and one being stored. */
   eventsPerPart: number;
   /**
-   * The most that the events of a partition may take. Its fold takes up to three times as much memory, beside the rows
-   * of the partition before, which are being stored.
+   * The most that the events of a partition may take, or the rows of an undivided log. Its fold takes up to three times
+   * as much memory, beside the rows of the partition before, which are being stored.
    */
   partitionBytes: number;
   /** Lifetime of a claim, ms; it is renewed after a third of it. */
   claimMs: number;
 }
+const PARTITION_BYTES = Math.max(48 * 2 ** 20, memoryLimit() / 8);
+/** The rows of an event take about so many bytes. */
+const BYTES_OF_EVENT = 400;
 const SIZES: SharedBuildSizes = {
-  from: 50_000,
+  from: 10_000,
+  divideFrom: Math.min(250_000, Math.floor(PARTITION_BYTES / BYTES_OF_EVENT)),
   eventsPerPart: 25_000,
-  partitionBytes: Math.max(48 * 2 ** 20, memoryLimit() / 8),
+  partitionBytes: PARTITION_BYTES,
   claimMs: 3_000,
 };
 /** More parts of a kind would be more work for the store than they save. Their size grows instead. */
@@ -60,6 +67,8 @@ const PROGRESS_MS = 500;
 const LEFT_MS = 5_000;
 /** The shares of the two steps in the progress. */
 const [DIVIDE, FOLD] = [0.5, 0.5];
+/** The share of folding an undivided log; the rest is writing its rows. */
+const FOLD_UNDIVIDED = 0.8;
 
 /** Ids of the builds that this process works on, each by one worker at a time. */
 const working = new Set<string>();
@@ -92,7 +101,7 @@ export async function buildShared(
   const build = await begun(id, holder, store, readModels, sizes);
   if (!build || build === 'refused') return build;
   const { plan } = build;
-  if (jobs) {
+  if (jobs && !isUndivided(plan)) {
     const call = randomUUID().slice(0, 8);
     const count = Math.min(INVITATIONS, Math.max(plan.ranges.length, plan.partitions));
     for (let n = 0; n < count; n++) {
@@ -105,6 +114,11 @@ export async function buildShared(
   if (ended === 'gone') return 'refused';
   if (ended === 'failed') {
     await build.discard();
+    // Its parts may fit in memory.
+    if (isUndivided(plan) && sizes.divideFrom > 0) {
+      const divided = { ...options, sizes: { ...sizes, divideFrom: 0 } };
+      return buildShared(id, holder, store, readModels, finishing, divided);
+    }
     return undefined;
   }
   await finishing();
@@ -132,14 +146,21 @@ async function begun(
   }
 }
 
+/** Whether the only range of a log is folded as it is read. */
+function isUndivided({ partitions }: BuildPlan): boolean {
+  return partitions === 1;
+}
+
 /** Undefined: the log is short. */
-async function planOf(store: EventStore, { from, eventsPerPart }: SharedBuildSizes): Promise<BuildPlan | undefined> {
+async function planOf(store: EventStore, sizes: SharedBuildSizes): Promise<BuildPlan | undefined> {
+  const { from, divideFrom, eventsPerPart } = sizes;
   const goal = await store.head();
   if (goal === 0) return undefined;
   const every = Math.max(1, Math.floor(eventsPerPart / MARKS_PER_PART));
   const marks = (await store.marks!(0, every)).filter((position) => position < goal);
-  if ((marks.length + 1) * every < from) return undefined;
-  const parts = Math.min(MAX_PARTS, Math.ceil((marks.length + 1) / MARKS_PER_PART));
+  const events = (marks.length + 1) * every;
+  if (events < from) return undefined;
+  const parts = events < divideFrom ? 1 : Math.min(MAX_PARTS, Math.ceil((marks.length + 1) / MARKS_PER_PART));
   const ends = Array.from({ length: parts - 1 }, (_, n) => marks[Math.floor(((n + 1) * marks.length) / parts)]!);
   const event_id = (await store.readAt(goal))!.id;
   return { id: randomUUID(), ranges: [...new Set(ends), goal], event_id, partitions: parts };
@@ -244,7 +265,7 @@ class BuildWorker {
     const undone = (names: PartName[]) => names.filter((name) => !parts.get(name)?.isDone);
     let left = undone(ranges.map((_, n): PartName => `range:${n}`));
     // What a partition depends on may be in any range.
-    if (left.length === 0) {
+    if (left.length === 0 && !isUndivided(this.build.plan)) {
       left = undone(['rest', ...Array.from({ length: partitions }, (_, n): PartName => `partition:${n}`)]);
     }
     return left.length === 0 ? undefined : left.filter((name) => !parts.get(name)?.isClaimed);
@@ -270,9 +291,31 @@ class BuildWorker {
 
   /** Does all but storing. Undefined: the build has failed. */
   private prepare(part: ClaimedPart, projections: readonly Projection[]): Promise<StorePart | undefined> {
+    if (isUndivided(this.build.plan)) return this.foldUndivided(part, projections);
     const [kind, n] = part.name.split(':');
     if (kind === 'range') return this.divide(part, Number(n), projections);
     return this.fold(part, kind === 'rest' ? undefined : Number(n), projections);
+  }
+
+  private async foldUndivided(part: ClaimedPart, projections: readonly Projection[]): Promise<StorePart | undefined> {
+    const end = this.build.plan.ranges[0]!;
+    const rows = new SortedRows();
+    const folded = await foldLog(this.store, end, rows, {
+      projections,
+      signal: part.signal,
+      sliceSize: SLICE,
+      memoryBytes: this.sizes.partitionBytes,
+      onFolded: (events) => (part.progress = FOLD_UNDIVIDED * events),
+    });
+    part.check();
+    if (!folded) return this.fail('the rows take too much memory');
+    const { events, checkpoint, stop } = folded;
+    if (stop) return this.fail(stop.message);
+    if (checkpoint.position < end) return this.fail(`the log ends at ${checkpoint.position}, before ${end}`);
+    return async () => {
+      await this.write(part, rows, [FOLD_UNDIVIDED * events, events]);
+      await part.complete();
+    };
   }
 
   private async fail(reason: string): Promise<undefined> {
@@ -371,13 +414,17 @@ class BuildWorker {
     }
     for (const _ of (ends ?? fold).finish()) await yieldIfDue();
     return async () => {
-      await this.write(part, rows);
-      part.progress = 1;
+      await this.write(part, rows, [0.5, 1]);
       await part.complete();
     };
   }
 
-  private async write(part: ClaimedPart, rows: SortedRows): Promise<void> {
+  /** @param progress of the part, before and after */
+  private async write(
+    part: ClaimedPart,
+    rows: SortedRows,
+    [before, after]: readonly [before: number, after: number],
+  ): Promise<void> {
     const total = rows.size;
     let written = 0;
     let batch = new EncodedRows();
@@ -388,7 +435,7 @@ class BuildWorker {
       putting.catch(() => undefined); // thrown where it is awaited
       writing.push(putting);
       written += batch.size;
-      part.progress = 0.5 + (0.5 * written) / total;
+      part.progress = before + ((after - before) * written) / total;
       batch = new EncodedRows();
       if (writing.length > BATCHES_IN_FLIGHT) part.keep(await writing.shift()!);
     };
@@ -399,6 +446,7 @@ class BuildWorker {
     }
     if (batch.size > 0) await put();
     for (const outcome of await Promise.all(writing)) part.keep(outcome);
+    part.progress = after;
   }
 }
 
@@ -482,10 +530,12 @@ export async function workOnBuild(id: string, readModels: ReadModels): Promise<n
   return build && state ? workOf(build.plan, state) : 0;
 }
 
-function workOf({ ranges, partitions }: BuildPlan, { parts }: BuildState): number {
+function workOf(plan: BuildPlan, { parts }: BuildState): number {
+  const { ranges, partitions } = plan;
   const of = (kind: string): PartState[] => [...parts].flatMap(([name, part]) => (name.startsWith(kind) ? [part] : []));
   const sum = (found: readonly PartState[]) => found.reduce((total, { progress }) => total + progress, 0);
   const read = sum(of('range'));
+  if (isUndivided(plan)) return Math.floor(read + 1e-6);
   const isRead = of('range').filter(({ isDone }) => isDone).length === ranges.length;
   const folded = isRead ? (read * sum(of('partition'))) / partitions : 0;
   return Math.floor(DIVIDE * read + FOLD * folded + 1e-6);

@@ -10,8 +10,10 @@ import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 /** Workers share the rebuild of a log that is long enough, and one of them is killed. */
 
 const LONG = 300_000;
-const EVENTS = 60_000;
-const AT_ONCE = 500;
+/** Shorter logs are not divided. */
+const EVENTS = 260_000;
+const PER_APPEND = 40;
+const AT_ONCE = 100;
 
 describeOnOwnCluster('a rebuild with two workers', () => {
   let cluster: Cluster;
@@ -23,8 +25,8 @@ describeOnOwnCluster('a rebuild with two workers', () => {
     const store = await EventStoreDbEventStore.open({ url: cluster.eventStored.url });
     jobs = await BullmqJobs.open(cluster.redis.url, { prefix: `{credence-jobs:${store.logId}}` });
     const now = new Date().toISOString();
-    for (let n = 0; n < EVENTS; n += AT_ONCE) {
-      await Promise.all(Array.from({ length: AT_ONCE }, (_, k) => append(store, n + k, now)));
+    for (let n = 0; n < EVENTS; n += AT_ONCE * PER_APPEND) {
+      await Promise.all(Array.from({ length: AT_ONCE }, (_, k) => append(store, n + k * PER_APPEND, now)));
     }
     await store.close();
     for (const role of ['worker', 'worker', 'api']) {
@@ -37,19 +39,22 @@ describeOnOwnCluster('a rebuild with two workers', () => {
     await cluster?.stop();
   }, LONG);
 
-  function append(store: EventStoreDbEventStore, n: number, now: string): Promise<unknown> {
+  function append(store: EventStoreDbEventStore, first: number, now: string): Promise<unknown> {
     const times = { occurred_at: now, recorded_at: now };
     const origin = { correlation_id: 'test', actor: 'key:test', body_hash: '0'.repeat(64) };
-    const metadata = { schema: 1, ...times, ...origin, index: 0, size: 1 };
     const action = {
       metric: 'financial_loan_repayment',
       criticality: 'High',
       platform_id: 'lender',
       evidence_hash: null,
     };
-    const data = { tris_id: `tris:shared-${n % 5_000}`, ...action };
-    const stream = `action-${randomUUID()}`;
-    return store.append(stream, 'no-stream', [{ id: randomUUID(), type: 'ActionRelayed', data, metadata }]);
+    const events = Array.from({ length: PER_APPEND }, (_, index) => ({
+      id: randomUUID(),
+      type: 'ActionRelayed',
+      data: { tris_id: `tris:shared-${(first + index) % 5_000}`, ...action },
+      metadata: { schema: 1, ...times, ...origin, index, size: PER_APPEND },
+    }));
+    return store.append(`action-${randomUUID()}`, 'no-stream', events);
   }
 
   async function rebuilt(meanwhile: (done: () => Promise<number>) => Promise<void>): Promise<void> {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { decorated } from '../../src/kernel/decorated.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
 import { Follower } from '../../src/read-side/follower.js';
@@ -10,7 +11,7 @@ import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
-import type { PartName } from '../../src/stores/ports/shared-build.js';
+import type { PartName, SharedBuild } from '../../src/stores/ports/shared-build.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { contentOf, severalLogs } from '../contracts/builds.js';
 import { eventually } from '../contracts/harness.js';
@@ -25,7 +26,7 @@ import { type SharingSizes, openLog, watchClaims } from './sharing.js';
 
 const VIEWS = viewsOf(PROJECTIONS);
 const { signal } = new AbortController();
-const sizes: SharingSizes = { from: 0, eventsPerPart: 40, claimMs: 1_000 };
+const sizes: SharingSizes = { from: 0, divideFrom: 0, eventsPerPart: 40, claimMs: 1_000 };
 
 describeRedis('a build that several processes share', () => {
   let redis: Awaited<ReturnType<typeof startRedis>>;
@@ -105,6 +106,65 @@ describeRedis('a build that several processes share', () => {
       }),
       { numRuns: 8 },
     );
+  });
+
+  describe('of a log that fits in memory', () => {
+    const undivided = { ...sizes, divideFrom: Infinity };
+
+    test('has the same rows, and is one part to which nobody is invited', async () => {
+      const id = await newGeneration();
+      const claimed: PartName[] = [];
+      const watched = watchClaims(models, (part) => void claimed.push(part));
+      const jobs = await BullmqJobs.open(place.url, { prefix: `{${place.prefix}-jobs}` });
+      let events = 0;
+      const onApplied = (_: unknown, more: number) => (events += more);
+      const ended = await follower(undivided, watched, jobs).follow(id, { signal, toHead: true, onApplied });
+      expect(ended).toBe('at_head');
+      expect(claimed).toEqual(['range:0']);
+      expect(await jobs.list({})).toEqual([]);
+      expect(events).toBe(await store.countAfter(0));
+      expect(await content(id)).toEqual(await ordinary());
+      expect(await leftovers()).toEqual([]);
+      await jobs.close();
+    });
+
+    test('begins again where it was interrupted, before or after its rows are written', async () => {
+      const expected = await ordinary();
+      for (const at of ['claim', 'complete'] as const) {
+        const id = await newGeneration();
+        const [empty] = await content(id);
+        const stopping = new AbortController();
+        const stopped = watchClaims(models, () => {
+          if (at === 'claim') stopping.abort();
+        });
+        const interrupted = decorated(stopped, {
+          beginBuild: async (...args) => {
+            const build = (await stopped.beginBuild!(...args))!;
+            const complete: SharedBuild['complete'] = async () => {
+              stopping.abort();
+              return false;
+            };
+            return at === 'claim' ? build : decorated(build, { complete });
+          },
+        });
+        await follower(undivided, interrupted).follow(id, { signal: stopping.signal, toHead: true });
+        expect(await content(id)).toEqual([empty]);
+        expect(await leftovers()).not.toEqual([]);
+        expect(await content(await built(undivided, id))).toEqual(expected);
+      }
+    });
+
+    test('is divided after all if its rows take too much memory', async () => {
+      const id = await newGeneration();
+      const claimed: PartName[] = [];
+      const watched = watchClaims(models, (part) => void claimed.push(part));
+      const small = { ...undivided, partitionBytes: 60_000 };
+      expect(await follower(small, watched).follow(id, { signal, toHead: true })).toBe('at_head');
+      expect(claimed.filter((part) => part === 'range:0')).toHaveLength(2);
+      expect(claimed).toContain('partition:1');
+      expect(await content(id)).toEqual(await ordinary());
+      expect(await leftovers()).toEqual([]);
+    });
   });
 
   test('shows nothing before it is complete, tells its progress, and continues where it was interrupted', async () => {
