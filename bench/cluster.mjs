@@ -73,8 +73,9 @@ async function withRedis(folder, work) {
  * A full rebuild of all views into Redis by one process, by that and a worker, and `readAll` of the log's own client with
  * an empty handler: events/s, and processor time of these processes and of the servers per event, in microseconds.
  * @param servers their process ids; undefined: unknown
+ * @param isDivided whether the log is long enough for two workers
  */
-export async function rebuilds(env, rounds, servers, identities = 20_000) {
+export async function rebuilds(env, rounds, servers, identities, isDivided) {
   const stores = await openProfile(loadConfig(env), Date.now);
   const { eventStore, readModels, jobs } = stores;
   const { signal } = new AbortController();
@@ -85,7 +86,7 @@ export async function rebuilds(env, rounds, servers, identities = 20_000) {
   const events = await eventStore.countAfter(0);
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
   // It helps only if it is invited.
-  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const worker = isDivided && (await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' }));
   const cpu = Object.fromEntries(['own', 'eventStored', 'redis'].map((name) => [name, { one: [], two: [], peer: [] }]));
   /** Of a process with all its threads, in microseconds. */
   const usedBy = async (pid) => (pid === undefined ? 0 : 1e6 * (await processorTime(pid)));
@@ -115,17 +116,21 @@ export async function rebuilds(env, rounds, servers, identities = 20_000) {
     });
   const contestants = {
     one: timed('one', () => rebuild('all', eventStore, readModels, signal)),
-    two: timed('two', () => rebuild('all', eventStore, readModels, signal, undefined, jobs), worker),
+    ...(worker && { two: timed('two', () => rebuild('all', eventStore, readModels, signal, undefined, jobs), worker) }),
     peer: timed('peer', read),
   };
-  await ready(worker.url);
+  if (worker) await ready(worker.url);
   await interleave(1, contestants);
   for (const each of Object.values(cpu)) for (const name of Object.keys(each)) each[name] = [];
   const rates = await interleave(rounds, contestants);
-  await worker.stop();
+  if (worker) await worker.stop();
   await client.dispose();
   await closeStores(stores);
-  const medians = ({ one, two, peer }) => ({ one: median(one), two: median(two), peer: median(peer) });
+  const medians = ({ one, two, peer }) => ({
+    one: median(one),
+    two: two.length > 0 && median(two),
+    peer: median(peer),
+  });
   return {
     events,
     rates,

@@ -277,28 +277,35 @@ const recovery = (repeats, population, wanted) =>
 
 /** Each on new, empty servers. */
 const cluster = {
-  rebuild: () =>
-    withCluster(async (env, _, servers) => {
-      const { events, rates: measured, cpu } = await rebuilds(env, rounds, servers);
-      const { one, two, peer } = measured;
-      const what = `full rebuild of all views, ${count(events)} events`;
-      rates(`${what}, one worker`, { ours: one, peer }, 'readAll, empty handler', '≥ 0.8×');
-      rates(`${what}, two workers`, { ours: two, peer: one }, 'one worker', '≥ 1.4×');
-      const times = (where, ours, against, other) =>
-        add(
-          `${what}: processor time of an event in ${where}`,
-          `${ours.toFixed(1)} µs`,
-          `${against}: ${other.toFixed(1)} µs`,
-          ratio(ours, other),
-          '–',
-        );
-      times('the worker', cpu.own.one, 'readAll', cpu.own.peer);
-      times('two workers', cpu.own.two, 'in one', cpu.own.one);
-      if (servers.eventStored && servers.redis) {
-        times('EventStoreDB', cpu.eventStored.one, 'two workers', cpu.eventStored.two);
-        times('Redis', cpu.redis.one, 'two workers', cpu.redis.two);
-      }
-    }),
+  rebuild: async () => {
+    for (const [population, isDivided] of [
+      [20_000, false],
+      [30_000, true],
+    ]) {
+      await withCluster(async (env, _, servers) => {
+        const { events, rates: measured, cpu } = await rebuilds(env, rounds, servers, population, isDivided);
+        const { one, two, peer } = measured;
+        const what = `full rebuild of all views, ${count(events)} events`;
+        rates(`${what}, one worker`, { ours: one, peer }, 'readAll, empty handler', '≥ 0.8×');
+        const times = (where, ours, against, other) =>
+          add(
+            `${what}: processor time of an event in ${where}`,
+            `${ours.toFixed(1)} µs`,
+            `${against}: ${other.toFixed(1)} µs`,
+            ratio(ours, other),
+            '–',
+          );
+        times('the worker', cpu.own.one, 'readAll', cpu.own.peer);
+        if (!isDivided) return;
+        rates(`${what}, two workers`, { ours: two, peer: one }, 'one worker', '≥ 1.4×');
+        times('two workers', cpu.own.two, 'in one', cpu.own.one);
+        if (servers.eventStored && servers.redis) {
+          times('EventStoreDB', cpu.eventStored.one, 'two workers', cpu.eventStored.two);
+          times('Redis', cpu.redis.one, 'two workers', cpu.redis.two);
+        }
+      });
+    }
+  },
   snapshot: () => recovery(rounds, 10_000, '≥ 2×'),
   lost: () => recovery(1, 90_000, '< 20 s'),
   append: () =>

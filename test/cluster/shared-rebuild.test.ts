@@ -10,8 +10,9 @@ import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 /** Workers share the rebuild of a log that is long enough, and one of them is killed. */
 
 const LONG = 300_000;
-/** Shorter logs are not divided. */
-const EVENTS = 260_000;
+/** With as much memory, workers divide a log of so many events. */
+const SHORT_OF_MEMORY = { NODE_OPTIONS: '--max-old-space-size=320' };
+const EVENTS = 130_000;
 const PER_APPEND = 40;
 const AT_ONCE = 100;
 
@@ -30,7 +31,7 @@ describeOnOwnCluster('a rebuild with two workers', () => {
     }
     await store.close();
     for (const role of ['worker', 'worker', 'api']) {
-      servers.push(await Server.process({ ...cluster.env, CREDENCE_ROLES: role }, cluster.key));
+      servers.push(await Server.process({ ...cluster.env, ...SHORT_OF_MEMORY, CREDENCE_ROLES: role }, cluster.key));
     }
   }, LONG);
   afterAll(async () => {
