@@ -38,7 +38,7 @@ export interface Variants {
 interface Operation {
   tags: string[];
   parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Field }[];
-  requestBody?: { content: Record<string, { schema: object; example?: object }> };
+  requestBody?: { required?: boolean; content: Record<string, { schema: object; example?: object }> };
   security?: object[];
   responses?: Record<string, { headers?: Record<string, object> }>;
   [EXAMPLE]?: Example;
@@ -102,7 +102,7 @@ async function buildDocument(
   Object.assign(document.components!.schemas!, reference.schemas);
   const completions = [
     () => makeDefaultsOptional(document),
-    () => closeBodies(document),
+    () => describeBodies(document),
     () => writeHeadersOfRepeats(document),
     () => writeSecurity(document, config),
     () => writeLists(document),
@@ -220,14 +220,20 @@ function makeDefaultsOptional(document: OpenAPIObject): void {
   }
 }
 
-/** A body may have no members that its schema does not name. */
-function closeBodies(document: OpenAPIObject): void {
+/** A body may have no members that its schema does not name, and may be left out if it may be empty. */
+function describeBodies(document: OpenAPIObject): void {
   const schemas = document.components!.schemas as Record<string, Schema>;
   const bodies = new Set<string>();
   const addAll = (node: object): void => {
     for (const [, name] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)) bodies.add(name!);
   };
-  for (const { requestBody } of operationsOf(document)) if (requestBody) addAll(requestBody);
+  for (const { requestBody } of operationsOf(document)) {
+    if (!requestBody) continue;
+    addAll(requestBody);
+    const { $ref } = requestBody.content['application/json']!.schema as { $ref: string };
+    const { required } = schemas[$ref.split('/').at(-1)!]! as { required?: string[] };
+    requestBody.required = (required ?? []).length > 0;
+  }
   // Also those that are added meanwhile.
   for (const name of bodies) {
     const schema = schemas[name]!;

@@ -15,9 +15,10 @@ const KEYWORDS: Record<string, string> = {
 interface Schema {
   properties: Record<string, Record<string, unknown>>;
   additionalProperties?: unknown;
+  required?: string[];
 }
 interface Operation {
-  requestBody?: object;
+  requestBody?: { required: boolean };
   parameters?: { name: string; schema: Record<string, unknown> }[];
 }
 interface Document {
@@ -79,6 +80,18 @@ test('a body has no members but those its schema names, and whole numbers are in
   const limits = operations.flatMap(({ parameters = [] }) => parameters.filter(({ name }) => name === 'limit'));
   expect(limits.length).toBeGreaterThan(10);
   expect(limits.filter(({ schema }) => schema['type'] !== 'integer')).toEqual([]);
+});
+
+test('a body may be left out where none of its members is required', () => {
+  const { paths, components } = json as Document;
+  const required = Object.entries(paths).flatMap(([path, item]) =>
+    Object.values(item).flatMap(({ requestBody }) => {
+      if (!requestBody) return [];
+      const needsMember = (components.schemas[referencesOf(requestBody)[0]!]!.required ?? []).length > 0;
+      return requestBody.required === needsMember ? [] : [path];
+    }),
+  );
+  expect(required).toEqual([]);
 });
 
 test('a metric has a pattern, and a list in a query an item', () => {
