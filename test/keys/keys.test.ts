@@ -121,9 +121,9 @@ test('a list of more scopes than there are is refused before its items are compa
   expect((await create({ key_id: 'wish', scopes })).json.errors).toMatchObject([{ code: 'array_max_size' }]);
 });
 
-test('an operator gives exactly what it has', async () => {
-  const { json } = await create({ key_id: 'second', scopes: ['ops'] }, 'only-ops');
-  expect((await service.get('/v1/me', as(json.key))).json.scopes).toEqual(['ops']);
+test('an operator gives only what it has, and the scope to read', async () => {
+  const { json } = await create({ key_id: 'second', scopes: ['ops', 'reads'] }, 'only-ops');
+  expect((await service.get('/v1/me', as(json.key))).json.scopes).toEqual(['ops', 'reads']);
   expect((await remove('second', 'only-ops')).status).toBe(200);
 });
 

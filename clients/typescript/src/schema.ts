@@ -1875,7 +1875,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description The answer contains the key, which is stored nowhere: a repeated request is refused. It cannot have scopes that the key of this request lacks. Not in the cluster profile, where all processes share the file of the keys. Needs a key with the scope `ops`.
+         * @description The answer contains the key, which is stored nowhere: a repeated request is refused. Except for `reads`, it cannot have scopes that the key of this request lacks. Not in the cluster profile, where all processes share the file of the keys. Needs a key with the scope `ops`.
          */
         post: operations["Keys_create"];
         delete?: never;
@@ -2375,7 +2375,7 @@ export interface components {
         CreateKeyDto: {
             /** @description Events record it as the actor `key:<id>`. */
             key_id: string;
-            /** @description What it permits: scopes that the key of this request has. */
+            /** @description What it permits: scopes that the key of this request has, or `reads`. */
             scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
             /**
              * @description The organization that it acts for. Default: none.

@@ -99,7 +99,7 @@ function Create({ me }: { me: Me }) {
         </label>
         <fieldset>
           <legend>Scopes</legend>
-          {me.scopes.map((scope) => (
+          {[...new Set<Me['scopes'][number]>(['reads', ...me.scopes])].map((scope) => (
             <p key={scope}>
               <label>
                 <input type="checkbox" name="scopes" value={scope} /> {scope}

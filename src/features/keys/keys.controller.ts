@@ -52,8 +52,8 @@ export class KeysController {
     example: { key_id: 'lendco-relay', scopes: ['relay:write'], organization: 'tris:lendco' },
     summary: 'Create an API key',
     description:
-      'The answer contains the key, which is stored nowhere: a repeated request is refused. It cannot have scopes that ' +
-      'the key of this request lacks. Not in the cluster profile, where all processes share the file of the keys.',
+      'The answer contains the key, which is stored nowhere: a repeated request is refused. Except for `reads`, it cannot ' +
+      'have scopes that the key of this request lacks. Not in the cluster profile, where all processes share the file of the keys.',
     type: CreatedKeyDto,
     ignoresIdempotencyKey: true,
     problems: ['key_conflict', 'keys_read_only'],

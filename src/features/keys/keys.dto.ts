@@ -15,7 +15,7 @@ export class CreateKeyDto {
   @Matches(KEY_ID, { message: '$property must be 1 to 64 letters, digits or ._-' })
   key_id: string;
 
-  /** What it permits: scopes that the key of this request has. */
+  /** What it permits: scopes that the key of this request has, or `reads`. */
   @ArrayNotEmpty()
   @AtMost(SCOPES.length)
   @ArrayUnique()

@@ -58,7 +58,8 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
 
   /** @throws Problem forbidden, validation_failed, key_conflict, keys_read_only */
   async execute({ keyId, scopes, organization, actor }: CreateKey): Promise<CreatedKeyDto> {
-    const lacking = scopes.filter((scope) => !actor.scopes.has(scope));
+    // Every key may read.
+    const lacking = scopes.filter((scope) => scope !== 'reads' && !actor.scopes.has(scope));
     if (lacking.length > 0) {
       const detail = `The key of this request lacks ${lacking.join(', ')} itself and cannot give it to another key.`;
       throw new Problem('forbidden', detail);
