@@ -5,7 +5,7 @@ import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { mostBytes, writeEntry } from '../dist/src/stores/lmdb/stored-event.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
-import { inTemporaryFolder, interleave, median, rssAnon } from './measure.mjs';
+import { inTemporaryFolder, interleave, median } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
 /** The log and the read models, without HTTP. */
@@ -150,13 +150,4 @@ export function rebuildAll(rounds, identities) {
     await closeStores(stores);
     return { events, rates, cpu: { ours: median(cpu.ours), peer: median(cpu.peer) } };
   });
-}
-
-/** Anonymous memory in MB after a rebuild of many identities, run in a separate process. */
-export async function memoryAfterRebuild(data) {
-  const stores = await openStores(data, Date.now);
-  await rebuild('all', stores.eventStore, stores.readModels, new AbortController().signal);
-  const megabytes = await rssAnon();
-  await closeStores(stores);
-  return megabytes;
 }

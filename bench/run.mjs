@@ -9,7 +9,7 @@ import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluste
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
-import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
+import { append, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { partsOfRequests, tableOfParts } from './parts.mjs';
@@ -34,12 +34,7 @@ const { values: options } = commandLine(USAGE, {
   rounds: { type: 'string' },
   identities: { type: 'string' },
   out: { type: 'string' },
-  'memory-of': { type: 'string' },
 });
-if (options['memory-of'] !== undefined) {
-  console.log(await memoryAfterRebuild(options['memory-of']));
-  process.exit(0);
-}
 
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
 const identities = Number(options.identities ?? (options.quick ? 20_000 : 1_000_000));
@@ -253,7 +248,7 @@ const embedded = {
   memory: () =>
     inTemporaryFolder(async (data) => {
       await fillLog(data, identities, 5);
-      const megabytes = await run('run.mjs', ['--memory-of', data]);
+      const megabytes = await run('memory.mjs', [data]);
       add(
         `RssAnon after a rebuild, ${count(identities)} identities × 5`,
         `${count(Number(megabytes))} MB`,
