@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
-import { memoryLimit } from '../kernel/memory.js';
+import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
 import { isDue, pause, yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
@@ -49,7 +49,7 @@ const PARTITION_BYTES = Math.max(48 * 2 ** 20, memoryLimit() / 8);
 const BYTES_OF_EVENT = 400;
 const SIZES: SharedBuildSizes = {
   from: 10_000,
-  divideFrom: Math.min(250_000, Math.floor(PARTITION_BYTES / BYTES_OF_EVENT)),
+  divideFrom: IS_MEMORY_SHORT ? 0 : Math.min(250_000, Math.floor(PARTITION_BYTES / BYTES_OF_EVENT)),
   eventsPerPart: 25_000,
   partitionBytes: PARTITION_BYTES,
   claimMs: 3_000,

@@ -167,6 +167,19 @@ describeRedis('a build that several processes share', () => {
     });
   });
 
+  test('is divided where memory is short', async () => {
+    const id = await newGeneration();
+    // About ten marks, of 5,000 events each.
+    const every = Math.ceil((await store.head()) / 10);
+    const script = new URL('./processes/short-of-memory.ts', import.meta.url);
+    const args = [join(folder.path, 'log'), place.url, place.prefix, id, String(every)];
+    const child = new Child(script, args, { NODE_OPTIONS: '--max-old-space-size=200' });
+    expect([await child.exited, child.stderr]).toEqual([0, '']);
+    expect(child.lines).toContainEqual({ part: 'partition:1' });
+    expect(child.lines.at(-1)).toEqual({ ended: 'at_head' });
+    expect(await content(id)).toEqual(await ordinary());
+  });
+
   test('shows nothing before it is complete, tells its progress, and continues where it was interrupted', async () => {
     const expected = await ordinary();
     const id = await newGeneration();
