@@ -8,7 +8,7 @@ import { yieldIfDue } from '../kernel/turn.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 import { FixedText } from './compression.js';
 import { NDJSON } from './json-body.js';
-import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, PUBLIC_WITH } from './routes.js';
+import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, NEEDS_BODY, PUBLIC_WITH } from './routes.js';
 
 /** What the document says in addition to the declarations of controllers and DTOs. */
 export interface Reference {
@@ -43,6 +43,7 @@ interface Operation {
   responses?: Record<string, { headers?: Record<string, object> }>;
   [EXAMPLE]?: Example;
   [LIST]?: string;
+  [NEEDS_BODY]?: true;
   [PUBLIC_WITH]?: readonly PublicReads[];
 }
 interface Schema {
@@ -227,12 +228,14 @@ function describeBodies(document: OpenAPIObject): void {
   const addAll = (node: object): void => {
     for (const [, name] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)) bodies.add(name!);
   };
-  for (const { requestBody } of operationsOf(document)) {
+  for (const operation of operationsOf(document)) {
+    const { requestBody, [NEEDS_BODY]: isNeeded = false } = operation;
+    delete operation[NEEDS_BODY];
     if (!requestBody) continue;
     addAll(requestBody);
     const { $ref } = requestBody.content['application/json']!.schema as { $ref: string };
     const { required } = schemas[$ref.split('/').at(-1)!]! as { required?: string[] };
-    requestBody.required = (required ?? []).length > 0;
+    requestBody.required = isNeeded || (required ?? []).length > 0;
   }
   // Also those that are added meanwhile.
   for (const name of bodies) {

@@ -61,6 +61,8 @@ export const PUBLIC_WITH = 'x-public-with';
 export const LIST = 'x-list';
 /** The scope that a key needs. An extension, since OpenAPI knows scopes of OAuth only. */
 const SCOPE = 'x-scope';
+/** Marks operations until the document says that their body is required. */
+export const NEEDS_BODY = 'x-needs-body';
 /** Marks operations until their examples are where they belong. */
 export const EXAMPLE = 'x-example';
 export interface Example {
@@ -85,6 +87,8 @@ export interface RouteOptions {
   type?: Class | [Class];
   /** Default 200; 202 or 201 if the route says so. */
   status?: number;
+  /** Its body must not be empty, although each of its members is optional. */
+  needsBody?: true;
   /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
   waits?: boolean;
   /** A command that ignores the Idempotency-Key, since repeating it changes nothing. */
@@ -228,6 +232,7 @@ function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDec
     }),
   ];
   if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
+  if (options.needsBody) decorators.push(ApiExtension(NEEDS_BODY, true));
   if (options.etag) decorators.push(ApiHeader(IF_NONE_MATCH));
   if (scope && scope !== 'any') decorators.push(ApiExtension(SCOPE, scope));
   if (isPublicRead(policy)) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));

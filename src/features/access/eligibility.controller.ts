@@ -42,6 +42,7 @@ export class EligibilityController {
   @Write({
     scope: 'access:check',
     summary: 'Revoke an eligibility token',
+    needsBody: true,
     type: RevokedEligibilityDto,
     problems: ['not_found', 'write_conflict'],
   })

@@ -130,6 +130,7 @@ export class ValidationPoliciesController {
   @Keyed({
     scope: 'policies:write',
     example: { policy_id: 'VP_LENDING_V1', subjects: ['tris@alice'] },
+    needsBody: true,
     summary: 'Preview what a policy would change, for some identities or for all; writes nothing',
     description:
       'Compares with the active lens of the scope. One preview over all identities runs at a time; a replay does the ' +
