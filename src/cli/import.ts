@@ -25,7 +25,7 @@ export function importCommand(cli: Cli): void {
     )
     .action(
       cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
-        withInput(context, file, async (path) =>
+        withInput(context, 'import', file, async (path) =>
           (await isExport(path)) ? importExport(context, path, options) : run(context, path, 'relay', options),
         ),
       ),
@@ -38,19 +38,20 @@ export function importCommand(cli: Cli): void {
     .argument('<file>', 'the file; - reads standard input')
     .action(
       cli.withStores('create', async (context, file: string) =>
-        withInput(context, file, (path) => run(context, path, 'aave', command.opts())),
+        withInput(context, 'import aave', file, (path) => run(context, path, 'aave', command.opts())),
       ),
     );
 }
 
 async function withInput(
   { io }: StoresContext,
+  command: string,
   file: string,
   work: (path: string) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const input = file === '-' ? await spool(io.stdin) : await existing(file);
   try {
-    await refuseCompressed(input.path, file);
+    await refuseCompressed(input.path, command, file);
     return await work(input.path);
   } finally {
     await input.remove();
@@ -111,14 +112,14 @@ async function existing(path: string): Promise<Input> {
 /** The first bytes of what these programs compress. */
 const COMPRESSED = { gzip: '1f8b', zstd: '28b52ffd' };
 
-async function refuseCompressed(path: string, file: string): Promise<void> {
+async function refuseCompressed(path: string, command: string, file: string): Promise<void> {
   const opened = await open(path);
   const { buffer } = await opened.read(Buffer.alloc(4)).finally(() => opened.close());
   const start = buffer.toString('hex');
   for (const [program, bytes] of Object.entries(COMPRESSED)) {
     if (!start.startsWith(bytes)) continue;
     const [what, name] = file === '-' ? ['Standard input', '<file>'] : [file, file];
-    throw new UsageError(`${what} is compressed with ${program}: use ${program} -dc ${name} | credence import -`);
+    throw new UsageError(`${what} is compressed with ${program}: use ${program} -dc ${name} | credence ${command} -`);
   }
 }
 

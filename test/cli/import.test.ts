@@ -84,13 +84,16 @@ test('reads a file with the byte order mark and the line ends of Windows', async
 
 test('a compressed file is refused with the command that reads it', async () => {
   const zstd = Buffer.from('28b52ffd2400', 'hex');
-  for (const [program, bytes] of [['gzip', gzipSync('{}')] as const, ['zstd', zstd] as const]) {
+  for (const [program, bytes, command] of [
+    ['gzip', gzipSync('{}'), 'import'],
+    ['zstd', zstd, 'import aave'],
+  ] as const) {
     const file = join(store.folder, 'actions.ndjson');
     writeFileSync(file, bytes);
-    const { code, stderr } = await store.run('import', file);
+    const { code, stderr } = await store.run(...command.split(' '), file);
     expect([code, stderr]).toEqual([
       2,
-      `credence: ${file} is compressed with ${program}: use ${program} -dc ${file} | credence import -\n`,
+      `credence: ${file} is compressed with ${program}: use ${program} -dc ${file} | credence ${command} -\n`,
     ]);
   }
 });
