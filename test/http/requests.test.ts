@@ -1,5 +1,7 @@
+import { CreateAccessPolicyDto } from '../../src/features/access/ap.dto.js';
 import { RelayActionDto } from '../../src/features/relay/relay.dto.js';
-import { readBody } from '../../src/http/validation.js';
+import { CreatePolicyDto } from '../../src/features/validation-policies/vp.dto.js';
+import { type Class, readBody } from '../../src/http/validation.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { serve, type Served } from './app.fixture.js';
 import { type Answer, send, sendRaw } from './client.js';
@@ -91,6 +93,9 @@ describe('bodies', () => {
   test('a missing field is refused with the form that it must have', () => {
     const refused = () => readBody(RelayActionDto, {});
     expect(refused).toThrow(/^\/tris_id: tris_id is missing: tris_id must be a TRIS id: it starts with /);
+    for (const policy of [CreatePolicyDto, CreateAccessPolicyDto] as Class[]) {
+      expect(() => readBody(policy, {})).toThrow(/^\/policy_id: policy_id is missing: policy_id must have the form /);
+    }
   });
 
   test('a valid one arrives unchanged, with colons, quotes and escapes in its strings', async () => {

@@ -18,8 +18,8 @@ const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
 
 /** An access policy (requirement 15). */
 export class CreateAccessPolicyDto {
-  @MaxLength(128)
   @Matches(AP_ID, { message: AP_MESSAGE })
+  @MaxLength(128)
   policy_id: string;
 
   /**
@@ -40,8 +40,8 @@ export class CreateAccessPolicyDto {
 
   /** The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
   @IsOptional()
-  @MaxLength(128)
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
+  @MaxLength(128)
   vp?: string;
 
   /** Who may read the rules: everybody, or only the owner's keys and operators. Everybody may check by the policy. */
@@ -346,8 +346,8 @@ export class EvaluateRulesDto {
 
   /** The validation policy to use as the lens. Default: the lens of the key's organization, or the platform's. */
   @IsOptional()
-  @MaxLength(128)
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
+  @MaxLength(128)
   vp?: string;
 
   /** The subjects to decide about. */

@@ -80,8 +80,8 @@ export class PolicyMetadataDto {
 
 /** A validation policy (requirement 13). */
 export class CreatePolicyDto {
-  @MaxLength(128)
   @Matches(VP_ID, { message: VP_MESSAGE })
+  @MaxLength(128)
   policy_id: string;
 
   /** TRIS id of the owning organization. */
