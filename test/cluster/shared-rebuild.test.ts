@@ -10,8 +10,8 @@ import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 /** Workers share the rebuild of a log that is long enough, and one of them is killed. */
 
 const LONG = 300_000;
-/** With as much memory, workers divide a log of so many events. */
-const SHORT_OF_MEMORY = { NODE_OPTIONS: '--max-old-space-size=320' };
+/** With this limit of the heap, logs of 126,000 events or more are divided. */
+const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=320' };
 const EVENTS = 130_000;
 const PER_APPEND = 40;
 const AT_ONCE = 100;
@@ -31,7 +31,7 @@ describeOnOwnCluster('a rebuild with two workers', () => {
     }
     await store.close();
     for (const role of ['worker', 'worker', 'api']) {
-      servers.push(await Server.process({ ...cluster.env, ...SHORT_OF_MEMORY, CREDENCE_ROLES: role }, cluster.key));
+      servers.push(await Server.process({ ...cluster.env, ...SMALL_HEAP, CREDENCE_ROLES: role }, cluster.key));
     }
   }, LONG);
   afterAll(async () => {
