@@ -349,8 +349,8 @@ export const PROBLEMS = {
   job_failed: [500, 'The job failed', 'only as the `problem` of a failed job; its `detail` says why'],
   history_unreadable: [
     500,
-    'An event that is needed cannot be decoded',
-    'an event that the decision needs cannot be decoded: an operator must check the dead letters',
+    'An event that is needed cannot be read',
+    'an event that the decision needs cannot be decoded, or is lost: an operator must check the dead letters, or restore it',
   ],
   shutting_down: [503, 'The service is stopping', 'the service is stopping; see `Retry-After`'],
   newer_schema: [
