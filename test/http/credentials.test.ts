@@ -120,7 +120,7 @@ describe('the keys file', () => {
     [JSON.stringify([entry, { ...entry, sha256: 'b'.repeat(64) }]), /entry 2 has the same id "a" as another entry/],
     [JSON.stringify([entry, { ...entry, id: 'b' }]), /entry 2 has the same sha256 as another entry/],
     [JSON.stringify([{ ...entry, sha256: hex.toUpperCase() }]), /entry 1 must have sha256/],
-    [JSON.stringify([{ ...entry, scopes: ['relay'] }]), /entry 1 must have scopes, a list of relay:write, /],
+    [JSON.stringify([{ ...entry, scopes: ['relay'] }]), /entry 1 must have scopes, a list of reads, relay:write, /],
     [JSON.stringify([{ ...entry, scopes: [] }]), /entry 1 must have scopes/],
     [JSON.stringify([{ ...entry, organization: 'bank' }]), /entry 1 has an organization that is not a TRIS id/],
     [JSON.stringify([{ ...entry, key: 'x' }]), /entry 1 has the unknown member "key"/],
