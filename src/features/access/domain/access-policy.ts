@@ -5,8 +5,8 @@ import type { JsonObject } from '../../../kernel/json.js';
 import { Problem } from '../../../kernel/problems.js';
 import { type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
-/** `AP_<NAME>_V<n>`, n from 1 (requirement 15). */
-export const AP_ID = /^AP_[A-Z0-9_]+_V[1-9][0-9]{0,8}$/;
+/** `AP_<NAME>_V<n>`, n from 1 (requirement 15). Where one is created, it has at most 128 characters. */
+export const AP_ID = /^AP_[A-Z0-9_]{1,122}_V[1-9][0-9]{0,8}$/;
 
 /** The content of an access policy. Never changes. */
 export interface AccessPolicyContent {

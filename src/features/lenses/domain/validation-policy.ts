@@ -36,8 +36,8 @@ export interface Warning {
   message: string;
 }
 
-/** `VP_<NAME>_V<n>`, n from 1 (requirement 13). */
-export const VP_ID = /^VP_[A-Z0-9_]+_V[1-9][0-9]{0,8}$/;
+/** `VP_<NAME>_V<n>`, n from 1 (requirement 13). Where one is created, it has at most 128 characters. */
+export const VP_ID = /^VP_[A-Z0-9_]{1,122}_V[1-9][0-9]{0,8}$/;
 /** Bounds of a policy's total weight, both inclusive, in hundredths (requirement 24). */
 export const TOTAL_HUNDREDTHS = { min: 95, max: 105 };
 
