@@ -3,7 +3,7 @@ import { Type } from 'class-transformer';
 import { ArrayMinSize, IsArray, IsIn, IsOptional, Max, Min, NotEquals, ValidateNested } from 'class-validator';
 import { AtMost, field, IsInt, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
-import { isG1, isG2, isSignal } from './domain/proof-format.js';
+import { DECIMAL, isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
 import { INPUT_ROLES } from './domain/verifications.events.js';
 
@@ -11,7 +11,7 @@ import { INPUT_ROLES } from './domain/verifications.events.js';
 const MAX_INPUTS = 32;
 const SCHEME_MESSAGE = '$property must be 1 to 64 lower-case letters, digits or hyphens, starting with a letter';
 
-const decimal = { type: 'string', pattern: '^(?:0|[1-9][0-9]{0,76})$' };
+const decimal = { type: 'string', pattern: DECIMAL.source };
 const coordinates = { type: 'array', items: decimal, minItems: 2, maxItems: 3 };
 const IsSignal = field('signal', isSignal, 'be a decimal number below the order of bn254, without a leading zero', {
   ...decimal,

@@ -5,7 +5,7 @@ export const GROUP_ORDER = 0x30644e72e131a029b85045b68181585d2833e84879b9709143e
 /** Prime of the field of the coordinates. */
 const FIELD_PRIME = 0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n;
 /** No number of 254 bits has more decimal digits. */
-const DECIMAL = /^(?:0|[1-9][0-9]{0,76})$/;
+export const DECIMAL = /^(?:0|[1-9][0-9]{0,76})$/;
 
 /** A verification key as snarkjs exports it. */
 export interface VerificationKey {
