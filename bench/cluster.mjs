@@ -126,11 +126,7 @@ export async function rebuilds(env, rounds, servers, identities, isDivided) {
   if (worker) await worker.stop();
   await client.dispose();
   await closeStores(stores);
-  const medians = ({ one, two, peer }) => ({
-    one: median(one),
-    two: two.length > 0 && median(two),
-    peer: median(peer),
-  });
+  const medians = (times) => Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)]));
   return {
     events,
     rates,

@@ -64,7 +64,7 @@ export function lensStackAfter(before: LensStack, events: readonly RecordedEvent
   return stack;
 }
 
-/** @param policyId of the lens; null: none was promoted */
+/** What messages call a lens. @param policyId of the lens; null: none was promoted */
 export function titleOf({ tris_org }: Pick<LensOwner, 'tris_org'>, policyId: string | null): string {
   return policyId ?? (tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
 }
