@@ -22,10 +22,9 @@ WORKDIR /app
 COPY --from=build /app/package.json /app/LICENSE ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# /data is for the embedded profile. /snapshots is for the workers of the cluster profile, under whichever user they run:
-# a volume begins with the mode of its folder.
+# /data is for the embedded profile. A volume begins with the owner of its folder.
 ENV CREDENCE_DATA=/data
-RUN install --directory --owner=node --group=node /data && install --directory --mode=1777 /snapshots
+RUN install --directory --owner=node --group=node /data
 VOLUME /data
 USER node
 EXPOSE 3000

@@ -10,9 +10,8 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
-import { complete, drop, rebuild, swap } from '../dist/src/read-side/generations.js';
+import { drop, rebuild, swap } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
-import { loadSnapshot, saveSnapshot } from '../dist/src/read-side/snapshots.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
 import { appending, clientAppend, freePort, withEventStoreDb } from './eventstoredb.mjs';
@@ -132,43 +131,6 @@ export async function rebuilds(env, rounds, servers, identities, isDivided) {
     rates,
     cpu: { own: medians(cpu.own), eventStored: medians(cpu.eventStored), redis: medians(cpu.redis) },
   };
-}
-
-/**
- * Read models that Redis has lost: from a snapshot and the last tenth of the log, and folded from the start of the log.
- * Events of the whole log per second, rows of the snapshot per second, and how many there were.
- */
-export async function recoveries(env, rounds, identities = 10_000) {
-  const stores = await openProfile(loadConfig(env), Date.now);
-  const { eventStore, readModels } = stores;
-  const { signal } = new AbortController();
-  await fill(stores, identities, 5);
-  const { id } = await rebuild('all', eventStore, readModels, signal);
-  const snapshot = await saveSnapshot(id, join(env.CREDENCE_DATA, 'snapshots'), 1, eventStore, readModels);
-  await drop(id, readModels);
-  await fill(stores, Math.floor(identities / 9), 5);
-  const events = await eventStore.countAfter(0);
-  let loading = 0;
-  const rate = async (build) => {
-    const started = performance.now();
-    const built = await build();
-    const figure = (1000 * events) / (performance.now() - started);
-    await drop(built, readModels);
-    return figure;
-  };
-  const result = await interleave(rounds, {
-    ours: () =>
-      rate(async () => {
-        const started = performance.now();
-        const built = await loadSnapshot(snapshot, eventStore, readModels);
-        loading = (1000 * snapshot.rows) / (performance.now() - started);
-        await complete(built, eventStore, readModels, signal);
-        return built;
-      }),
-    peer: () => rate(async () => (await rebuild('all', eventStore, readModels, signal)).id),
-  });
-  await closeStores(stores);
-  return { ...result, events, rows: snapshot.rows, loading };
 }
 
 /** Scores of random identities with 64 in flight, without HTTP, from Redis and from the embedded read models: per second. */

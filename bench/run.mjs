@@ -5,7 +5,7 @@ import { bytesOfActions } from './bytes.mjs';
 import { checksums, checksumsOfLookUps, checksumsOfRelays, checksumsOverHttp } from './checksums.mjs';
 import { commandLine, wrongUsage } from './command-line.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
-import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluster } from './cluster.mjs';
+import { lag, lookUps, overload, reads, rebuilds, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
@@ -259,17 +259,6 @@ const embedded = {
     }),
 };
 
-/** @param wanted a ratio, or a time */
-const recovery = (repeats, population, wanted) =>
-  withCluster(async (env) => {
-    const { ours, peer, events, rows, loading } = await recoveries(env, repeats, population);
-    const what = `lost read models of ${count(events)} events, from a snapshot and the last tenth`;
-    add(`${what}: ${count(rows)} rows loaded`, `${count(loading)}/s`, '–', '–', '–');
-    if (wanted.endsWith('×')) return rates(what, { ours, peer }, 'full rebuild', wanted);
-    const [seconds, other] = [events / ours, events / peer];
-    return add(what, `${seconds.toFixed(1)} s`, `full rebuild: ${other.toFixed(1)} s`, ratio(seconds, other), wanted);
-  });
-
 /** Each on new, empty servers. */
 const cluster = {
   rebuild: async () => {
@@ -301,8 +290,6 @@ const cluster = {
       });
     }
   },
-  snapshot: () => recovery(rounds, 10_000, '≥ 2×'),
-  lost: () => recovery(1, 90_000, '< 20 s'),
   append: () =>
     withCluster(async ({ EVENTSTORE_URL }) =>
       rates(

@@ -14,7 +14,6 @@ import type { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
-import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
 import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
 import { closeStores, openProfile, type Stores } from './stores/open.js';
 import type { EventStore } from './stores/ports/event-store.js';
@@ -40,7 +39,7 @@ export async function close(logger?: Logger): Promise<void> {
 /** The marker of the log is all that a process of the cluster profile keeps in its folder: it can serve without. */
 function prepareMarker(config: Config, logger: Logger): void {
   try {
-    prepareFolder('CREDENCE_DATA', config.data);
+    prepareFolder(config.data);
   } catch (error) {
     logger.warn(
       `${sentenceOf(error)} No marker is kept: a log that lost events will not be refused at the next start.`,
@@ -52,7 +51,7 @@ function prepareMarker(config: Config, logger: Logger): void {
 function prepareFolders(config: Config, logger: Logger): void {
   if (config.profile === 'cluster') prepareMarker(config, logger);
   else {
-    prepareFolder('CREDENCE_DATA', config.data);
+    prepareFolder(config.data);
     // Once in a group of processes.
     if ((config.eventStoreUrl ?? config.redisUrl) !== undefined && config.has('worker')) {
       logger.warn(
@@ -60,14 +59,12 @@ function prepareFolders(config: Config, logger: Logger): void {
       );
     }
   }
-  if (config.snapshots !== undefined && config.has('worker')) prepareFolder('CREDENCE_SNAPSHOTS', config.snapshots);
 }
 
 function projectorOf(config: Config, { eventStore, readModels, jobs }: Stores, logger: Logger): Projector {
   return new Projector(projectionsFor(config.modules), eventStore, readModels, logger, {
     retained: config.retainedGenerations,
     ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
-    snapshots: SnapshotKeeper.of(config, eventStore, readModels, logger),
     jobs,
   });
 }

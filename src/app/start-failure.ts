@@ -5,11 +5,10 @@ import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
 /**
- * Creates a folder if it does not exist.
- * @param variable that names it
+ * Creates the data folder if it does not exist.
  * @throws StartError if it is not a folder or not writable
  */
-export function prepareFolder(variable: string, folder: string): void {
+export function prepareFolder(folder: string): void {
   try {
     makeFolder(resolve(folder));
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -17,7 +16,7 @@ export function prepareFolder(variable: string, folder: string): void {
     const { code } = error as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
     const reason = isFile ? 'is not a folder' : `cannot be created or written (${code})`;
-    throw new StartError(`${variable} names ${folder}, which ${reason}.`);
+    throw new StartError(`CREDENCE_DATA names ${folder}, which ${reason}.`);
   }
 }
 
@@ -25,7 +24,7 @@ export function prepareFolder(variable: string, folder: string): void {
 function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
-    // Logs, keys and snapshots are for this user only, whatever the umask.
+    // Logs and keys are for this user only, whatever the umask.
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;

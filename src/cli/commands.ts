@@ -16,7 +16,6 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
     names: ['rebuild', 'swap', 'rollback', 'drop'],
     load: async () => (await import('./generations.js')).generationsCommands,
   },
-  { names: ['snapshot'], load: async () => (await import('./snapshots.js')).snapshotCommands },
   { names: ['dead-letters'], load: async () => (await import('./dead-letters.js')).deadLettersCommands },
   { names: ['backup'], load: async () => (await import('./backup.js')).backupCommand },
   { names: ['migrate'], load: async () => (await import('./migrate.js')).migrateCommand },

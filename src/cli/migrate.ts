@@ -30,7 +30,7 @@ export function migrateCommand(cli: Cli): void {
         if (config.eventStoreUrl === undefined)
           throw new UsageError('Set EVENTSTORE_URL to the address of EventStoreDB.');
         if (from === 'embedded') requireStore(config.data);
-        if (to === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
+        if (to === 'embedded') prepareFolder(config.data);
 
         const source = await openLog(from, config);
         try {

@@ -262,54 +262,6 @@ export class Config {
   readonly freezeMinutes: number;
 
   @Variable({
-    name: 'CREDENCE_SNAPSHOTS',
-    description:
-      'Folder of snapshots of the read models, which all workers share: a worker saves what it applies there, and loads lost read models from there',
-    unset: 'no snapshots',
-    must: 'be the path of a folder',
-  })
-  @IsOptional()
-  @IsString()
-  @Length(1, 4096)
-  readonly snapshots?: string;
-
-  @Variable({
-    name: 'CREDENCE_SNAPSHOT_EVENTS',
-    description: 'Number of applied events after which a worker saves another snapshot',
-    default: '100000',
-    must: 'be an integer from 1 to 1000000000',
-  })
-  @AsInteger()
-  @IsInt()
-  @Min(1)
-  @Max(1_000_000_000)
-  readonly snapshotEvents: number;
-
-  @Variable({
-    name: 'CREDENCE_SNAPSHOT_MINUTES',
-    description: 'Number of minutes after which a worker saves another snapshot, if it has applied any event',
-    default: '60',
-    must: 'be an integer from 1 to 525600',
-  })
-  @AsInteger()
-  @IsInt()
-  @Min(1)
-  @Max(525_600)
-  readonly snapshotMinutes: number;
-
-  @Variable({
-    name: 'CREDENCE_RETAINED_SNAPSHOTS',
-    description: 'Number of snapshots of the same log and views that are kept; saving another deletes the oldest',
-    default: '3',
-    must: 'be an integer from 1 to 1000',
-  })
-  @AsInteger()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
-  readonly retainedSnapshots: number;
-
-  @Variable({
     name: 'CREDENCE_TRUST_PROXY',
     description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',

@@ -280,7 +280,6 @@ export const PROBLEMS = {
     'An operation of this kind is under way',
     'an operation of this kind is queued or running, or another process builds the same views',
   ],
-  snapshots_not_configured: [409, 'Snapshots are not configured', '`CREDENCE_SNAPSHOTS` is not set'],
   key_conflict: [409, 'A key with this id exists', 'an API key with this id exists'],
   key_in_use: [
     409,
@@ -291,11 +290,6 @@ export const PROBLEMS = {
     409,
     'The keys cannot be changed here',
     'the file of the keys is shared by a cluster, or not writable',
-  ],
-  snapshot_refused: [
-    409,
-    'The snapshot cannot be made or used',
-    'the generation is not ready, or not of this log and build',
   ],
   write_conflict: [
     409,

@@ -128,7 +128,7 @@ export interface RebuildProgress {
  * and is `ready`. An interrupted build continues where it stopped.
  * @param wanted names of projections, or `all`
  * @param jobs to invite workers, where several processes can share a build
- * @throws GenerationError for an unknown view, or while another process builds it
+ * @throws GenerationError for an unknown view, while another process builds it, or if it was interrupted
  */
 export async function rebuild(
   wanted: string | readonly string[],
@@ -146,24 +146,10 @@ export async function rebuild(
   }
   const views = viewsOf(projections);
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
-  if ((await find(id, readModels)).lease) throw beingBuilt(id);
-  return complete(id, store, readModels, signal, onProgress, jobs);
-}
-
-/**
- * Applies the log to a generation that does not serve until it has caught up and is `ready`.
- * @throws GenerationError if that is not possible, or was interrupted
- */
-export async function complete(
-  id: string,
-  store: EventStore,
-  readModels: ReadModels,
-  signal: AbortSignal,
-  onProgress?: (progress: RebuildProgress) => void,
-  jobs?: Jobs,
-): Promise<Generation> {
+  const { lease, checkpoint } = await find(id, readModels);
+  if (lease) throw beingBuilt(id);
   let events = 0;
-  const total = onProgress ? await about(store, (await find(id, readModels)).checkpoint.position) : 0;
+  const total = onProgress ? await about(store, checkpoint.position) : 0;
   const follower = new Follower(store, readModels, { jobs });
   const follow = () =>
     follower.follow(id, {

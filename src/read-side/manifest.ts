@@ -21,14 +21,12 @@ import { OWN_VERSIONS, viewsOf } from './own-views.js';
  * A projection without one gets a new one, to be built from the start of the log. Until it is built, reads of it are
  * refused. A generation of another build, whose folds have other versions, is left where it serves: see
  * `ofOtherBuild`. Safe to run in several processes at once.
- * @param loaded generations that were filled from snapshots, to be used instead of new ones
  * @throws StartError where what serves was folded from another log
  */
 export async function ensureManifest(
   projections: readonly Projection[],
   store: EventStore,
   readModels: ReadModels,
-  loaded: readonly string[] = [],
 ): Promise<Manifest> {
   let created: string | undefined;
   for (;;) {
@@ -39,16 +37,14 @@ export async function ensureManifest(
     for (const generation of generations) if (await isWhole(generation, store)) whole.set(generation.id, generation);
     // Read after the manifest: the stream in its log is then at least as long as it was for the manifest.
     const { lens, lens_revision, model_hash } = (await platformLens(store)) ?? manifest ?? BEFORE_PROMOTIONS;
-    const kept = Object.fromEntries(
+    const views = Object.fromEntries(
       Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (whole.get(id)?.views ?? {})),
     );
-    const views = { ...servedBy(loaded, projections, whole), ...kept };
-    const adopts = Object.keys(views).length > Object.keys(kept).length;
     const unserved = projections.filter(({ name }) => !(name in views));
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     const versions = versionsOf(views, generations);
     const isCurrent = seesRight && manifest.model_hash === model_hash && isDeepStrictEqual(manifest.versions, versions);
-    if (manifest && !adopts && unserved.length === 0 && isCurrent) {
+    if (manifest && unserved.length === 0 && isCurrent) {
       await dropUseless(manifest, generations, created, store, readModels);
       return manifest;
     }
@@ -78,20 +74,6 @@ export async function ensureManifest(
   }
 }
 
-/** By view: the generation among these that serves it. */
-function servedBy(
-  ids: readonly string[],
-  projections: readonly Projection[],
-  generations: ReadonlyMap<string, Generation>,
-): Record<string, string> {
-  const served: Record<string, string> = {};
-  for (const { name } of projections) {
-    const id = ids.find((each) => name in (generations.get(each)?.views ?? {}));
-    if (id !== undefined) served[name] = id;
-  }
-  return served;
-}
-
 /**
  * Drops generations that are ahead of this log or have lost rows, and one that was created here while another process was
  * faster. One of another log may serve other processes.
@@ -106,7 +88,7 @@ async function dropUseless(
 ): Promise<void> {
   const serving = new Set(Object.values(manifest.views));
   for (const { id, status, checkpoint, lease } of generations) {
-    const isOwn = status !== 'dropped' && status !== 'loading' && checkpoint.log === store.logId;
+    const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
     const isUnused = id === created && !serving.has(id) && status === 'building' && lease === null;
     if (isOwn && (status === 'damaged' || isUnused || !(await isInLog(checkpoint, store)))) {
       await readModels.dropGeneration(id);
@@ -226,12 +208,11 @@ export async function createGeneration(
   views: Record<string, number>,
   store: EventStore,
   readModels: ReadModels,
-  status: 'building' | 'loading' = 'building',
 ): Promise<string | undefined> {
   const id = nextGenerationId(await readModels.generations());
-  await readModels.createGeneration(id, views, store.logId, status);
+  await readModels.createGeneration(id, views, store.logId);
   const made = await findGeneration(id, readModels);
-  const isRight = made && made.status === status && made.checkpoint.log === store.logId && isOf(made, views);
+  const isRight = made && made.status === 'building' && made.checkpoint.log === store.logId && isOf(made, views);
   return isRight ? id : undefined;
 }
 
@@ -306,7 +287,7 @@ export function isOfThisBuild({ views }: Generation): boolean {
 
 /** Whether a generation has its rows, and the log has what it applied. */
 async function isWhole({ status, checkpoint }: Generation, store: EventStore): Promise<boolean> {
-  if (status === 'dropped' || status === 'damaged' || status === 'loading') return false;
+  if (status === 'dropped' || status === 'damaged') return false;
   return isInLog(checkpoint, store);
 }
 

@@ -16,9 +16,7 @@ import {
   otherLog,
   ownBeside,
   reflectPlatformLens,
-  refuseOtherLog,
 } from './manifest.js';
-import type { SnapshotKeeper } from './snapshot-keeper.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
@@ -38,8 +36,6 @@ export interface ProjectorOptions {
   abandonedMs?: number;
   /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. Default: 30 s. */
   leftMs?: number;
-  /** Absent: read models that are lost are folded from the start of the log. */
-  snapshots?: SnapshotKeeper | undefined;
   /** To invite other workers to build read models that are lost. */
   jobs?: Jobs;
 }
@@ -66,10 +62,7 @@ export class Projector {
   private readonly keepUpMs: number;
   private readonly abandonedMs: number;
   private readonly leftMs: number;
-  private readonly snapshots: SnapshotKeeper | undefined;
   private readonly jobs: Jobs | undefined;
-  /** Generations in `loading` whose lease nobody held at the last check. */
-  private unloaded = new Set<string>();
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
   private supervision: Promise<void> = Promise.resolve();
@@ -86,52 +79,36 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    {
-      retained = 3,
-      keepUpMs = Infinity,
-      abandonedMs = ABANDONED_MS,
-      leftMs = LEFT_MS,
-      snapshots,
-      jobs,
-    }: ProjectorOptions = {},
+    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, leftMs = LEFT_MS, jobs }: ProjectorOptions = {},
   ) {
     this.retained = retained;
     this.keepUpMs = keepUpMs;
     this.abandonedMs = abandonedMs;
     this.leftMs = leftMs;
-    this.snapshots = snapshots;
     this.jobs = jobs;
   }
 
   /**
-   * Names every projection's generation in the manifest, then applies in the background. If a snapshot has to be loaded
-   * first, that is done in the background too.
+   * Names every projection's generation in the manifest, then applies in the background.
    * @throws StartError where what serves was folded from another log
    */
   async start(): Promise<void> {
-    const [manifest, generations] = await this.serving();
-    refuseOtherLog(manifest, generations, this.store.logId);
-    const missing = this.missing(manifest, generations);
-    const loads = missing.length > 0 && this.snapshots && (await this.snapshots.fitting(missing)).length > 0;
-    if (!loads) {
-      await ensureManifest(this.projections, this.store, this.readModels);
-      await this.reconcile();
-    }
-    this.supervision = this.supervise(loads ? 0 : RECONCILE_MS);
+    await ensureManifest(this.projections, this.store, this.readModels);
+    await this.reconcile();
+    this.supervision = this.supervise();
   }
 
   /** Finishes the batches under way and releases the leases. */
   async stop(): Promise<void> {
     this.stopping.abort();
-    await this.snapshots?.stop();
     await this.supervision;
     await Promise.all([...this.loops.values()].map(({ ended }) => ended));
   }
 
-  private async supervise(first: number): Promise<void> {
+  private async supervise(): Promise<void> {
     const { signal } = this.stopping;
-    for (let ms = first; !signal.aborted; ms = RECONCILE_MS) {
-      await pause(ms, signal);
+    while (!signal.aborted) {
+      await pause(RECONCILE_MS, signal);
       if (signal.aborted) return;
       await this.reconcile().catch((error: unknown) => {
         // The store itself logs when it becomes unavailable and when it is back.
@@ -159,14 +136,9 @@ export class Projector {
       await reflectPlatformLens(this.store, this.readModels);
       this.restarts = restarts;
     }
-    await this.dropUnloaded(generations);
-    const missing = this.missing(manifest, generations);
-    // Another process may be loading them; if it has ended, its generation is dropped soon.
-    if (missing.length > 0 && !this.areLoaded(generations)) {
-      const loaded = (await this.snapshots?.load(missing)) ?? [];
-      if (loaded.length === 0 && this.areLoaded(await this.readModels.generations())) return;
-      this.warnOfLoss(generations, loaded.length > 0);
-      await ensureManifest(this.projections, this.store, this.readModels, loaded);
+    if (this.isMissing(manifest, generations)) {
+      this.warnOfLoss(generations);
+      await ensureManifest(this.projections, this.store, this.readModels);
       [manifest, generations] = await this.serving();
     }
     if (await this.replaceOtherBuild(manifest, generations)) [manifest, generations] = await this.serving();
@@ -186,8 +158,6 @@ export class Projector {
         if (await isSound(generation, this.store)) this.follow(generation);
       }
     }
-    const leased = generations.filter(({ id, lease }) => lease && lease.holder === this.loops.get(id)?.follower.holder);
-    this.snapshots?.saveDue(leased.filter(({ id, status }) => status === 'ready' && serving.has(id)));
   }
 
   /**
@@ -262,41 +232,20 @@ export class Projector {
     }
   }
 
-  /** The views that no generation serves. */
-  private missing(manifest: Manifest | null, generations: readonly Generation[]): string[] {
+  /** Whether no generation serves some view. */
+  private isMissing(manifest: Manifest | null, generations: readonly Generation[]): boolean {
     const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
     const there = new Set(whole.map(({ id }) => id));
-    return this.projections.flatMap(({ name }) => (there.has(manifest?.views[name] ?? '') ? [] : [name]));
-  }
-
-  /** Whether snapshots are used, and one is being loaded. */
-  private areLoaded(generations: readonly Generation[]): boolean {
-    return this.snapshots !== undefined && this.loading(generations).length > 0;
+    return this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''));
   }
 
   /** A server for the read models may have been emptied, or may have evicted rows. */
-  private warnOfLoss(generations: readonly Generation[], fromSnapshots: boolean): void {
+  private warnOfLoss(generations: readonly Generation[]): void {
     const damaged = generations.filter(({ status }) => status === 'damaged');
     const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
     const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
-    const from = fromSnapshots ? 'snapshots and the log' : 'the log';
     const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
-    this.logger.warn(`${what}: they are built again from ${from}${check}`);
-  }
-
-  /** The generations of this log that a snapshot is being loaded into. */
-  private loading(generations: readonly Generation[]): Generation[] {
-    return generations.filter(({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId);
-  }
-
-  /** Drops generations whose process has ended while it loaded a snapshot into them. */
-  private async dropUnloaded(generations: readonly Generation[]): Promise<void> {
-    const ended = this.loading(generations)
-      .filter(({ lease }) => lease === null)
-      .map(({ id }) => id);
-    // A process takes the lease just after it has created the generation.
-    for (const id of ended) if (this.unloaded.has(id)) await this.readModels.dropGeneration(id);
-    this.unloaded = new Set(ended);
+    this.logger.warn(`${what}: they are built again from the log${check}`);
   }
 
   /** Drops what a killed rebuild left. A rebuild that is run again in time continues it. */
@@ -368,12 +317,11 @@ export class Projector {
 
   private async run(id: string, follower: Follower, signal: AbortSignal, isBuilding: boolean): Promise<void> {
     const { logger } = this;
-    const onApplied = (_: unknown, events: number) => this.snapshots?.noteApplied(id, events);
     // Nobody reads it yet, so larger batches delay no one.
     let toHead = isBuilding;
     while (!signal.aborted) {
       try {
-        const ended = await follower.follow(id, { signal, toHead, onApplied, logger });
+        const ended = await follower.follow(id, { signal, toHead, logger });
         if (ended === 'at_head') toHead = false;
         // A generation that does not match is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;

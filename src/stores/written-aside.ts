@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { freeBytes } from '../kernel/free-space.js';
@@ -10,7 +10,6 @@ export class TargetRefused extends Error {
   override readonly name = 'TargetRefused';
 }
 
-const DAY_MS = 86_400_000;
 /** Bytes that copies leave free on a disk: a log on it must still be able to grow. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 
@@ -92,18 +91,6 @@ async function removeRemains(lock: string, { aside }: Holder): Promise<void> {
     await rm(aside, { recursive: true, force: true });
   }
   await rm(lock, { force: true });
-}
-
-/** Removes what processes that have ended left unfinished in a folder; of other machines, what is older than a day. */
-export async function removeUnfinished(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    if (!name.endsWith('.lock')) continue;
-    const lock = join(folder, name);
-    const holder = await holderOf(lock);
-    if (!holder || holder === 'gone') continue;
-    const { mtimeMs } = await stat(lock).catch(() => ({ mtimeMs: Infinity }));
-    if (!isRunning(holder) || Date.now() - mtimeMs > DAY_MS) await removeRemains(lock, holder);
-  }
 }
 
 /** Undefined if it cannot be read, for example while it is being written. */

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, truncateSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Server } from '../e2e/server.js';
 import { action, SLOW, Store } from './credence.js';
@@ -57,43 +57,6 @@ describe('an operator', () => {
     expect((await store.run('rollback')).code).toBe(0);
   });
 
-  test('saves snapshots, lists them and loads the newest; a damaged one and one of another log are refused', async () => {
-    expect((await store.run('snapshot', 'save')).stderr).toMatch(/Set CREDENCE_SNAPSHOTS or --folder/);
-    store.variables['CREDENCE_SNAPSHOTS'] = join(store.folder, 'snapshots');
-    const [before] = await serving();
-    expect((await store.run('snapshot', 'list')).stdout).toMatch(/^There is no snapshot in /);
-    expect((await store.run('snapshot', 'load')).stderr).toMatch(/^credence: There is no snapshot in .* that fits/);
-    const [saved] = await store.json<{ path: string; rows: number; position: string }[]>('snapshot', 'save');
-    const listed = await store.json<{ path: string; unfit: string | null }[]>('snapshot', 'list');
-    expect(listed).toMatchObject([{ path: saved!.path, unfit: null }]);
-    expect((await store.run('snapshot', 'list')).stdout).toMatch(/^snapshot .*\n.*  yes\n$/s);
-
-    const loaded = await store.json<{ generation: string; rows: number }>('snapshot', 'load', '--swap');
-    expect(loaded.rows).toBe(saved!.rows);
-    expect((await serving()).map(({ id }) => id)).toEqual([loaded.generation]);
-    expect((await store.run('verify')).code).toBe(0);
-    expect((await store.run('rollback')).code).toBe(0);
-    expect((await serving()).map(({ id }) => id)).toEqual([before!.id]);
-
-    expect(await store.run('export', '--out', join(store.folder, 'nowhere/export.ndjson'))).toMatchObject({
-      code: 1,
-      stderr: `credence: ${join(store.folder, 'nowhere')} does not exist.\n`,
-    });
-    const other = await Store.create();
-    try {
-      await other.json('import', other.file('actions.ndjson', ACTIONS.slice(0, 5)));
-      const refused = await other.run('snapshot', 'load', saved!.path);
-      expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/cannot be loaded: it is of the log /)]);
-    } finally {
-      await other.remove();
-    }
-    truncateSync(saved!.path, 5_000);
-    const cut = await store.run('snapshot', 'load', saved!.path);
-    expect([cut.code, cut.stderr]).toEqual([1, 'credence: The snapshot cannot be loaded: it is cut.\n']);
-    expect((await store.run('snapshot', 'load')).stderr).toMatch(/it is cut\ncredence: There is no snapshot in/);
-    delete store.variables['CREDENCE_SNAPSHOTS'];
-  });
-
   test('gets one sentence for each operation that is not possible', async () => {
     const { id } = (await serving())[0]!;
     for (const [args, sentence] of [
@@ -135,6 +98,10 @@ describe('an operator', () => {
     expect(await store.run('export', '--out', out)).toMatchObject({
       code: 1,
       stderr: `credence: ${out} exists; --force replaces it.\n`,
+    });
+    expect(await store.run('export', '--out', join(store.folder, 'nowhere/export.ndjson'))).toMatchObject({
+      code: 1,
+      stderr: `credence: ${join(store.folder, 'nowhere')} does not exist.\n`,
     });
     const other = await Store.create();
     try {

@@ -35,7 +35,6 @@ const COMPOSE = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true 
 };
 const OURS = ['api-1', 'api-2', 'worker'];
 const KEYS = '/run/credence';
-const SNAPSHOTS = '/snapshots';
 
 const LARGER = parse(readFileSync('ops/larger.yml', 'utf8'), { merge: true }) as typeof COMPOSE;
 
@@ -60,7 +59,7 @@ test('pins every image, keeps what the stores write, and gives each service a he
   }
   const { eventstore, redis } = COMPOSE.services as Record<string, Service>;
   const kept = [...eventstore!.volumes, ...redis!.volumes].map((volume) => volume.split(':')[0]!);
-  expect([...kept, 'snapshots'].sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
+  expect(kept.sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
   expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
 });
 
@@ -91,8 +90,7 @@ test('runs the service without root, after the stores are healthy, with a valid 
       eventstore: { condition: 'service_healthy' },
       redis: { condition: 'service_healthy' },
     });
-    expect(volumes).toEqual([`./secrets:${KEYS}:ro`, ...(name === 'worker' ? [`snapshots:${SNAPSHOTS}`] : [])]);
-    expect(environment['CREDENCE_SNAPSHOTS']).toBe(name === 'worker' ? SNAPSHOTS : undefined);
+    expect(volumes).toEqual([`./secrets:${KEYS}:ro`]);
     expect(loadConfig(environmentOf(name))).toMatchObject({
       profile: 'cluster',
       roles: [environment['CREDENCE_ROLES']],
@@ -102,7 +100,6 @@ test('runs the service without root, after the stores are healthy, with a valid 
   expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
   expect(dockerfile).toMatch(/^USER node$/m);
   expect(dockerfile).toMatch(/^COPY --from=build .*LICENSE/m);
-  expect(dockerfile).toContain(`install --directory --mode=1777 ${SNAPSHOTS}`);
   expect(readFileSync('.dockerignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['*', '!LICENSE']));
 });
 
@@ -132,8 +129,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
       const here = inContainer
         .replaceAll('eventstore:2113', `127.0.0.1:${eventStored.port}`)
         .replaceAll('redis:6379', `127.0.0.1:${redis.port}`)
-        .replaceAll(KEYS, folder)
-        .replaceAll(SNAPSHOTS, join(folder, 'snapshots'));
+        .replaceAll(KEYS, folder);
       started.set(name, await Server.process(JSON.parse(here) as Record<string, string>, cluster.key));
     };
     await Promise.all(OURS.map(start));

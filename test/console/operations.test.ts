@@ -57,8 +57,6 @@ describeBrowser('the operations view', () => {
     await new Promise<void>((listening) => receiver.listen(0, '127.0.0.1', listening));
     const env = {
       CREDENCE_API_KEYS: join(folder, 'keys.json'),
-      CREDENCE_SNAPSHOTS: join(folder, 'snapshots'),
-      CREDENCE_SNAPSHOT_MINUTES: '1000',
       CREDENCE_WEBHOOK_LOOPBACK: 'on',
       CREDENCE_RATE_LIMIT: '0',
     };
@@ -113,7 +111,7 @@ describeBrowser('the operations view', () => {
     await relayer.getByText('there is nothing here that it permits').waitFor();
   });
 
-  test('a view is rebuilt, swapped to, verified, rolled back, saved and dropped, with the keyboard to begin with', async () => {
+  test('a view is rebuilt, swapped to, verified, rolled back and dropped, with the keyboard to begin with', async () => {
     const [first] = await servingIds();
     const page = await open();
     await settled(page);
@@ -141,9 +139,6 @@ describeBrowser('the operations view', () => {
     await page.getByRole('dialog').getByText(`${first}: all views`).waitFor();
     await confirm(page, 'Roll back');
     await eventually(async () => (await servingIds()).includes(first));
-
-    await page.getByRole('button', { name: 'Save a snapshot' }).click();
-    await page.getByText(/\.snapshot$/).waitFor();
 
     const drop = page.getByRole('button', { name: `Drop ${built}` });
     await drop.click();

@@ -31,10 +31,3 @@ export async function contentOf(models: ReadModels, id: string): Promise<string[
   }
   return rows;
 }
-
-/** The content of every row of a generation by its address, as a copy has it. */
-export async function copiedRows(models: ReadModels, id: string): Promise<Map<string, string | null>> {
-  const rows = new Map<string, string | null>();
-  for await (const page of models.copy(id)) for (const { address, content } of page) rows.set(address, content);
-  return rows;
-}

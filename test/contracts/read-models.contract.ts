@@ -6,7 +6,6 @@ import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import {
   type Batch,
   type Checkpoint,
-  CopyFailed,
   type Manifest,
   type RangeRow,
   type ReadModels,
@@ -562,109 +561,6 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await models.scan(id, 'nothing', null, 10)).toEqual({ rows: [], cursor: null });
         expect(await models.count(id, 'people')).toBe(57);
         expect(await models.count(id, 'nothing')).toBe(0);
-      });
-    });
-
-    describe('copying', () => {
-      /** A copy of a generation; `onPage` is called before each page is used. */
-      async function copied(onPage: (page: number) => Promise<void> = async () => undefined) {
-        const found = new Map<string, Json>();
-        const copy = models.copy(id);
-        for (let page = 0; ; page++) {
-          const next = await copy.next();
-          if (next.done) return { ...next.value, found };
-          await onPage(page);
-          for (const { address, content } of next.value) {
-            if (content === null) found.delete(address);
-            else found.set(address, JSON.parse(content) as Json);
-          }
-        }
-      }
-      const people = (from: number, to: number, value: (n: number) => Json = (n) => n) =>
-        Array.from({ length: to - from }, (_, i) => {
-          const n = from + i;
-          return { row: n % 3 === 0 ? person(key(n)) : person(`k${n % 7}`, key(n)), value: value(n) };
-        });
-      const expected = (rows: readonly { row: RowKey; value: Json }[]) =>
-        new Map(rows.map(({ row, value }) => [rowAddress(row), value]));
-
-      test('returns every row, the checkpoint and the number of rows', async () => {
-        await leased();
-        const puts = [...people(0, 2_500), { row: { view: 'pets', key: 'é', sort: '🐈' }, value: ['ß', null] }];
-        await models.apply(id, batch({ puts }));
-        expect(await copied()).toEqual({ checkpoint: at(1), rows: 2_501, found: expected(puts) });
-      });
-
-      test('has the rows of one checkpoint if batches are applied meanwhile', async () => {
-        await leased();
-        let position = 1;
-        const states = new Map<number, Map<string, Json>>([[1, expected(people(0, 2_500))]]);
-        await models.apply(id, batch({ puts: people(0, 2_500) }));
-        const { checkpoint, rows, found } = await copied(async (page) => {
-          // Changes, inserts and deletes rows on both sides of what was read, beyond the first page of changes.
-          for (let n = 0; n < 3 && page < 4; n++) {
-            const puts = [
-              ...people(n, 1_300 + n, () => `${page} ${n}`),
-              ...people(9_000 + 100 * position, 9_040 + 100 * position),
-            ];
-            const deletes = people(2_400 - 50 * position, 2_420 - 50 * position).map(({ row }) => row);
-            const base = at(position++);
-            expect(await models.apply(id, batch({ base, next: at(position), puts, deletes }))).toBe('applied');
-            const state = new Map(states.get(position - 1));
-            for (const row of deletes) state.delete(rowAddress(row));
-            for (const [address, value] of expected(puts)) state.set(address, value);
-            states.set(position, state);
-          }
-        });
-        expect(checkpoint).toEqual(at(checkpoint.position));
-        expect(rows).toBe(found.size);
-        expect(found).toEqual(states.get(checkpoint.position));
-      });
-
-      test('has rows that are added before those that it has read', async () => {
-        await leased();
-        await models.apply(id, batch({ puts: people(0, 2_500) }));
-        let state = expected(people(0, 2_500));
-        const states = new Map([[1, state]]);
-        const { checkpoint, found } = await copied(async () => {
-          const base = at(states.size);
-          const puts = [{ row: person('a', key(states.size)), value: 'added' }];
-          expect(await models.apply(id, batch({ base, next: at(states.size + 1), puts }))).toBe('applied');
-          states.set(states.size + 1, (state = new Map([...state, ...expected(puts)])));
-        });
-        expect(found).toEqual(states.get(checkpoint.position));
-      });
-
-      test('can begin again after a copy that was not read to its end', async () => {
-        await leased();
-        await models.apply(id, batch({ puts: people(0, 2_500) }));
-        const copy = models.copy(id);
-        await copy.next();
-        await copy.return({ checkpoint: START, rows: 0 });
-        await models.apply(id, batch({ base: at(1), next: at(2), puts: people(0, 10, () => 'new') }));
-        const { checkpoint, found } = await copied();
-        expect(checkpoint).toEqual(at(2));
-        expect(found).toEqual(expected([...people(0, 2_500), ...people(0, 10, () => 'new')]));
-      });
-
-      test('fails if the generation does not exist or was dropped', async () => {
-        await expect(models.copy('nowhere').next()).rejects.toThrow(CopyFailed);
-        await leased();
-        await models.dropGeneration(id);
-        await expect(models.copy(id).next()).rejects.toThrow(new CopyFailed(`${id} does not exist`));
-      });
-
-      test('a generation to be loaded is neither building nor ready, and is filled by batches that keep its checkpoint', async () => {
-        await models.createGeneration(id, VIEWS, LOG, 'loading');
-        expect(await models.acquireLease(id, 'me', TTL_MS)).toBe(true);
-        const unfinished: Checkpoint = { log: LOG, position: 0, event_id: 'loading' };
-        await models.apply(id, batch({ next: unfinished, puts: people(0, 5) }));
-        await models.apply(id, batch({ base: unfinished, next: unfinished, puts: people(5, 10) }));
-        expect(await generation()).toMatchObject({ status: 'loading', checkpoint: unfinished });
-        await models.apply(id, batch({ base: unfinished, next: at(7) }));
-        await models.setStatus(id, 'building', LOG);
-        expect(await generation()).toMatchObject({ status: 'building', checkpoint: at(7) });
-        expect(await models.count(id, 'people')).toBe(10);
       });
     });
   });

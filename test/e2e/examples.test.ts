@@ -39,7 +39,6 @@ const NOTHING_THERE = [
   'Jobs_result',
   'Operations_drop',
   'Operations_rollback',
-  'Operations_snapshot',
   'ValidationPolicies_promotion',
   'Verifications_get',
   'Verifications_removeRoot',

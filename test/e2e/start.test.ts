@@ -1,9 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { eventually } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import { credence } from '../faults/faults.js';
 import { Server } from './server.js';
@@ -78,14 +77,6 @@ test('a data folder that is a file, is in one, or cannot be made', async () => {
   }
   expect(await refusal({}, '/proc/credence')).toBe(
     sentence('CREDENCE_DATA names /proc/credence, which cannot be created or written (ENOENT).'),
-  );
-});
-
-test('a folder of snapshots that is a file', async () => {
-  const file = join(folder, 'file');
-  await writeFile(file, '');
-  expect(await refusal({ CREDENCE_SNAPSHOTS: file })).toBe(
-    sentence(`CREDENCE_SNAPSHOTS names ${file}, which is not a folder.`),
   );
 });
 
@@ -175,14 +166,12 @@ test.each(['views/control', 'views/g-g1'])(
   },
 );
 
-test('several processes start where all paths are long, and save snapshots of their read models', async () => {
+test('several processes start where all paths are long', async () => {
   // Longer than the path of a socket may be, as is that of the folder of temporary files.
   const data = join(folder, 'x'.repeat(100));
-  const snapshots = join(folder, 'snapshots');
   await mkdir(data);
-  const env = { CREDENCE_PROCESSES: '2', CREDENCE_SNAPSHOTS: snapshots, TMPDIR: data };
+  const env = { CREDENCE_PROCESSES: '2', TMPDIR: data };
   const server = await Server.start({ data, env });
   expect((await server.relay()).status).toBe(202);
-  await eventually(async () => (await readdir(snapshots).catch(() => [])).some((name) => name.endsWith('.snapshot')));
   expect(await server.stop()).toBe(0);
 });

@@ -3,7 +3,6 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { credence, credenceWith } from './faults.js';
-import { ended, spawnCommand } from '../servers/launch.js';
 import { FaultyMachine, describeFaulty } from './faulty-machine.js';
 import { action } from '../cli/credence.js';
 
@@ -50,41 +49,6 @@ describeFaulty('a power cut right after', () => {
     machine!.cutPower(() => true);
     expect(readFileSync(out, 'utf8')).toBe((await credence(data, 'export')).stdout);
     expect(readdirSync(safe)).toEqual(['events.ndjson']);
-  });
-});
-
-describeFaulty('a snapshot of the read models', () => {
-  interface Listed {
-    path: string;
-    rows: number;
-    unfit: string | null;
-  }
-  const list = async () =>
-    JSON.parse((await credence(data, 'snapshot', 'list', '--folder', safe, '--json')).stdout) as Listed[];
-
-  test('is complete after a power cut', async () => {
-    machine = new FaultyMachine('/safe', { losesPower: true });
-    const saved = await credenceWith(machine.env, data, 'snapshot', 'save', '--folder', safe, '--json');
-    const [{ path, rows }] = JSON.parse(saved.stdout) as [Listed];
-    machine.cutPower(() => true);
-    expect(await list()).toMatchObject([{ path, rows, unfit: null }]);
-    expect(await credence(data, 'snapshot', 'load', path, '--swap')).toMatchObject({ code: 0 });
-    expect(await credence(data, 'verify')).toMatchObject({ code: 0 });
-  });
-
-  test('is not listed if its process was killed while it was saved, and the next one removes what is left of it', async () => {
-    machine = new FaultyMachine('/safe');
-    machine.set('hold_syncs', 1);
-    const child = spawnCommand(['snapshot', 'save', '--folder', safe], { CREDENCE_DATA: data, ...machine.env });
-    const killed = ended(child);
-    await machine.holds();
-    expect(readdirSync(safe).some((name) => name.includes('.unfinished-'))).toBe(true);
-    child.kill('SIGKILL');
-    await killed;
-    expect(await list()).toEqual([]);
-    expect(await credence(data, 'snapshot', 'save', '--folder', safe)).toMatchObject({ code: 0 });
-    expect(await list()).toMatchObject([{ unfit: null }]);
-    expect(readdirSync(safe)).toHaveLength(1);
   });
 });
 

@@ -2,18 +2,15 @@ import { QueryBus } from '@nestjs/cqrs';
 import { GetStatus } from '../../src/features/operations/status.handlers.js';
 import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
-import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, relay, seen, startService } from '../policies/service.fixture.js';
 
 /** What operators do to the read models over HTTP, in one process. test/e2e/operations.test.ts runs on both profiles. */
 
 let service: Service;
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let own: Record<string, string>;
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  service = await startService({ CREDENCE_SNAPSHOTS: folder.path });
+  service = await startService();
   own = { 'x-api-key': service.key };
   const action = { category: 'financial', action_type: 'swap', criticality: 'High' };
   await relay(
@@ -24,7 +21,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await service.close();
-  await folder.remove();
 });
 
 const status = async () => (await service.get('/v1/ops/status', own)).json as any;
@@ -144,15 +140,6 @@ test('two builds at the same time: one starts; a retry with the same Idempotency
   expect((await ended(job_id)).status).toBe('completed');
 });
 
-test('a snapshot is saved in the configured folder', async () => {
-  const saved = await ended(await start('snapshot', {}));
-  expect(saved.status).toBe('completed');
-  expect(saved.result.snapshots.map(({ generation }: any) => generation).sort()).toEqual(
-    [...(await servingIds())].sort(),
-  );
-  for (const { path } of saved.result.snapshots) expect(path.startsWith(folder.path)).toBe(true);
-});
-
 test('what cannot be done is refused, or fails with the reason', async () => {
   const swap = await ended(await start('swap', { generation: 'g99' }));
   expect(swap).toMatchObject({
@@ -205,9 +192,6 @@ test('a swap that took effect in an attempt that was interrupted is done once', 
   expect((await ended(await start('swap', { generation }))).problem.detail).toContain('already serves');
 });
 
-test('without a folder for snapshots none is saved; without a swap nothing is rolled back', async () => {
-  const plain = await startService();
-  expect((await plain.post('/v1/ops/snapshot', {})).json.code).toBe('snapshots_not_configured');
-  expect((await plain.post('/v1/ops/rollback')).json.code).toBe('generation_conflict');
-  await plain.close();
+test('without a swap nothing is rolled back', async () => {
+  expect((await service.post('/v1/ops/rollback')).json.code).toBe('generation_conflict');
 });

@@ -11,7 +11,6 @@ import { Logger } from '../../src/kernel/logger.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
-import { SnapshotKeeper } from '../../src/read-side/snapshot-keeper.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { type Stores, closeStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -48,8 +47,7 @@ export async function startRedisService(url: string, env: Record<string, string>
   };
   const project = async () => {
     const { eventStore, readModels } = stores;
-    const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
-    const projector = new Projector(PROJECTIONS, eventStore, readModels, logger, { snapshots });
+    const projector = new Projector(PROJECTIONS, eventStore, readModels, logger);
     await projector.start();
     return projector;
   };

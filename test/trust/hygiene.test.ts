@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 test('a data folder that is created is readable to its user only', () => {
   const umask = process.umask(0o000);
   try {
-    prepareFolder('CREDENCE_DATA', join(folder, 'a', 'data'));
+    prepareFolder(join(folder, 'a', 'data'));
     expect(statSync(join(folder, 'a', 'data')).mode & 0o777).toBe(0o700);
   } finally {
     process.umask(umask);

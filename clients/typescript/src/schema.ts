@@ -1800,26 +1800,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/ops/snapshot": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Save the rows of the read models in files
-         * @description Needs `CREDENCE_SNAPSHOTS`. A worker runs it; `GET /v1/jobs/{job_id}` shows its progress and its result. Needs a key with the scope `ops`.
-         */
-        post: operations["Operations_snapshot"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/ops/generations/{generation}": {
         parameters: {
             query?: never;
@@ -2169,7 +2149,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "snapshots_not_configured" | "key_conflict" | "key_in_use" | "keys_read_only" | "snapshot_refused" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -2224,7 +2204,7 @@ export interface components {
             /** @description The newest first. */
             jobs: components["schemas"]["JobSummaryDto"][];
         };
-        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["SnapshotJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
+        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
         LeaseDto: {
             /** @description Identifies the worker that applies events to it. */
             holder: string;
@@ -2236,10 +2216,10 @@ export interface components {
         };
         GenerationDto: {
             /**
-             * @description Whether it is being read from a snapshot or built, can be read, is damaged, or was dropped.
+             * @description Whether it is being built, can be read, is damaged, or was dropped.
              * @enum {string}
              */
-            status: "loading" | "building" | "ready" | "damaged" | "dropped";
+            status: "building" | "ready" | "damaged" | "dropped";
             /** @description The versions of its views. */
             views: {
                 [key: string]: number;
@@ -2339,10 +2319,6 @@ export interface components {
         SwapDto: {
             /** @description A ready generation. */
             generation: string;
-        };
-        SnapshotDto: {
-            /** @description Default: those that serve. */
-            generation?: string;
         };
         DroppedGenerationDto: {
             /** @description The id of the generation that was deleted. */
@@ -5481,24 +5457,6 @@ export interface components {
             /** @description How long it took. */
             seconds: number;
         };
-        SavedSnapshotDto: {
-            /** @description Rows in it. */
-            rows: number;
-            /** @description Its size. */
-            bytes: number;
-            /** @description The file. */
-            path: string;
-            /** @description The id of the saved generation. */
-            generation: string;
-            /** @description The last event that the rows contain. */
-            position: string;
-            /** @description How long it took. */
-            seconds: number;
-        };
-        SnapshotsDto: {
-            /** @description One of each generation. */
-            snapshots: components["schemas"]["SavedSnapshotDto"][];
-        };
         /** @description Conditions, or a combinator of rules, which is alone in its object. At most 8 levels deep, with at most 64 combinators and conditions. What is not known is neither met nor not met: only rules that are met grant. */
         AccessRule: components["schemas"]["AccessConditions"] | {
             /** @description Rules that must all be met. */
@@ -5711,36 +5669,6 @@ export interface components {
              * @enum {string}
              */
             kind: "verify";
-            /** @description How much of the work is done. */
-            progress: components["schemas"]["JobProgressDto"];
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it was requested.
-             */
-            started_at: string;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
-        };
-        SnapshotJobDto: {
-            /**
-             * @description The state of the job.
-             * @enum {string}
-             */
-            status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Null before the job is completed. */
-            result: components["schemas"]["SnapshotsDto"] | null;
-            /** @description The id of a job, for querying its status. */
-            job_id: string;
-            /**
-             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            kind: "snapshot";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
             /** @description Why it failed; null unless it did. */
@@ -9022,34 +8950,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Fold the whole log again and compare every row of the read models that serve */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OperationStartedDto"];
-                };
-            };
-        };
-    };
-    Operations_snapshot: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["SnapshotDto"];
-            };
-        };
-        responses: {
-            /** @description Save the rows of the read models in files */
             202: {
                 headers: {
                     [name: string]: unknown;

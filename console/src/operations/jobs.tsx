@@ -159,16 +159,6 @@ function ResultOf({ job }: { job: Schemas['JobDto'] }) {
     case 'swap':
     case 'rollback':
       return <Views views={job.result.views} />;
-    case 'snapshot':
-      return (
-        <ul>
-          {job.result.snapshots.map(({ path, generation, rows, bytes }) => (
-            <li key={path}>
-              {generation}: {count(rows)} rows, {count(bytes / 1000)} kB, <code>{path}</code>
-            </li>
-          ))}
-        </ul>
-      );
     default:
       return <pre>{JSON.stringify(job.result, null, 2)}</pre>;
   }

@@ -78,8 +78,8 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
   const there = new Set(generations.map(({ id }) => id));
   const isThere = previous_views !== null && Object.values(previous_views).every((id) => there.has(id));
   const started = ({ job_id }: Started) => onStarted(job_id);
-  const begin = useMutation({
-    mutationFn: (name: 'verify' | 'snapshot') => post<Started>(`v1/ops/${name}`, name === 'verify' ? undefined : {}),
+  const verify = useMutation({
+    mutationFn: () => post<Started>('v1/ops/verify', undefined),
     onSuccess: (answer) => {
       started(answer);
       void client.invalidateQueries({ queryKey: ['operations'] });
@@ -142,14 +142,11 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
             <Views views={previous_views} />
           </Confirmed>
         )}
-        <button type="button" disabled={begin.isPending} onClick={() => begin.mutate('verify')}>
+        <button type="button" disabled={verify.isPending} onClick={() => verify.mutate()}>
           Verify
         </button>
-        <button type="button" disabled={begin.isPending} onClick={() => begin.mutate('snapshot')}>
-          Save a snapshot
-        </button>
       </p>
-      {begin.error && <Failure error={begin.error} />}
+      {verify.error && <Failure error={verify.error} />}
     </section>
   );
 }

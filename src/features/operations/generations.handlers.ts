@@ -11,20 +11,12 @@ import {
   swap,
 } from '../../read-side/generations.js';
 import { refuseOtherLog } from '../../read-side/manifest.js';
-import { saveSnapshot } from '../../read-side/snapshots.js';
 import { type VerifyProgress, type VerifyResult, verify } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import type { Snapshot } from '../../stores/ports/snapshot-file.js';
 
 /** Operations on the read models, for the command line and for the jobs that HTTP starts. */
-
-/** A long operation while it runs. */
-export interface Run {
-  signal: AbortSignal;
-  onProgress?: (done: number, total: number) => void;
-}
 
 export interface Rebuilt {
   generation: string;
@@ -39,7 +31,7 @@ export class RebuildViews extends Command<Rebuilt> {
   constructor(
     /** Names of views, or `all`. */
     readonly views: string | readonly string[],
-    readonly run: Run,
+    readonly run: { signal: AbortSignal; onProgress?: (done: number, total: number) => void },
     /** `swap`: it serves once it is built. `newLog`: as of `swap` in src/read-side/generations.ts. */
     readonly options: { swap?: boolean; newLog?: boolean } = {},
   ) {
@@ -132,47 +124,6 @@ export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
   /** @throws GenerationError */
   execute({ generation }: DropGeneration): Promise<void> {
     return drop(generation, this.readModels);
-  }
-}
-
-/** Saves generations as files from which read models can be loaded. */
-export class SaveSnapshots extends Command<SavedSnapshot[]> {
-  constructor(
-    /** null: those that serve. */
-    readonly generation: string | null,
-    readonly folder: string,
-    /** Number of snapshots of the same views to keep. */
-    readonly kept: number,
-    readonly run: Pick<Run, 'signal'> & { onProgress?: (generation: string, rows: number, total: number) => void },
-  ) {
-    super();
-  }
-}
-
-export type SavedSnapshot = Snapshot & { seconds: number };
-
-@CommandHandler(SaveSnapshots)
-export class SaveSnapshotsHandler implements ICommandHandler<SaveSnapshots> {
-  constructor(
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(READ_MODELS) private readonly readModels: ReadModels,
-  ) {}
-
-  /** @throws GenerationError, SnapshotRefused */
-  async execute({ generation, folder, kept, run }: SaveSnapshots): Promise<SavedSnapshot[]> {
-    const { views = {} } = (await this.readModels.manifest()) ?? {};
-    const ids = generation === null ? [...new Set(Object.values(views))] : [generation];
-    if (ids.length === 0) throw new GenerationError(NOTHING_SERVES);
-    const saved: SavedSnapshot[] = [];
-    for (const id of ids) {
-      const started = performance.now();
-      const one = await saveSnapshot(id, folder, kept, this.store, this.readModels, {
-        signal: run.signal,
-        onProgress: (rows, total) => run.onProgress?.(id, rows, total),
-      });
-      saved.push({ ...one, seconds: (performance.now() - started) / 1000 });
-    }
-    return saved;
   }
 }
 

@@ -10,7 +10,6 @@ import {
   GenerationParams,
   OperationStartedDto,
   RebuildDto,
-  SnapshotDto,
   StatusDto,
   SwapDto,
 } from './operations.dto.js';
@@ -83,18 +82,6 @@ export class OperationsController {
   })
   async verify(@Context() request: RequestContext) {
     return this.start('verify', {}, request);
-  }
-
-  @Post('/snapshot')
-  @Write({
-    ...STARTED,
-    example: {},
-    summary: 'Save the rows of the read models in files',
-    description: `Needs \`CREDENCE_SNAPSHOTS\`. ${JOB}`,
-    problems: ['operation_open', 'snapshots_not_configured'],
-  })
-  async snapshot(@Body() { generation }: SnapshotDto, @Context() request: RequestContext) {
-    return this.start('snapshot', { generation: generation ?? null }, request);
   }
 
   @Delete('/generations/:generation')

@@ -7,7 +7,7 @@ import type { GenerationStatus } from '../../stores/ports/read-models.js';
 const VIEWS = PROJECTIONS.map(({ name }) => name);
 const GENERATION_ID = /^g[1-9][0-9]{0,14}$/;
 const NOT_AN_ID = '$property must be the id of a generation, such as g2';
-const STATUSES = ['loading', 'building', 'ready', 'damaged', 'dropped'] as const satisfies GenerationStatus[];
+const STATUSES = ['building', 'ready', 'damaged', 'dropped'] as const satisfies GenerationStatus[];
 
 export class RebuildDto {
   /** The views to build. Default: all. */
@@ -29,13 +29,6 @@ export class SwapDto {
   /** A ready generation. */
   @Matches(GENERATION_ID, { message: NOT_AN_ID })
   generation: string;
-}
-
-export class SnapshotDto {
-  /** Default: those that serve. */
-  @IsOptional()
-  @Matches(GENERATION_ID, { message: NOT_AN_ID })
-  generation?: string;
 }
 
 export class GenerationParams {
@@ -157,29 +150,6 @@ export class VerifiedDto {
   seconds: number;
 }
 
-class SavedSnapshotDto {
-  /** The file. */
-  path: string;
-  /** The id of the saved generation. */
-  generation: string;
-  /** The last event that the rows contain. */
-  position: string;
-  /** Rows in it. */
-  @ApiProperty({ type: 'integer' })
-  rows: number;
-  /** Its size. */
-  @ApiProperty({ type: 'integer' })
-  bytes: number;
-  /** How long it took. */
-  seconds: number;
-}
-
-/** The result of saving snapshots. */
-export class SnapshotsDto {
-  /** One of each generation. */
-  snapshots: SavedSnapshotDto[];
-}
-
 export class OperationStartedDto {
   job_id: string;
 }
@@ -198,7 +168,7 @@ class LeaseDto {
 class GenerationDto {
   /** Such as `g2`. */
   id: string;
-  /** Whether it is being read from a snapshot or built, can be read, is damaged, or was dropped. */
+  /** Whether it is being built, can be read, is damaged, or was dropped. */
   @ApiProperty({ enum: STATUSES })
   status: GenerationStatus;
   /** Whether it was folded from this log. */

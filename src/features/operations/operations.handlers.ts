@@ -18,9 +18,8 @@ export class StartOperation extends Command<{ job_id: string }> {
 export class StartOperationHandler implements ICommandHandler<StartOperation> {
   constructor(private readonly operations: Operations) {}
 
-  /** @throws Problem operation_open, idempotency_key_reused, generation_conflict, snapshots_not_configured */
+  /** @throws Problem operation_open, idempotency_key_reused, generation_conflict */
   async execute({ name, input, context }: StartOperation): Promise<{ job_id: string }> {
-    if (name === 'snapshot') this.operations.snapshotFolder();
     const more = name === 'rollback' ? await this.operations.rollbackNow() : {};
     return { job_id: await this.operations.start(name, { ...input, ...more }, context) };
   }

@@ -4,7 +4,6 @@ import {
   DropGenerationHandler,
   RebuildViewsHandler,
   RollBackGenerationsHandler,
-  SaveSnapshotsHandler,
   SwapGenerationHandler,
   VerifyReadModelsHandler,
 } from './generations.handlers.js';
@@ -20,7 +19,6 @@ import { GetStatusHandler } from './status.handlers.js';
     SwapGenerationHandler,
     RollBackGenerationsHandler,
     DropGenerationHandler,
-    SaveSnapshotsHandler,
     VerifyReadModelsHandler,
     GetStatusHandler,
   ],

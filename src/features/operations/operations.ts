@@ -1,9 +1,7 @@
 import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
-import { Config } from '../../kernel/config.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Swapped, rollbackOf } from '../../read-side/generations.js';
 import { BUILD_JOB, helpBuild } from '../../read-side/shared-build.js';
@@ -14,17 +12,11 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { jobId, startInSlot } from '../jobs/start-job.js';
-import { RebuiltDto, ServingDto, SnapshotsDto, VerifiedDto } from './operations.dto.js';
-import {
-  RebuildViews,
-  RollBackGenerations,
-  SaveSnapshots,
-  SwapGeneration,
-  VerifyReadModels,
-} from './generations.handlers.js';
+import { RebuiltDto, ServingDto, VerifiedDto } from './operations.dto.js';
+import { RebuildViews, RollBackGenerations, SwapGeneration, VerifyReadModels } from './generations.handlers.js';
 
 /** The operations that run as jobs, and how the ids of their jobs begin. */
-const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy', snapshot: 'snp' } as const;
+const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy' } as const;
 export type OperationName = keyof typeof PREFIXES;
 
 /** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
@@ -41,7 +33,6 @@ export class Operations implements OnModuleInit {
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly kinds: JobKinds,
-    @Inject(Config) private readonly config: Config,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -53,7 +44,6 @@ export class Operations implements OnModuleInit {
     this.handle('swap', ServingDto, (job) => this.swap(job));
     this.handle('rollback', ServingDto, (job) => this.rollBack(job));
     this.handle('verify', VerifiedDto, (job) => this.verify(job));
-    this.handle('snapshot', SnapshotsDto, (job) => this.save(job));
     this.jobs.handle(BUILD_JOB, (job) => this.help(job));
   }
 
@@ -87,13 +77,6 @@ export class Operations implements OnModuleInit {
   /** What the rollback that is asked for now would change. @throws GenerationError if there was no swap */
   async rollbackNow(): Promise<Swapped> {
     return rollbackOf(await this.readModels.manifest());
-  }
-
-  /** @throws Problem snapshots_not_configured */
-  snapshotFolder(): string {
-    const { snapshots } = this.config;
-    if (snapshots !== undefined) return snapshots;
-    throw new Problem('snapshots_not_configured', 'Set CREDENCE_SNAPSHOTS to the folder of the snapshots.');
   }
 
   /** An attempt that was interrupted may have built the generation already. */
@@ -141,26 +124,6 @@ export class Operations implements OnModuleInit {
       return { id, type, stream, position, damage };
     });
     return { identical: isIdentical(result), ...result, damaged, damaged_events: result.damaged.length };
-  }
-
-  private async save({ input, signal, progress }: RunningJob): Promise<SnapshotsDto> {
-    const { generation } = input as { generation: string | null };
-    const onProgress = (_: string, rows: number, total: number) => progress(rows, total);
-    const kept = this.config.retainedSnapshots;
-    const command = new SaveSnapshots(generation, this.snapshotFolder(), kept, { signal, onProgress });
-    const saved = await this.commands.execute(command);
-    return {
-      snapshots: saved.map(({ path, generation, checkpoint, rows, bytes, seconds }) => {
-        return {
-          path,
-          generation,
-          position: formatPosition(checkpoint.log, checkpoint.position),
-          rows,
-          bytes,
-          seconds,
-        };
-      }),
-    };
   }
 }
 

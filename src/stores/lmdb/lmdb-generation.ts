@@ -13,7 +13,6 @@ import {
   type RowQuery,
   type RangeRow,
   type ScannedPage,
-  type StoredRow,
 } from '../ports/read-models.js';
 import { keyOf, rowAddress } from '../ports/row-key.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
@@ -315,23 +314,6 @@ export class LmdbGeneration {
     });
   }
 
-  /** Copies it as of one commit into another, existing folder. */
-  async backup(folder: string): Promise<void> {
-    await this.env.backup(folder);
-  }
-
-  /** The rows after an address (undefined: from the start), in the order of their addresses. @throws GenerationDamaged */
-  page(after: string | undefined, limit: number): StoredRow[] {
-    const start = after === undefined ? {} : { start: after, exclusiveStart: true };
-    return this.checked(() => {
-      const page: StoredRow[] = [];
-      for (const { key, value } of this.rows.getRange({ ...start, limit } as object)) {
-        page.push({ address: key, content: contentIn(key, value) });
-      }
-      return page;
-    });
-  }
-
   /** Runs in slices, so that other work can run in between. */
   async count(view: string): Promise<number> {
     const end = `${view}\x01`;
@@ -441,19 +423,14 @@ function fenceValue(fence: number | null): never {
 
 /** The value of a stored row. @throws GenerationDamaged */
 function rowIn(address: string, bytes: Buffer): Json {
-  const content = contentIn(address, bytes);
-  // A text without escapes, such as packed numbers: parsing it would copy it once more.
-  if (content.startsWith('"') && !content.includes('\\')) return content.slice(1, -1);
-  return JSON.parse(content) as Json;
-}
-
-/** The content of a stored row. @throws GenerationDamaged */
-function contentIn(address: string, bytes: Buffer): string {
   const end = bytes.length - EncodedRows.ROOM;
   if (end <= 0 || crc32(bytes, crc32(address)) !== RESIDUE) {
     throw new GenerationDamaged(`a row of ${address.slice(0, address.indexOf('\0'))} is not what was written`);
   }
-  return bytes.toString('utf8', 0, end);
+  const content = bytes.toString('utf8', 0, end);
+  // A text without escapes, such as packed numbers: parsing it would copy it once more.
+  if (content.startsWith('"') && !content.includes('\\')) return content.slice(1, -1);
+  return JSON.parse(content) as Json;
 }
 
 /** The CRC-32 of any bytes that are followed by their own CRC-32, its lowest byte first, and of no others. */

@@ -1,25 +1,19 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
-import { isAlive } from '../../kernel/processes.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { requireSpace } from '../written-aside.js';
 import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
 import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {
-  CopyFailed,
   startOf,
   type Batch,
   type BulkLoad,
-  type Checkpoint,
   type Generation,
   type GenerationStatus,
   type Manifest,
@@ -27,7 +21,6 @@ import {
   type ReadModels,
   type ReadResult,
   type ScannedPage,
-  type StoredRow,
 } from '../ports/read-models.js';
 
 /** The record of a generation in the control environment; the rest is stored beside its rows. */
@@ -123,18 +116,13 @@ export class LmdbReadModels implements ReadModels {
     });
   }
 
-  async createGeneration(
-    id: string,
-    views: Record<string, number>,
-    log: string,
-    status: 'building' | 'loading' = 'building',
-  ): Promise<void> {
+  async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (this.record(id)?.status === 'dropped') return;
     // The environment of the rows first, so that a record never exists without it.
     await this.openGeneration(id);
     await this.opened.get(id)?.create(log);
     await this.control.write(() => {
-      if (!this.record(id)) this.putRecord({ id, views, status, log });
+      if (!this.record(id)) this.putRecord({ id, views, status: 'building', log });
     });
   }
 
@@ -246,52 +234,6 @@ export class LmdbReadModels implements ReadModels {
     const damage = this.damaged.get(id) ?? this.record(id)?.damage;
     if (damage === undefined) return { rows: [], cursor: null };
     throw new StoreUnavailable(`${id} is damaged: ${damage}`, { code: 'read_models_damaged' });
-  }
-
-  /** Reads a copy of the file: a long read transaction on the file itself would make it grow. */
-  async *copy(id: string): AsyncGenerator<StoredRow[], { checkpoint: Checkpoint; rows: number }> {
-    await this.ready(id);
-    const generation = this.generation(id);
-    if (!generation) {
-      throw new CopyFailed(`${id} ${this.record(id)?.status === 'damaged' ? 'is damaged' : 'does not exist'}`);
-    }
-    await this.removeCopies();
-    const folder = join(this.folder, `${COPY}${process.pid}-${randomUUID()}`);
-    await mkdir(folder);
-    try {
-      requireSpace(folder, (await stat(join(this.path(id), 'data.mdb'))).size);
-      await generation.backup(folder);
-      const copy = await LmdbGeneration.open(folder);
-      try {
-        const checkpoint = copy.checkpoint();
-        if (!checkpoint) throw new CopyFailed(`${id} does not exist`);
-        let rows = 0;
-        for (let last: string | undefined; ;) {
-          const page = copy.page(last, COPY_PAGE);
-          if (page.length === 0) return { checkpoint, rows };
-          rows += page.length;
-          last = page.at(-1)!.address;
-          yield page;
-          await setImmediate();
-        }
-      } finally {
-        await copy.close();
-      }
-    } catch (error) {
-      if (error instanceof CopyFailed) throw error;
-      this.noteDamage(id, error);
-      throw new CopyFailed(`${id} is damaged: ${(error as Error).message}`, { cause: error });
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  }
-
-  /** Removes the copies of processes that have ended. */
-  private async removeCopies(): Promise<void> {
-    for (const name of await readdir(this.folder)) {
-      if (!name.startsWith(COPY) || isAlive(Number.parseInt(name.slice(COPY.length), 10))) continue;
-      await rm(join(this.folder, name), { recursive: true, force: true });
-    }
   }
 
   async count(id: string, view: string): Promise<number> {
@@ -466,10 +408,6 @@ export class LmdbReadModels implements ReadModels {
     return join(this.folder, `g-${encodeURIComponent(id)}`);
   }
 }
-
-/** Prefix of the folders of copies; the id of their process follows. */
-const COPY = 'copy-';
-const COPY_PAGE = 1_000;
 
 function recordKey(id: string): string {
   return `generation ${id}`;

@@ -44,10 +44,9 @@ export interface Batch {
 }
 
 /**
- * `loading`: it is being filled from a snapshot, and nothing else is applied to it or reads it. `damaged`: it has lost
- * rows, or rows that differ from what was written. Nothing is applied to it or read from it again.
+ * `damaged`: it has lost rows, or rows that differ from what was written. Nothing is applied to it or read from it again.
  */
-export type GenerationStatus = 'loading' | 'building' | 'ready' | 'damaged' | 'dropped';
+export type GenerationStatus = 'building' | 'ready' | 'damaged' | 'dropped';
 
 export interface Generation {
   id: string;
@@ -129,19 +128,6 @@ export interface ScannedPage {
   cursor: string | null;
 }
 
-/** A row as it is stored. */
-export interface StoredRow {
-  /** See `rowAddress`. */
-  address: string;
-  /** A JSON text; null: there is no such row any more. */
-  content: string | null;
-}
-
-/** A generation could not be copied. The message is one clause. */
-export class CopyFailed extends Error {
-  override readonly name = 'CopyFailed';
-}
-
 export interface ReadModels {
   /**
    * If large batches would delay readers: a batch should end with the append that brings it to this many changed rows.
@@ -163,12 +149,7 @@ export interface ReadModels {
   swapManifest(next: Manifest): Promise<boolean>;
 
   /** Creates an empty generation at checkpoint {log, 0, null}. An existing id: no effect. */
-  createGeneration(
-    id: string,
-    views: Record<string, number>,
-    log: string,
-    status?: Extract<GenerationStatus, 'building' | 'loading'>,
-  ): Promise<void>;
+  createGeneration(id: string, views: Record<string, number>, log: string): Promise<void>;
   generations(): Promise<Generation[]>;
   /** @param log a generation of another log is not changed */
   setStatus(id: string, status: GenerationStatus, log?: string): Promise<void>;
@@ -209,13 +190,6 @@ export interface ReadModels {
 
   /** Pages through every row of a view, each once as long as the generation exists. `cursor` null: from the start. */
   scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage>;
-
-  /**
-   * Reads every row of a generation as of one checkpoint, which it returns at the end with the number of rows, while
-   * batches are applied. Of a row that occurs several times, the last counts.
-   * @throws CopyFailed if the generation does not exist or is damaged, or if another process copies it
-   */
-  copy(id: string): AsyncGenerator<readonly StoredRow[], { checkpoint: Checkpoint; rows: number }>;
 
   /** The number of rows of a view. */
   count(id: string, view: string): Promise<number>;

@@ -11,8 +11,6 @@ export interface PackedRows {
   entries: Buffer;
   /** So many of the entries, the first ones, are of rows that do not exist yet. */
   inserted: number;
-  /** Their first and last address, if their addresses ascend by bytes. */
-  span: readonly [first: Buffer, last: Buffer] | undefined;
 }
 
 interface Place {
@@ -39,11 +37,10 @@ export function packRows(rows: EncodedRows, inserted = 0): PackedRows {
     plain.add(chunk, start, middle);
     plain.add(chunk, middle, end);
   });
-  const span = spanOf(places);
-  const kept = span ? places : lastOfEach(places);
+  const kept = isAscending(places) ? places : lastOfEach(places);
   for (const place of kept) entries.addEntry(place);
   const isEachOnce = kept.length === places.length;
-  return { plain: plain.take(), entries: entries.take(), inserted: isEachOnce ? insertedEntries : 0, span };
+  return { plain: plain.take(), entries: entries.take(), inserted: isEachOnce ? insertedEntries : 0 };
 }
 
 /** Whether an address has three parts (see `rowAddress`), so that it is that of a row with a sort key. */
@@ -53,21 +50,21 @@ function isOfRange(chunk: Buffer, start: number, middle: number): boolean {
   return false;
 }
 
-function spanOf(places: readonly Place[]): PackedRows['span'] {
+/** Whether each address is beyond the one before. Each is then there once. */
+function isAscending(places: readonly Place[]): boolean {
   for (let n = 1; n < places.length; n++) {
     const [before, next] = [places[n - 1]!, places[n]!];
-    if (before.chunk.compare(next.chunk, next.start, next.middle, before.start, before.middle) >= 0) return undefined;
+    if (before.chunk.compare(next.chunk, next.start, next.middle, before.start, before.middle) >= 0) return false;
   }
-  const [first, last] = [places[0], places.at(-1)];
-  return first && last && [addressOf(first), addressOf(last)];
+  return true;
 }
 
 function lastOfEach(places: readonly Place[]): readonly Place[] {
-  return [...new Map(places.map((place) => [addressOf(place).toString('latin1'), place])).values()];
+  return [...new Map(places.map((place) => [addressOf(place), place])).values()];
 }
 
-function addressOf({ chunk, start, middle }: Place): Buffer {
-  return chunk.subarray(start, middle);
+function addressOf({ chunk, start, middle }: Place): string {
+  return chunk.toString('latin1', start, middle);
 }
 
 const FIRST_BYTES = 4_096;

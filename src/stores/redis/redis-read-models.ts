@@ -6,10 +6,8 @@ import { ClockComparison } from './clock-comparison.js';
 import { RedisConnection } from './connection.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
 import {
-  CopyFailed,
   startOf,
   type Batch,
-  type Checkpoint,
   type Generation,
   type GenerationStatus,
   type Manifest,
@@ -17,7 +15,6 @@ import {
   type ReadModels,
   type ReadResult,
   type ScannedPage,
-  type StoredRow,
 } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 import type { BuildPlan, SharedBuild } from '../ports/shared-build.js';
@@ -27,14 +24,9 @@ import { type BuiltGeneration, RedisSharedBuild } from './redis-shared-build.js'
 import {
   ACQUIRE_LEASE,
   APPLY,
-  BEGIN_COPY,
-  CHANGED_ROWS,
-  COPY_MS,
   COUNT,
   CREATE,
   DESCRIBE,
-  END_COPY,
-  EXTEND_COPY,
   READ,
   RELEASE_LEASE,
   SCAN_RANGES,
@@ -71,7 +63,7 @@ interface GenerationRecord {
 }
 
 /**
- * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and five keys
+ * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and four keys
  * for each generation (see scripts.ts) in its own slot, so that a generation can be built on another node than the
  * serving one.
  */
@@ -152,18 +144,13 @@ export class RedisReadModels implements ReadModels {
     return (await this.writes.run<number>(SWAP_MANIFEST, [this.manifestKey], args)) === 1;
   }
 
-  async createGeneration(
-    id: string,
-    views: Record<string, number>,
-    log: string,
-    status: 'building' | 'loading' = 'building',
-  ): Promise<void> {
+  async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (await this.record(id)) return;
     const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
     const keys = this.keys(id, record.incarnation);
     // The state first, so that a record never exists without it.
     const start = checkpointText(startOf(log));
-    await this.writes.run(CREATE, keys, [start, JSON.stringify(views), log, status]);
+    await this.writes.run(CREATE, keys, [start, JSON.stringify(views), log]);
     const text = JSON.stringify(record);
     await this.writes.send((redis) => redis.hsetnx(this.generationsKey, id, text));
     if ((await this.record(id))?.incarnation !== record.incarnation) await this.unlink(keys);
@@ -294,75 +281,6 @@ export class RedisReadModels implements ReadModels {
     return { rows, cursor: members.length < left ? null : RANGES + last! };
   }
 
-  /**
-   * Rows are read in pages while batches are applied. Each batch notes the rows that it changes; these are read again,
-   * until a page is the last. The time that this takes is short, since reading is faster than applying.
-   */
-  async *copy(id: string): AsyncGenerator<StoredRow[], { checkpoint: Checkpoint; rows: number }> {
-    const copy = randomUUID();
-    let keys: string[] = [];
-    const begun = await this.onKeys(id, (known) => {
-      keys = known;
-      return this.writes.run<string | null>(BEGIN_COPY, known, [copy, this.now()]);
-    });
-    if (begun === 'busy') throw new CopyFailed(`another process is copying ${id}`);
-    if (begun !== 'ok') throw new CopyFailed(`${id} ${begun === 'damaged' ? 'has lost rows' : 'does not exist'}`);
-    let extended = performance.now();
-    const extend = async (): Promise<void> => {
-      if (performance.now() - extended < COPY_MS / 3) return;
-      extended = performance.now();
-      if ((await this.writes.run<number>(EXTEND_COPY, keys, [copy, this.now()])) === 0) throw ended(id);
-    };
-    try {
-      for (const pages of [this.plainPages(keys), this.rangePages(keys)]) {
-        for await (const page of pages) {
-          yield page;
-          await extend();
-        }
-      }
-      for (let page = 0; ; page++) {
-        type Changed = [addresses: string[], contents: string[], checkpoint?: string, rows?: number];
-        const changed = await this.writes.run<Changed | 'damaged' | null>(CHANGED_ROWS, keys, [copy, page, MAX_PAGE]);
-        if (changed === null) throw ended(id);
-        if (changed === 'damaged') throw new CopyFailed(`${id} has lost rows`);
-        const [addresses, contents, checkpoint, rows] = changed;
-        if (addresses.length > 0) yield addresses.map((address, n) => ({ address, content: textOf(contents[n]!) }));
-        if (checkpoint !== undefined) return { checkpoint: checkpointOf(checkpoint), rows: rows! };
-        await extend();
-      }
-    } finally {
-      await this.writes.run(END_COPY, keys, [copy]).catch(() => undefined); // Otherwise it ends by itself.
-    }
-  }
-
-  private async *plainPages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
-    const ask = (from: string) => soon(this.writes.run<[string[], string[]]>(SCAN_ROWS, keys, [from, '+', MAX_PAGE]));
-    for (let next = ask('-'); ;) {
-      const [addresses, contents] = await next;
-      const isLast = addresses.length < MAX_PAGE;
-      // Read while the caller handles this page.
-      if (!isLast) next = ask(`(${addresses.at(-1)!}`);
-      // A row that was removed between the two has no content; it is among the changed ones.
-      yield addresses.map((address, n) => ({ address, content: contents[n] ?? null }));
-      if (isLast) return;
-    }
-  }
-
-  private async *rangePages(keys: readonly string[]): AsyncGenerator<StoredRow[]> {
-    const ask = (from: string) => soon(this.writes.run<string[]>(SCAN_RANGES, keys, [from, '+', MAX_PAGE]));
-    for (let next = ask('-'); ;) {
-      const members = await next;
-      const page = members.map((member) => {
-        const end = member.lastIndexOf('\0');
-        return { address: member.slice(0, end), content: member.slice(end + 1) };
-      });
-      const isLast = members.length < MAX_PAGE;
-      if (!isLast) next = ask(`(${page.at(-1)!.address}\x01`);
-      yield page;
-      if (isLast) return;
-    }
-  }
-
   async count(id: string, view: string): Promise<number> {
     const args = [`[${view}\0`, `(${view}\x01`];
     return (await this.onKeys(id, (keys) => this.reads.run<number>(COUNT, keys, args))) ?? 0;
@@ -439,7 +357,7 @@ export class RedisReadModels implements ReadModels {
 
   private keys(id: string, incarnation: string): string[] {
     const slot = `{${this.prefix}:${id}:${incarnation}}`;
-    return ['state', 'rows', 'index', 'ranges', 'changed'].map((part) => `${slot}:${part}`);
+    return ['state', 'rows', 'index', 'ranges'].map((part) => `${slot}:${part}`);
   }
 
   private get manifestKey(): string {
@@ -455,24 +373,6 @@ export class RedisReadModels implements ReadModels {
   }
 }
 
-/** A promise that may be awaited later, or never. */
-function soon<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => undefined);
-  return promise;
-}
-
-function ended(id: string): CopyFailed {
-  return new CopyFailed(`the copy of ${id} was interrupted`);
-}
-
-/**
- * The content of a row as Redis stores it, empty if it does not exist. An address precedes the content of a row of a
- * range; a JSON text contains no NUL.
- */
-function textOf(stored: string): string | null {
-  return stored === '' ? null : stored.slice(stored.lastIndexOf('\0') + 1);
-}
-
 /** Kinds of cursors: the last row that was returned has no sort key, or has one. */
 const ROWS = 'r';
 const RANGES = 's';
@@ -482,6 +382,5 @@ function changesOf({ puts, inserted, deletes }: Batch): (string | number | Buffe
   const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
   const goneOfRanges = deletes.filter(({ sort }) => sort !== undefined).map(rowAddress);
   const packed = packRows(puts, inserted);
-  const { plain, entries, span } = packed;
-  return [gone.length, plain, entries, packed.inserted, ...(span ?? ['', '']), ...gone, ...goneOfRanges];
+  return [gone.length, packed.plain, packed.entries, packed.inserted, ...gone, ...goneOfRanges];
 }

@@ -115,7 +115,7 @@ export class RedisSharedBuild implements SharedBuild {
     const { keys, now } = this.generation;
     const [, ...own] = keys;
     const args = [holder, now(), checkpointText(startOf(next.log)), checkpointText(next)];
-    const all = [...this.head, ...rowKeys(keys), ...own.slice(0, 3), ...spillKeys(keys, this.plan)];
+    const all = [...this.head, ...rowKeys(keys), ...own, ...spillKeys(keys, this.plan)];
     return this.run(FINISH_BUILD, all, args);
   }
 

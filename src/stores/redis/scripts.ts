@@ -1,15 +1,13 @@
 import { Script } from './connection.js';
 
 /**
- * Lua scripts for steps that must be atomic. A generation is five keys in one hash slot, always passed in this order:
+ * Lua scripts for steps that must be atomic. A generation is four keys in one hash slot, always passed in this order:
  *
  * - state (hash): status, views, log, checkpoint, batch, the lease: holder, until, ttl (ms), and the numbers of entries
- *   in rows and ranges, since an evicting server or an operator may have removed some; while it is copied, copy: the
- *   id of the copy, copy_until, and copy_page: the number of the last page of changed rows
+ *   in rows and ranges, since an evicting server or an operator may have removed some
  * - rows (hash): address → content, of rows without a sort key
  * - index (sorted set, by bytes): the addresses in `rows`, to page through them
  * - ranges (sorted set, by bytes): address NUL content, of rows with a sort key
- * - changed (set): the addresses of rows that were changed while the generation is copied, and not read since
  *
  * Addresses are those of `rowAddress`; a content is JSON and so contains no NUL.
  */
@@ -38,11 +36,6 @@ local function held(holder, expires, ttl, at)
   return left > 0 and left <= tonumber(ttl)
 end
 `;
-
-/**
- * How long a copy of a generation lasts if its process does not extend it, ms. The rows that change meanwhile are kept.
- */
-export const COPY_MS = 30_000;
 
 /** Whether all written rows exist, in constant time. Older builds did not store their number. */
 const WHOLE = `
@@ -78,9 +71,9 @@ local function add_rows(plain, entries, rows, index, ranges)
 end
 `;
 
-/** ARGV: checkpoint, views, log, status. Only for keys that no other process knows yet. */
+/** ARGV: checkpoint, views, log. Only for keys that no other process knows yet. */
 export const CREATE = new Script(`
-redis.call('HSET', KEYS[1], 'status', ARGV[4], 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '',
+redis.call('HSET', KEYS[1], 'status', 'building', 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '',
   'rows', '0', 'ranges', '0')
 return 1
 `);
@@ -125,8 +118,7 @@ return state
  * - batch id, base, next, holder, time, log
  * - the number of deletes without a sort key
  * - the puts without a sort key, then those with one, as `packRows` makes them
- * - of the puts with a sort key: how many at the start are new, then the first and the last address, which are empty if
- *   the addresses do not ascend
+ * - of the puts with a sort key: how many at the start are new
  * - the addresses of the deletes, first those without a sort key
  *
  * A missing checkpoint or holder equals nothing, so nothing is applied then, nor to a generation of another log or one
@@ -134,8 +126,7 @@ return state
  * was lost.
  */
 export const APPLY = new Script(`${NOW}${HELD}${WHOLE}${ADD_ROWS}
-local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl', 'log', 'rows', 'ranges',
-  'copy', 'copy_until')
+local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl', 'log', 'rows', 'ranges')
 if not state[1] or state[1] == 'dropped' then return 0 end
 if state[3] == ARGV[1] then return 1 end
 if state[2] ~= ARGV[2] or state[4] ~= ARGV[4] or not held(state[4], state[5], state[6], now(ARGV[5])) then return 0 end
@@ -143,101 +134,25 @@ if state[7] ~= ARGV[6] or not whole(state[8], state[9]) then return 0 end
 -- Where memory is full this fails, before anything is removed; what follows a write of the same script is let through.
 redis.call('HSETNX', KEYS[1], 'log', state[7])
 
-local at = 13
+local at = 11
 local count = tonumber(ARGV[7])
-local copied = state[10]
-if copied and not held(copied, state[11], '${COPY_MS}', now(ARGV[5])) then
-  redis.call('HDEL', KEYS[1], 'copy', 'copy_until', 'copy_page')
-  redis.call('UNLINK', KEYS[5])
-  copied = false
-end
 local function remove(address)
   redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. address .. '\\0', '(' .. address .. '\\1')
 end
-if copied then in_chunks('SADD', KEYS[5], ARGV, at, #ARGV) end
 in_chunks('HDEL', KEYS[2], ARGV, at, at + count - 1)
 in_chunks('ZREM', KEYS[3], ARGV, at, at + count - 1)
 for i = at + count, #ARGV do remove(ARGV[i]) end
 
 local plain, entries = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
-local inserted = 2 * ARGV[10]
--- Where rows are added in the order of their addresses, as from a snapshot, none is replaced.
-if inserted < #entries and ARGV[11] ~= '' and
-  #redis.call('ZRANGE', KEYS[4], '[' .. ARGV[11], '(' .. ARGV[12] .. '\\1', 'BYLEX', 'LIMIT', 0, 1) == 0 then
-  inserted = #entries
-end
-if copied or inserted < #entries then
-  for i = copied and 2 or inserted + 2, #entries, 2 do
-    local first = string.find(entries[i], '\\0', 1, true)
-    local second = string.find(entries[i], '\\0', first + 1, true)
-    local address = string.sub(entries[i], 1, string.find(entries[i], '\\0', second + 1, true) - 1)
-    if i > inserted then remove(address) end
-    if copied then redis.call('SADD', KEYS[5], address) end
-  end
-end
-if copied then
-  for i = 1, #plain, 2 do redis.call('SADD', KEYS[5], plain[i]) end
+for i = 2 * ARGV[10] + 2, #entries, 2 do
+  local first = string.find(entries[i], '\\0', 1, true)
+  local second = string.find(entries[i], '\\0', first + 1, true)
+  remove(string.sub(entries[i], 1, string.find(entries[i], '\\0', second + 1, true) - 1))
 end
 add_rows(plain, entries, KEYS[2], KEYS[3], KEYS[4])
 redis.call('HSET', KEYS[1], 'checkpoint', ARGV[3], 'batch', ARGV[1], 'rows', redis.call('HLEN', KEYS[2]),
   'ranges', redis.call('ZCARD', KEYS[4]))
 return 1
-`);
-
-/**
- * Begins a copy. ARGV: its id, time. Returns "ok", or why it cannot begin: "busy" or "damaged"; false if the generation
- * does not exist.
- */
-export const BEGIN_COPY = new Script(`${NOW}${HELD}${WHOLE}
-local state = redis.call('HMGET', KEYS[1], 'status', 'rows', 'ranges', 'copy', 'copy_until')
-if not state[1] or state[1] == 'dropped' then return false end
-if not whole(state[2], state[3]) then return 'damaged' end
-local at = now(ARGV[2])
-if state[4] ~= ARGV[1] and held(state[4], state[5], '${COPY_MS}', at) then return 'busy' end
-redis.call('UNLINK', KEYS[5])
-redis.call('HSET', KEYS[1], 'copy', ARGV[1], 'copy_until', string.format('%.0f', at + ${COPY_MS}), 'copy_page', '0')
-return 'ok'
-`);
-
-/** ARGV: id of the copy, time. Returns 0 if it has ended. */
-export const EXTEND_COPY = new Script(`${NOW}
-if redis.call('HGET', KEYS[1], 'copy') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'copy_until', string.format('%.0f', now(ARGV[2]) + ${COPY_MS}))
-return 1
-`);
-
-/** ARGV: id of the copy. */
-export const END_COPY = new Script(`
-if redis.call('HGET', KEYS[1], 'copy') ~= ARGV[1] then return 0 end
-redis.call('HDEL', KEYS[1], 'copy', 'copy_until', 'copy_page')
-redis.call('UNLINK', KEYS[5])
-return 1
-`);
-
-/**
- * A page of the rows that were changed since the copy began or since they were read. ARGV: id of the copy, number of the
- * page, limit. Returns "damaged", or the addresses and their contents (as stored; empty: no such row); with the last
- * page, which ends the copy, also the checkpoint and the number of rows. False if the copy has ended, or if the page was
- * taken before: its reply was lost, and with it the addresses.
- */
-export const CHANGED_ROWS = new Script(`${WHOLE}
-local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'rows', 'ranges', 'copy', 'copy_page')
-if not state[1] or state[1] == 'dropped' or state[5] ~= ARGV[1] or state[6] ~= ARGV[2] then return false end
-if not whole(state[3], state[4]) then return 'damaged' end
-local addresses = redis.call('SPOP', KEYS[5], ARGV[3])
-local contents = {}
-for i, address in ipairs(addresses) do
-  local first = string.find(address, '\\0', 1, true)
-  if string.find(address, '\\0', first + 1, true) then
-    contents[i] = redis.call('ZRANGE', KEYS[4], '[' .. address .. '\\0', '(' .. address .. '\\1', 'BYLEX', 'LIMIT', 0, 1)[1] or ''
-  else
-    contents[i] = redis.call('HGET', KEYS[2], address) or ''
-  end
-end
-redis.call('HINCRBY', KEYS[1], 'copy_page', 1)
-if redis.call('EXISTS', KEYS[5]) == 1 then return { addresses, contents } end
-redis.call('HDEL', KEYS[1], 'copy', 'copy_until', 'copy_page')
-return { addresses, contents, state[2], redis.call('HLEN', KEYS[2]) + redis.call('ZCARD', KEYS[4]) }
 `);
 
 /**
