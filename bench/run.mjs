@@ -14,7 +14,6 @@ import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { partsOfRequests, tableOfParts } from './parts.mjs';
 import { fillLog } from './population.mjs';
-import { overProcesses } from './processes.mjs';
 import { proofVerification } from './proofs.mjs';
 import { replaceTable, report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
@@ -171,31 +170,6 @@ const embedded = {
   p99: async () => {
     const { ours, peer } = await duringRebuild(rounds);
     add('GET p99 while a rebuild runs', `${ours} ms`, `without: ${peer} ms`, ratio(ours, peer), '< 3×');
-  },
-  processes: async () => {
-    const { rates: measured, costs, memory } = await overProcesses(rounds, 2);
-    for (const [what, wanted] of [
-      ['reads', '≥ 1.7× with free cores'],
-      ['relays', '–'],
-    ]) {
-      const [rate, cost] = [measured[what], costs[what]];
-      rates(`${what} of 2 processes on one port`, { ours: rate.several, peer: rate.one }, 'one process', wanted);
-      const against = `one process: ${count(cost.one)} µs`;
-      add(
-        `${what} of 2 processes: processor time`,
-        `${count(cost.several)} µs`,
-        against,
-        ratio(cost.several, cost.one),
-        '–',
-      );
-    }
-    const pinned = await overProcesses(rounds, 2, true);
-    for (const what of ['reads', 'relays']) {
-      const { one, several } = pinned.rates[what];
-      rates(`${what} of 2 processes that share one core`, { ours: several, peer: one }, 'one process on it', '–');
-    }
-    const against = `one process: ${count(memory.one)} MB`;
-    add('anonymous memory of 2 processes, with their others', `${count(memory.several)} MB`, against, '–', '–');
   },
   'sign-in': async () => {
     add(

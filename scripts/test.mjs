@@ -53,7 +53,6 @@ const FAULTS = [
   'test/faults/kill.test',
   'test/faults/memory.test',
   'test/faults/operation.test',
-  'test/faults/processes.test',
   'test/faults/stall.test',
   'test/faults/webhooks.test',
   'test/ingestion/ingestion.test',

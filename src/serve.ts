@@ -2,13 +2,11 @@ import 'reflect-metadata';
 import type { AddressInfo } from 'node:net';
 import type { INestApplication } from '@nestjs/common';
 import type { FastifyInstance } from 'fastify';
-import { Registry } from 'prom-client';
 import { AppModule, projectionsFor } from './app/app.module.js';
 import type { Config } from './kernel/config.js';
 import { ApiKeys } from './credentials/api-keys.js';
 import { createApp } from './app/application.js';
 import { beginLog } from './features/lenses/new-log.js';
-import type { GroupMember } from './app/group-member.js';
 import { Health } from './app/health.js';
 import type { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
@@ -52,8 +50,7 @@ function prepareFolders(config: Config, logger: Logger): void {
   if (config.profile === 'cluster') prepareMarker(config, logger);
   else {
     prepareFolder(config.data);
-    // Once in a group of processes.
-    if ((config.eventStoreUrl ?? config.redisUrl) !== undefined && config.has('worker')) {
+    if ((config.eventStoreUrl ?? config.redisUrl) !== undefined) {
       logger.warn(
         `EVENTSTORE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${config.data}`,
       );
@@ -69,11 +66,8 @@ function projectorOf(config: Config, { eventStore, readModels, jobs }: Stores, l
   });
 }
 
-/**
- * Opens the stores and serves.
- * @param member this process, if it is one of several on the port
- */
-export async function serve(config: Config, logger: Logger, member: GroupMember | null): Promise<void> {
+/** Opens the stores and serves. */
+export async function serve(config: Config, logger: Logger): Promise<void> {
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
@@ -82,9 +76,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const opening = await openProfile(config, Date.now, { logger, onCommit: metrics.observe, repairs: isWorker });
   let projector: Projector | undefined;
   opened.push(() => closeStores(opening, projector));
-  // Where no server counts for all processes, the first one of them does.
-  const counting = { counts: member ?? undefined, ...opening };
-  const stores = tracing ? tracedStores(counting, tracing) : counting;
+  const stores = tracing ? tracedStores(opening, tracing) : opening;
   const { eventStore, readModels } = stores;
   refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
   await beginLog(eventStore, Date.now);
@@ -93,48 +85,37 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     await projector.start();
   }
 
-  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing, member);
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing);
   opened.push(() => app.close());
   // The features have registered their job handlers by now.
   if (isWorker) await stores.jobs.start();
   metrics.register(app, stores, projector);
   const server = app.getHttpAdapter().getInstance() as FastifyInstance;
-  const listens = !member || config.has('api');
-  if (listens) {
-    const { host, port } = config;
-    // Nest's own listen would log a failure before it throws.
-    await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
-  }
-  stopOnSignals(app, eventStore, logger, member !== null);
+  const { host, port } = config;
+  // Nest's own listen would log a failure before it throws.
+  await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
+  stopOnSignals(app, eventStore, logger);
 
   const { createdDevelopmentKey } = app.get(ApiKeys);
-  if (!member) process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
-  else
-    await member.started(
-      { url: listens ? urlOf(config, server) : undefined, createdDevelopmentKey },
-      app.get(Registry),
-    );
+  process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
 }
 
-/** @param isMember of a group, whose first process logs for all */
-function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Logger, isMember: boolean): void {
+function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Logger): void {
   let stopping = false;
   const stop = async (signal: string) => {
     if (stopping) return;
     stopping = true;
-    if (!isMember) logger.info('stopping', { signal });
+    logger.info('stopping', { signal });
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
     setTimeout(() => eventStore.abandon?.(), ABANDON_MS).unref();
     await close(logger);
-    if (!isMember) logger.info('stopped');
-    // Its channel to the first process, a request to a collector of traces, or timers of BullMQ where Redis gives no answer
-    // would keep it alive.
+    logger.info('stopped');
+    // A request to a collector of traces, or timers of BullMQ where Redis gives no answer, would keep it alive.
     process.exit(0);
   };
-  // A second signal ends a process at once. One of a group may get it from the supervisor and from the first process.
-  const listen = isMember ? 'on' : 'once';
-  process[listen]('SIGTERM', stop);
-  process[listen]('SIGINT', stop);
+  // A second signal ends the process at once.
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
 }
 
 function urlOf({ host, port }: Config, server: FastifyInstance): string {

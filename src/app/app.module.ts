@@ -13,7 +13,7 @@ import { IdentityModule } from '../features/identity/identity.module.js';
 import { IngestionModule } from '../features/ingestion/ingestion.module.js';
 import { JobsModule } from '../features/jobs/jobs.module.js';
 import { JOBS } from '../stores/ports/jobs.js';
-import { COUNTS, KEY_VALUE } from '../stores/ports/key-value.js';
+import { KEY_VALUE } from '../stores/ports/key-value.js';
 import { KeysModule } from '../features/keys/keys.module.js';
 import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
@@ -69,7 +69,6 @@ class PortsModule {
       { provide: EVENT_STORE, useValue: stores.eventStore },
       { provide: READ_MODELS, useValue: stores.readModels },
       { provide: KEY_VALUE, useValue: stores.keyValue },
-      { provide: COUNTS, useValue: stores.counts ?? null },
       { provide: JOBS, useValue: stores.jobs },
       { provide: CLOCK, useValue: clock },
       Writer,

@@ -8,9 +8,8 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
 import { Cursors } from '../kernel/cursor.js';
 import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
-import { COUNTS, type Counts } from '../stores/ports/key-value.js';
+import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
 import { serveConsole } from './console.js';
-import { GroupMember } from './group-member.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
@@ -41,7 +40,7 @@ import { traceCommands } from './tracing.js';
 /** What every module can inject besides the ports, and the routes of the process itself. */
 @Module({})
 class EdgeModule {
-  static register(config: Config, logger: Logger, tracing: Tracing | null, member: GroupMember | null): DynamicModule {
+  static register(config: Config, logger: Logger, tracing: Tracing | null): DynamicModule {
     const signingKeys = new SigningKeys(config, logger);
     const provided = [
       { provide: Config, useValue: config },
@@ -53,7 +52,6 @@ class EdgeModule {
       { provide: Cursors, useValue: new Cursors(() => signingKeys.secret('cursors')) },
       { provide: Registry, useValue: new Registry() },
       { provide: TRACING, useValue: tracing },
-      { provide: GroupMember, useValue: member },
     ];
     return {
       module: EdgeModule,
@@ -122,7 +120,6 @@ class EdgeAdapter extends FastifyAdapter {
  * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
  * flight finish and closes idle connections. A process without the role `api` serves only its health and metrics.
  * @param module the features; a PositionGate among its providers is found by its token
- * @param member this process, if it is one of several on the port
  * @throws ConfigError when a file of keys is not usable
  */
 export async function createApp(
@@ -130,12 +127,11 @@ export async function createApp(
   config: Config,
   logger: Logger = new Logger(config.logLevel),
   tracing: Tracing | null = null,
-  member: GroupMember | null = null,
 ): Promise<NestFastifyApplication> {
   const server = createFastify(config, logger);
   const adapter = new EdgeAdapter(server, logger);
   const app = await NestFactory.create<NestFastifyApplication>(
-    { module: RootModule, imports: [EdgeModule.register(config, logger, tracing, member), module] },
+    { module: RootModule, imports: [EdgeModule.register(config, logger, tracing), module] },
     adapter,
     { bodyParser: false, logger, abortOnError: false },
   );
@@ -161,7 +157,7 @@ export async function createApp(
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     cursors: app.get(Cursors),
-    rateLimit: requestLimit(config.rateLimit, find<Counts>(app, COUNTS)),
+    rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     metrics,
     logger,
     admission: find<EventStore>(app, EVENT_STORE)?.admission,
@@ -178,7 +174,6 @@ export async function createApp(
     serveDocs(app, config, VERSION, REFERENCE);
     serveConsole(server, config);
   }
-  if (member) app.get(Health).add('processes', () => member.health());
   await app.init();
   return app;
 }

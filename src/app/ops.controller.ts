@@ -6,7 +6,6 @@ import { Config } from '../kernel/config.js';
 import { Problem } from '../kernel/problems.js';
 import { Written } from '../http/answers.js';
 import { Plain } from '../http/routes.js';
-import { GroupMember } from './group-member.js';
 import { Health } from './health.js';
 import { LivenessDto, ReadinessDto } from './ops.dto.js';
 
@@ -16,7 +15,6 @@ export class OpsController {
     private readonly health: Health,
     private readonly registry: Registry,
     @Inject(Config) private readonly config: Config,
-    @Inject(GroupMember) private readonly member: GroupMember | null,
   ) {}
 
   @Get('health/live')
@@ -50,7 +48,7 @@ export class OpsController {
       throw new Problem('unauthorized', 'Metrics need a key with the scope "ops", or a request from loopback.');
     }
     void reply.header('content-type', this.registry.contentType);
-    return this.member ? this.member.metrics() : this.registry.metrics();
+    return this.registry.metrics();
   }
 
   /** Whether the request comes from this machine, and neither through a proxy nor from a web page in a browser on it. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
-import { type Aggregator, Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
+import { Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
@@ -59,23 +59,14 @@ export class StoreMetrics {
   }
 }
 
-/**
- * Gauges whose values are read at each scrape; one without a value is omitted. Of several processes on one port, the
- * greatest value counts by default.
- */
+/** Gauges whose values are read at each scrape; one without a value is omitted. */
 class Gauges {
   constructor(private readonly registry: Registry<RegistryContentType>) {}
 
-  add(
-    name: string,
-    help: string,
-    value: () => number | Promise<number | undefined>,
-    aggregator: Aggregator = 'max',
-  ): void {
+  add(name: string, help: string, value: () => number | Promise<number | undefined>): void {
     const gauge: Gauge = new Gauge({
       name,
       help,
-      aggregator,
       registers: [this.registry],
       collect: async () => {
         const now = await value();
@@ -91,12 +82,10 @@ class Gauges {
     name: string,
     help: string,
     values: () => readonly (readonly [string, number])[] | Promise<readonly (readonly [string, number])[]>,
-    aggregator: Aggregator = 'max',
   ): void {
     const gauge: Gauge = new Gauge({
       name,
       help,
-      aggregator,
       labelNames: [label],
       registers: [this.registry],
       async collect() {
@@ -158,7 +147,7 @@ function registerStores(gauges: Gauges, stores: Stores): void {
 /** How busy the log is, and whether the servers respond; nothing for stores in this process. */
 function registerConnections(gauges: Gauges, { eventStore, connections }: Stores): void {
   const addLoad = (name: string, help: string, part: 'window' | 'appends' | 'requests') =>
-    gauges.add(name, help, () => eventStore.load![part], 'sum');
+    gauges.add(name, help, () => eventStore.load![part]);
   if (eventStore.load) {
     addLoad('credence_append_window', 'Appends that may be in flight to the log', 'window');
     addLoad('credence_appends_waiting', 'Appends to the log without an outcome', 'appends');
@@ -168,23 +157,15 @@ function registerConnections(gauges: Gauges, { eventStore, connections }: Stores
   const add = (
     name: string,
     help: string,
-    aggregator: Aggregator,
     measure: (of: { isUnavailable: boolean; reconnections: number }) => number,
   ) =>
-    gauges.addPer(
-      'server',
-      name,
-      help,
-      () => Object.entries(connections()).map(([server, connection]) => [server, measure(connection)] as const),
-      aggregator,
+    gauges.addPer('server', name, help, () =>
+      Object.entries(connections()).map(([server, connection]) => [server, measure(connection)] as const),
     );
-  add('credence_store_connected', 'Whether a server responds: 1 or 0', 'min', ({ isUnavailable }) =>
-    isUnavailable ? 0 : 1,
-  );
+  add('credence_store_connected', 'Whether a server responds: 1 or 0', ({ isUnavailable }) => (isUnavailable ? 0 : 1));
   add(
     'credence_store_reconnections',
     'How often this process has connected to a server again',
-    'sum',
     ({ reconnections }) => reconnections,
   );
 }

@@ -78,8 +78,7 @@ export class ApiKeys {
     } else if (!existsSync(config.apiKeys)) {
       throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
     }
-    // What one process of several has changed, all others must accept or refuse at once.
-    this.file = new FileWatch(keysFile(config), clock, config.processes > 1 ? 0 : undefined);
+    this.file = new FileWatch(keysFile(config), clock);
     this.load();
   }
 

@@ -130,8 +130,6 @@ export class FileWatch {
   constructor(
     private readonly file: string,
     private readonly clock: Clock,
-    /** How long the last look at the file counts, ms. */
-    private readonly checkMs = CHECK_MS,
   ) {
     this.version = versionOf(file);
   }
@@ -140,7 +138,7 @@ export class FileWatch {
   changed(): boolean {
     const now = this.clock();
     // Also after the clock was set back: a revoked key must not stay valid until it catches up.
-    if (now < this.checkedAt + this.checkMs && now >= this.checkedAt) return false;
+    if (now < this.checkedAt + CHECK_MS && now >= this.checkedAt) return false;
     this.checkedAt = now;
     const version = versionOf(this.file);
     if (version === this.version) return false;

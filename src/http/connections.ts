@@ -42,7 +42,6 @@ export function serverOf(handler: RequestListener): Server {
   server.maxHeadersCount = 0;
   const capacity = { left: MAX_CONNECTIONS };
   capacities.set(server, capacity);
-  // Not by `maxConnections`: of several processes that are all full, each would pass the connection on, again and again.
   server.prependListener('connection', (socket: Socket) => {
     if (capacity.left <= 0) return void socket.destroy();
     capacity.left--;

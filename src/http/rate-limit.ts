@@ -2,7 +2,8 @@ import { isIPv4 } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '../kernel/clock.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
-import type { Counts } from '../stores/ports/key-value.js';
+import type { Config } from '../kernel/config.js';
+import type { KeyValue } from '../stores/ports/key-value.js';
 import { Problem } from '../kernel/problems.js';
 import { addressIn, groupsOf } from './addresses.js';
 
@@ -20,16 +21,18 @@ export interface RequestLimit {
 }
 
 /**
- * @param counts of all processes; absent: this process serves alone
- * @param prefix of its counts there
+ * The limit of this process alone, or of all processes of a cluster.
+ * @param prefix of the counts in the key-value store of a cluster
  */
 export function requestLimit(
+  { profile }: Pick<Config, 'profile'>,
   limit: number,
-  counts: Counts | null | undefined,
+  keyValue: KeyValue | undefined,
   prefix = 'rate',
 ): RequestLimit | undefined {
   if (limit === 0) return undefined;
-  return counts ? new SharedRateLimit(limit, counts, Date.now, prefix) : new RateLimit(limit);
+  if (profile !== 'cluster' || !keyValue) return new RateLimit(limit);
+  return new SharedRateLimit(limit, keyValue, Date.now, prefix);
 }
 
 /** Who is counted: an address, or the network that an IPv6 client can choose its address from. */
@@ -95,8 +98,8 @@ export class RateLimit implements RequestLimit {
 }
 
 /**
- * The same limit for all processes together, counted where they share counts. A client's minute begins with its
- * first request. The process remembers which clients are over the limit, so a flood does not reach the counts, and
+ * The same limit for all processes together, counted in the shared key-value store. A client's minute begins with its
+ * first request. The process remembers which clients are over the limit, so a flood does not reach the store, and
  * counts addresses, so it creates at most 100,000 keys a minute.
  */
 export class SharedRateLimit implements RequestLimit {
@@ -106,7 +109,7 @@ export class SharedRateLimit implements RequestLimit {
 
   constructor(
     private readonly limit: number,
-    private readonly counts: Counts,
+    private readonly keyValue: Pick<KeyValue, 'increment'>,
     private readonly clock: Clock = Date.now,
     private readonly prefix = 'rate',
   ) {}
@@ -128,12 +131,12 @@ export class SharedRateLimit implements RequestLimit {
     this.seen.add(client);
     const until = this.refusedUntil.get(client);
     if (until !== undefined && until > now && until <= now + WINDOW_MS) answer(reply, limit, limit, until - now, more);
-    let counted: Awaited<ReturnType<Counts['increment']>>;
+    let counted: Awaited<ReturnType<KeyValue['increment']>>;
     const name = `${this.prefix}:${client}`;
     const asked = more ?? 1;
     try {
-      counted = await this.counts.increment(name, WINDOW_MS, asked);
-      if (counted.count > limit && more !== undefined) await this.counts.increment(name, WINDOW_MS, -asked);
+      counted = await this.keyValue.increment(name, WINDOW_MS, asked);
+      if (counted.count > limit && more !== undefined) await this.keyValue.increment(name, WINDOW_MS, -asked);
     } catch (error) {
       // If the store is unavailable, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;

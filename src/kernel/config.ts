@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { plainToInstance, Transform } from 'class-transformer';
 import {
@@ -45,12 +44,6 @@ function Variable(declared: Declared): PropertyDecorator {
 }
 
 const AsInteger = () => Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value));
-/** `auto` is the number of processors that the process may use. */
-const AsProcesses = () =>
-  Transform(({ value }) => {
-    if (value === 'auto') return Math.min(availableParallelism(), MAX_PROCESSES);
-    return /^\d{1,9}$/.test(value) ? Number(value) : value;
-  });
 const AsSwitch = () => Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value));
 const AsList = () =>
   Transform(({ value }) => [
@@ -60,9 +53,6 @@ const AsList = () =>
         .map((item) => item.trim()),
     ),
   ]);
-
-/** Each process takes a few of the 126 readers that an LMDB environment has room for. */
-const MAX_PROCESSES = 32;
 
 export const MODULES = [
   'relay',
@@ -144,19 +134,6 @@ export class Config {
   @ArrayNotEmpty()
   @IsIn(ROLES, { each: true })
   readonly roles: readonly Role[];
-
-  @Variable({
-    name: 'CREDENCE_PROCESSES',
-    description:
-      'Number of processes that answer requests on the port, beside one for projections and jobs; `auto`: one for each processor; 1: a single process does everything; see [several processes](docs/operations.md#several-processes)',
-    default: '1',
-    must: `be "auto" or an integer from 1 to ${MAX_PROCESSES}`,
-  })
-  @AsProcesses()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_PROCESSES)
-  readonly processes: number;
 
   @Variable({
     name: 'EVENTSTORE_URL',

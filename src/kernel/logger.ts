@@ -13,8 +13,6 @@ export class Logger implements LoggerService {
   constructor(
     level: LogLevel,
     private readonly sink: (line: string) => void = (line) => void process.stderr.write(line),
-    /** Fields of every line. */
-    private readonly common: Fields = {},
   ) {
     this.threshold = LOG_LEVELS.indexOf(level);
   }
@@ -25,9 +23,7 @@ export class Logger implements LoggerService {
 
   write(level: LogLevel, msg: string, fields: Fields = {}): void {
     if (!this.enabled(level)) return;
-    this.sink(
-      `${JSON.stringify({ time: new Date().toISOString(), level, msg, ...this.common, ...fields }, readable)}\n`,
-    );
+    this.sink(`${JSON.stringify({ time: new Date().toISOString(), level, msg, ...fields }, readable)}\n`);
   }
 
   info(msg: string, fields?: Fields): void {

@@ -6,7 +6,7 @@ import type { EventStore } from './ports/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
-import type { Counts, KeyValue } from './ports/key-value.js';
+import type { KeyValue } from './ports/key-value.js';
 import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
@@ -21,8 +21,6 @@ export interface Stores {
   readModels: ReadModels;
   keyValue: KeyValue;
   jobs: Jobs;
-  /** Counts of all processes that share these stores. Absent: they have to be shared in another way. */
-  counts?: Counts;
   /**
    * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
    */
@@ -119,7 +117,6 @@ async function openCluster(
       }),
       clockSkew: () => readModels.clockSkew,
       keyValue,
-      counts: keyValue,
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   });

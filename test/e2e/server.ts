@@ -13,8 +13,7 @@ import { OpenApi } from './openapi.js';
 
 /**
  * The built server as a child process, as an operator runs it. On the cluster profile (`onCluster`) it is an API process
- * and a worker, unless it is a group of several processes, and all servers of a file are on one EventStoreDB and one
- * Redis, whatever their data folders.
+ * and a worker, and all servers of a file are on one EventStoreDB and one Redis, whatever their data folders.
  */
 
 let isCluster = false;
@@ -26,8 +25,6 @@ let common: Promise<Server> | undefined;
 export function onCluster(): void {
   isCluster = true;
 }
-
-export const isOnCluster = (): boolean => isCluster;
 
 const cluster = (): Promise<Cluster> => (started ??= Cluster.start());
 
@@ -95,12 +92,10 @@ export class Server {
   private static async startOwn(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
     const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
     const env = { ...(await environmentOf(data)), ...options.env };
-    // Several processes bring a worker of their own.
-    const isPair = isCluster && env['CREDENCE_PROCESSES'] === undefined;
-    const worker = isPair
+    const worker = isCluster
       ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined, '')
       : undefined;
-    const child = spawnServer(isPair ? { ...env, CREDENCE_ROLES: 'api' } : env);
+    const child = spawnServer(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env);
     const server = new Server(data, child, worker, JSON.stringify(options.env ?? {}));
     running.add(server);
     void server.exit.then(() => running.delete(server));

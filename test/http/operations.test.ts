@@ -1,6 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compactVerify, createLocalJWKSet } from 'jose';
 import { ConfigError, MODULES, configurationTable, loadConfig } from '../../src/kernel/config.js';
@@ -231,20 +231,10 @@ describe('the configuration', () => {
     });
   });
 
-  test('CREDENCE_PROCESSES=auto is the number of processors', () => {
-    const { processes } = loadConfig({ CREDENCE_PROCESSES: 'auto' });
-    expect(processes).toBe(Math.min(availableParallelism(), 32));
-  });
-
   test.each([
     ['CREDENCE_PORT', '65536', 'CREDENCE_PORT must be an integer from 0 to 65535, not "65536".'],
     ['CREDENCE_PORT', '3e3', /must be an integer/],
     ['CREDENCE_PORT', ' 80', /must be an integer/],
-    ['CREDENCE_PROCESSES', '0', 'CREDENCE_PROCESSES must be "auto" or an integer from 1 to 32, not "0".'],
-    ['CREDENCE_PROCESSES', '-1', /must be "auto" or an integer/],
-    ['CREDENCE_PROCESSES', '1.5', /must be "auto" or an integer/],
-    ['CREDENCE_PROCESSES', 'many', /must be "auto" or an integer/],
-    ['CREDENCE_PROCESSES', '10000', /must be "auto" or an integer/],
     ['CREDENCE_RATE_LIMIT', '-1', /must be an integer from 0/],
     ['CREDENCE_PROFILE', 'clustered', 'CREDENCE_PROFILE must be one of embedded, cluster, not "clustered".'],
     ['CREDENCE_PROFILE', 'cluster', 'The cluster profile requires EVENTSTORE_URL.'],
@@ -281,7 +271,7 @@ describe('the configuration', () => {
 
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 28);
+    expect(table.split('\n')).toHaveLength(2 + 27);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free port and prints it |');
   });
 });

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type RequestLimit, requestLimit } from '../../http/rate-limit.js';
 import { Config } from '../../kernel/config.js';
-import { COUNTS, type Counts } from '../../stores/ports/key-value.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 
 /** Requests of the general limit for one claim. */
 const REQUESTS_PER_CLAIM = 20;
@@ -11,8 +11,8 @@ const REQUESTS_PER_CLAIM = 20;
 export class ClaimLimit {
   private readonly limit: RequestLimit | undefined;
 
-  constructor(@Inject(Config) config: Config, @Inject(COUNTS) counts: Counts | null) {
-    this.limit = requestLimit(Math.ceil(config.rateLimit / REQUESTS_PER_CLAIM), counts, 'claims');
+  constructor(@Inject(Config) config: Config, @Inject(KEY_VALUE) keyValue: KeyValue) {
+    this.limit = requestLimit(config, Math.ceil(config.rateLimit / REQUESTS_PER_CLAIM), keyValue, 'claims');
   }
 
   /** Counts one claim. @throws Problem rate_limited */

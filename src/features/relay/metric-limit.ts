@@ -59,7 +59,6 @@ export class MetricLimit {
     this.most = new Gauge({
       name: 'credence_identity_metrics_most',
       help: `Most metrics of one identity by one organization that a relay to this process met (limit ${METRICS_PER_ORGANIZATION})`,
-      aggregator: 'max',
       registers: [registry],
     });
   }

@@ -32,10 +32,6 @@ export const FOREVER_MS = 100 * 365 * 86_400_000;
 /** Begins the keys of texts that events name by their hash (src/commands/kept-texts.ts). */
 export const TEXT_KEY = 'text:';
 
-/** The part of it that rate limits need. */
-export type Counts = Pick<KeyValue, 'increment'>;
-export const COUNTS = Symbol('Counts');
-
 /** Longer keys are stored under their hash: LMDB refuses more than 1,978 bytes. */
 const MAX_KEY_LENGTH = 400;
 
