@@ -92,7 +92,7 @@ export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 t
 export const IsNoPersonalData = field(
   'personal_data',
   (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
-  'not be an e-mail address, a telephone number or a national identification number, since it is recorded permanently; use a keyed hash of it',
+  'not contain an e-mail address or a telephone number, since it is recorded permanently; use a keyed hash of it',
   undefined,
   'personal_data',
 );

@@ -33,7 +33,7 @@ export const PROBLEMS = {
   personal_data: [
     400,
     'The id identifies a person',
-    'an id, platform id or metric to be recorded is an e-mail address, a telephone number or a national identification number (privacy)',
+    'an id or platform id to be recorded contains an e-mail address or a telephone number (privacy)',
   ],
   address_checksum: [
     400,

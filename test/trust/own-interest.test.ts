@@ -164,9 +164,9 @@ test.each([
 test.each([
   ['/api/decision-relay', action('tris:john.doe@gmail.com')],
   ['/api/decision-relay', action('tris:alice', 'jane@shop.example')],
-  ['/api/decision-relay', { ...action('tris:alice'), action_type: 'rssmra85t10a562s' }],
   ['/api/link-account', { wallet: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4', tris_id: 'tris:+4915112345678' }],
-  ['/v1/organizations', { tris_org: 'tris:85073003328', platform_ids: [] }],
+  ['/v1/organizations', { tris_org: 'tris:john@example.org:1', platform_ids: [] }],
+  ['/v1/organizations', { tris_org: 'tris:dao', platform_ids: ['jane@shop.example:1'] }],
   ['/v1/identities/tris:john.doe@gmail.com/verifications', grant],
   ['/v1/trove/submit', record('tris:john.doe@gmail.com', 99)],
 ])('%s records no id that names a person', async (path, body) => {

@@ -5,7 +5,6 @@ import {
   IsActionType,
   IsCriticality,
   IsExternalId,
-  IsNoPersonalData,
   IsTimestamp,
   IsWrittenPlatformId,
   IsWrittenTrisId,
@@ -25,7 +24,6 @@ export class RelayActionDto {
 
   /** Kind of action; with the category it forms the metric. The suffix `_flags` makes it negative evidence. */
   @IsActionType()
-  @IsNoPersonalData()
   action_type: string;
 
   /** A metric category. */

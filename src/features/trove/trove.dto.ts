@@ -20,7 +20,6 @@ import {
   IsHeldAddress,
   IsInt,
   IsMetric,
-  IsNoPersonalData,
   IsReasonCode,
   IsSha256,
   IsTimestamp,
@@ -148,7 +147,6 @@ export class SubmitRecordDto {
 
   /** Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
   @IsMetric()
-  @IsNoPersonalData()
   metric: string;
 
   @IsCriticality()

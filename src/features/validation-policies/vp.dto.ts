@@ -17,7 +17,6 @@ import {
   AtMost,
   IsCriticality,
   IsMetric,
-  IsNoPersonalData,
   IsTrisId,
   IsUnique,
   IsWrittenTrisId,
@@ -52,7 +51,6 @@ const WEIGHTS = Object.values(MODEL.criticality_hundredths).map((hundredths) => 
 /** A metric and its weight (requirement 13). */
 export class PolicyInputDto {
   @IsMetric()
-  @IsNoPersonalData()
   metric: string;
 
   @IsCriticality()
