@@ -2,19 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { bodyHash } from '../commands/context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
+import { hashOf } from '../kernel/hash.js';
 import { type Line, readLines } from '../kernel/lines.js';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { aaveAction } from '../features/ingestion/aave-file.js';
 import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto, toAction } from '../features/relay/relay.dto.js';
-import { RepeatedLines } from './repeated-lines.js';
 
 /** Lines that are recorded together. */
 export const BATCH = 512;
 /** All wrong lines are counted; at most this many are described. */
 export const MAX_DESCRIBED = 20;
-/** A low estimate of a line's length, to size the filter of repeated lines. */
-const MIN_LINE_BYTES = 100;
+/** Lines without an external_id that a file may have: each takes about 100 bytes of memory. */
+const MOST_WITHOUT_ID = 10_000_000;
+const TOO_MANY = `a file may have at most ${MOST_WITHOUT_ID.toLocaleString('en')} lines without an external_id`;
 
 /** What a line of a file is: its JSON to an action. They throw a Problem for an invalid line. */
 const FORMATS = {
@@ -25,8 +26,6 @@ const FORMATS = {
 
 export interface ActionFile {
   path: string;
-  /** In bytes. */
-  size: number;
   format: keyof typeof FORMATS;
   /** What is later than this has not occurred yet, ms. */
   now: number;
@@ -73,20 +72,20 @@ export class FileChanged extends Error {
 export const READ_ERRORS = [FileChanged];
 
 export class ActionLines implements ActionSource {
-  private readonly repeated: RepeatedLines;
+  /** The lines without an external_id that were read, by the first 16 bytes of the action's digest. */
+  private readonly equal = new Map<string, number>();
 
-  constructor(private readonly file: ActionFile) {
-    this.repeated = new RepeatedLines(file.size / MIN_LINE_BYTES);
-  }
+  constructor(private readonly file: ActionFile) {}
 
   async *check(): AsyncGenerator<CheckedPart> {
     let described = 0;
+    let withoutId = 0;
     for await (const { lines, bytesRead } of readLines(this.file.path, BODY_LIMIT)) {
       const part: CheckedPart = { bytesRead, lines: lines.length, wrong: 0, errors: [] };
       for (const line of lines) {
         try {
-          const action = this.actionOf(line);
-          if (action.external_id === null) this.repeated.note(bodyHash(action));
+          const { external_id } = this.actionOf(line);
+          if (external_id === null && ++withoutId > MOST_WITHOUT_ID) throw new Problem('payload_too_large', TOO_MANY);
         } catch (error) {
           if (!(error instanceof Problem)) throw error;
           part.wrong++;
@@ -112,7 +111,7 @@ export class ActionLines implements ActionSource {
     try {
       const action = this.actionOf(line);
       const hash = bodyHash(action);
-      const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
+      const identity = action.external_id === null ? this.identityOf(hash) : null;
       return { number: line.number, action, hash, stream: actionStream(action, identity, randomUUID) };
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -120,6 +119,17 @@ export class ActionLines implements ActionSource {
         `Line ${line.number} is not valid any more: the file has changed since it was checked. The lines before it may be recorded; run the command again.`,
       );
     }
+  }
+
+  /**
+   * Distinct for equal lines, and the same in every run over the file: the hash of the action and of its number among
+   * equal lines. @param hash SHA-256 of the action, in hex
+   */
+  private identityOf(hash: string): string {
+    const digest = Buffer.from(hash, 'hex').toString('latin1', 0, 16);
+    const number = (this.equal.get(digest) ?? 0) + 1;
+    this.equal.set(digest, number);
+    return hashOf('import', hash, String(number));
   }
 
   /** @throws Problem for a line that the relay would refuse */

@@ -80,7 +80,7 @@ export async function importActions(
   { clock, format = 'relay', waits = false, onProgress = () => undefined }: ImportOptions,
 ): Promise<ImportReport> {
   const { size } = await stat(path);
-  const file: ActionFile = { path, size, format, now: clock() };
+  const file: ActionFile = { path, format, now: clock() };
   const inThread = size >= THREAD_FROM && ActionLinesThread.isAvailable;
   const source = inThread ? new ActionLinesThread(file) : new ActionLines(file);
   const report: ImportReport = {

@@ -52,6 +52,22 @@ test('equal lines without an external_id are as many actions, in every run', asy
   expect(await importing()).toMatchObject({ recorded: 0, already_present: 4 });
 });
 
+test('a line has the same stream in every version: an import that is repeated after an update records nothing', async () => {
+  const [one, other] = [1, 2].map((n) => action(n, { external_id: undefined }));
+  await write([one!, other!, one!, action(3), one!, other!]);
+  await importing();
+  const streams = new Set<string>();
+  for await (const events of stores.eventStore.readAll(0)) for (const { stream } of events) streams.add(stream);
+  expect([...streams].filter((stream) => stream.startsWith('action-')).sort()).toEqual([
+    'action-029bd6a5379f2bbdac7c3254db06f90f643243c7e556380d2fb8452807b837d8',
+    'action-550d0ec1088b2ca5dafe26f2a362f73c9b0d789ee17722ef170cce47d464ec3f',
+    'action-79e1cfa76262c8edb9176223da34f062c1ea422c0d0b86a17ca1ef206252f6a5',
+    'action-b069bb325a719bcec11533cc5b6852c35c592af87eea61dab5f2d1fcabd206ba',
+    'action-b554d1c3d753070706017c2aeba446ae1fcab5d97bae56d817188ddc336452d1',
+    'action-bf3ae3b6e7bfb118cf838536359991fae509a14f5c404db615e3c9d5c512ae10',
+  ]);
+});
+
 test('a text that was deleted does not come back when its line is imported again', async () => {
   const [kept, deleted] = ['https://example.org/kept', 'https://example.org/deleted'].map((uri) => [
     uri,
