@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Server } from '../e2e/server.js';
@@ -112,6 +113,29 @@ describe('an operator', () => {
       await other.run('export', '--out', again);
       expect(readFileSync(again, 'utf8')).toBe(readFileSync(out, 'utf8'));
       expect((await other.run('verify')).code).toBe(0);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test('ends an export with its count and digest; a later one begins with the lines of an earlier one', async () => {
+    const other = await Store.create();
+    try {
+      const lines = async (...about: string[]) => (await other.run('export', ...about)).stdout.split(/(?<=\n)/);
+      await other.json('import', other.file('first.ndjson', ACTIONS.slice(0, 200)));
+      const [all, one] = [await lines(), await lines('tris:member-1')];
+      await other.json('import', other.file('second.ndjson', ACTIONS.slice(200)));
+      for (const [earlier, later] of [
+        [all, await lines()],
+        [one, await lines('tris:member-1')],
+      ] as const) {
+        const events = earlier.slice(0, -1);
+        const sha256 = createHash('sha256').update(events.join('')).digest('hex');
+        const end = { end_of_export: { events: events.length, damaged: 0, sha256 } };
+        expect(JSON.parse(earlier.at(-1)!)).toEqual(end);
+        expect(later.length).toBeGreaterThan(earlier.length);
+        expect(later.slice(0, events.length)).toEqual(events);
+      }
     } finally {
       await other.remove();
     }
