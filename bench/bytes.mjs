@@ -5,7 +5,7 @@ import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { inTemporaryFolder } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
-/** The checksums that builds before the compact form added to the text of an event. */
+/** As many bytes as two checksums in hexadecimal digits take in the text of an event. */
 const CHECKSUMS = `,"crc":"${'0'.repeat(16)}"}`;
 const ACTIONS_EACH = 5;
 

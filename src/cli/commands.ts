@@ -8,7 +8,6 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['serve'], load: async () => (await import('./serve.js')).serveCommand },
   { names: ['status'], load: async () => (await import('./status.js')).statusCommand },
   { names: ['import'], load: async () => (await import('./import.js')).importCommand },
-  { names: ['upgrade'], load: async () => (await import('./upgrade.js')).upgradeCommand },
   { names: ['export'], load: async () => (await import('./export.js')).exportCommand },
   { names: ['replay'], load: async () => (await import('./replay.js')).replayCommand },
   { names: ['verify'], load: async () => (await import('./verify.js')).verifyCommand },

@@ -49,33 +49,6 @@ const changeEntry = (position: number, how: (entry: string) => string) =>
     entries(env).putSync(position, Buffer.from(how(entry), 'latin1'));
   });
 
-/** An event as builds before the compact form stored it. */
-function textOf({ position, ...event }: RecordedEvent, hasChecksums: boolean): string {
-  const body = JSON.stringify(event).slice(0, -1);
-  const [crc, subject] = [crc32(body, position), crc32((event.data['tris_id'] as string | undefined) ?? '')];
-  const hex = (value: number) => value.toString(16).padStart(8, '0');
-  return hasChecksums ? `${body},"crc":"${hex(crc)}${hex(subject)}"}` : `${body}}`;
-}
-
-/** Makes the closed log that of a build before the compact form, or of one before checksums. */
-async function makeOld({ hasChecksums }: { hasChecksums: boolean }): Promise<void> {
-  const store = await LmdbEventStore.open(folder.path);
-  const events = await readAll(store);
-  await store.close();
-  await change((env) => {
-    for (const event of events) entries(env).putSync(event.position, Buffer.from(textOf(event, hasChecksums)));
-    const meta = env.database<unknown>('meta');
-    meta.putSync('log_id', store.logId);
-    for (const name of ['log', 'compact_from', ...(hasChecksums ? [] : ['checksums_from'])]) meta.removeSync(name);
-  });
-}
-/** The bytes of the entries. */
-async function sizes(): Promise<number[]> {
-  const found: number[] = [];
-  await change((env) => void found.push(...[...entries(env).getRange({})].map(({ value }) => value.length)));
-  return found;
-}
-
 async function readAll(store: LmdbEventStore): Promise<RecordedEvent[]> {
   const events: RecordedEvent[] = [];
   for await (const slice of store.readAll(0)) events.push(...slice);
@@ -89,12 +62,7 @@ async function reasons(): Promise<(string | undefined)[]> {
   return events.map(({ damage }) => damage?.reason);
 }
 
-describe.each(['compact', 'text'])('an event whose entry has changed, in the form %s', (form) => {
-  const logOf = async (events: number) => {
-    await log(events);
-    if (form === 'text') await makeOld({ hasChecksums: true });
-  };
-
+describe('an event whose entry has changed', () => {
   test.each([
     ['a letter', (entry: string) => entry.replace('lender', 'lendor')],
     ['its first byte', (entry: string) => `|${entry.slice(1)}`],
@@ -103,7 +71,7 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
     ['everything but its first byte', (entry: string) => entry[0]!],
     ['everything', () => ''],
   ])('(%s) is given out as damaged, in its place, and the others as they are', async (_what, how) => {
-    await logOf(3);
+    await log(3);
     await changeEntry(2, how);
     const store = await LmdbEventStore.open(folder.path);
     const events = await readAll(store);
@@ -113,7 +81,7 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
   });
 
   test('names its identity only if that is certain', async () => {
-    await logOf(3);
+    await log(3);
     await changeEntry(1, (entry) => entry.replace('lender', 'lendor'));
     await changeEntry(2, (entry) => entry.replaceAll('member-2', 'member-3'));
     const store = await LmdbEventStore.open(folder.path);
@@ -130,7 +98,7 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
   });
 
   test('cannot be read for a decision, and its revision cannot be used again', async () => {
-    await logOf(2);
+    await log(2);
     await changeEntry(1, (entry) => entry.replace('lender', 'lendor'));
     const store = await LmdbEventStore.open(folder.path);
     await expect(store.readStream('action-1')).rejects.toThrow(Problem);
@@ -145,7 +113,6 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
     const store = await LmdbEventStore.open(folder.path);
     await store.append('action-1', 'no-stream', sampleEvents('action-1', 3, { tris_id: 'tris:a' }));
     await store.close();
-    if (form === 'text') await makeOld({ hasChecksums: true });
     await changeEntry(position, (entry) => entry.replace('action-1', 'action-7'));
     // So that the index is made from what is there.
     await change((env) => {
@@ -162,7 +129,7 @@ describe.each(['compact', 'text'])('an event whose entry has changed, in the for
   });
 
   test('is detected if a valid event is stored at another position', async () => {
-    await logOf(3);
+    await log(3);
     await change((env) => entries(env).putSync(2, entries(env).get(3)!));
     expect(await reasons()).toEqual([undefined, 'its checksum is that of another text', undefined]);
   });
@@ -183,13 +150,6 @@ test('an event of a form that this build does not know stops the reader, who say
   await store.close();
 });
 
-test('text of a build with checksums is damaged if its checksum is missing', async () => {
-  await log(2);
-  await makeOld({ hasChecksums: true });
-  await changeEntry(1, (text) => text.replace(/,"crc".*/, '}'));
-  expect(await reasons()).toEqual(['it has no checksum', undefined]);
-});
-
 test('a gap in the log is detected, and nothing is written into it', async () => {
   await log(4);
   await change((env) => void [2, 3].map((position) => entries(env).removeSync(position)));
@@ -206,101 +166,16 @@ test('a gap in the log is detected, and nothing is written into it', async () =>
   await store.close();
 });
 
-describe.each([true, false])('a log of a build before the compact form (with checksums: %p)', (hasChecksums) => {
-  async function oldLog(events: number): Promise<void> {
-    await log(events);
-    await makeOld({ hasChecksums });
+test('a log of events in the text form of an earlier build is refused with one sentence, and left as it is', async () => {
+  await log(2);
+  const text = '{"stream":"action-1","revision":0,"data":{"note":"two\\nlines"},"crc":"0123456789abcdef"}';
+  await change((env) => void entries(env).putSync(1, Buffer.from(text)));
+  for (let n = 0; n < 2; n++) {
+    await expect(LmdbEventStore.open(folder.path)).rejects.toThrow(
+      /^The log in \S+ has events in the form of an earlier build, which this one cannot read: export .* empty folder\.$/,
+    );
   }
-
-  test('is read, also what is written to it now, and upgraded by a command', async () => {
-    await oldLog(3);
-    let store = await LmdbEventStore.open(folder.path);
-    await append(store, 4);
-    const before = await readAll(store);
-    expect(before.map(({ damage }) => damage)).toEqual(Array(4).fill(undefined));
-    const isRetryRefused = async () => expect(append(store, 2)).resolves.toEqual({ position: 2, revision: 0 });
-    await isRetryRefused();
-    expect(await store.upgrade()).toBe(3);
-    expect(await store.upgrade()).toBe(0);
-    expect(await readAll(store)).toEqual(before);
-    await isRetryRefused();
-    expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
-    await store.close();
-    expect(new Set(await sizes()).size).toBe(1);
-    await changeEntry(2, (entry) => entry.replace('lender', 'lendor'));
-    expect(await reasons()).toEqual([undefined, 'its checksum is that of another text', undefined, undefined]);
-    store = await LmdbEventStore.open(folder.path);
-    expect(await store.upgrade()).toBe(0);
-    await store.close();
-  });
-
-  test('is the same log, whose retries find their events, in an index of any age', async () => {
-    await oldLog(3);
-    const old = await LmdbEventStore.open(folder.path, { indexBulk: 2 });
-    const id = old.logId;
-    for (let n = 4; n <= 8; n++) await append(old, n);
-    await old.close();
-    const store = await LmdbEventStore.open(folder.path, { indexBulk: 2 });
-    expect(store.logId).toBe(id);
-    for (let n = 1; n <= 8; n++) {
-      expect(await append(store, n)).toEqual({ position: n, revision: 0 });
-      expect(await store.readStream(`action-${n}`)).toMatchObject([{ position: n, revision: 0 }]);
-    }
-    expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
-    await store.close();
-  });
-
-  test('has its id where older builds look for it until this build writes to it', async () => {
-    await oldLog(2);
-    const idOfOlderBuilds = async () => {
-      let id: unknown;
-      await change((env) => void (id = env.database('meta').get('log_id')));
-      return id;
-    };
-    const { logId, ...read } = await LmdbEventStore.open(folder.path).then(async (store) => {
-      const events = await readAll(store);
-      await store.close();
-      return { logId: store.logId, events };
-    });
-    expect(read.events).toHaveLength(2);
-    expect(await idOfOlderBuilds()).toBe(logId);
-    const store = await LmdbEventStore.open(folder.path);
-    await append(store, 3);
-    await store.close();
-    expect(await idOfOlderBuilds()).toBeUndefined();
-  });
-
-  test('leaves an event that was already damaged as it is', async () => {
-    await oldLog(3);
-    await changeEntry(2, (text) => text.replace('"lender"', '"lender'));
-    const reason = hasChecksums ? 'its checksum is that of another text' : 'it is not JSON';
-    expect(await reasons()).toEqual([undefined, reason, undefined]);
-    const store = await LmdbEventStore.open(folder.path);
-    expect(await store.upgrade()).toBe(2);
-    await store.close();
-    expect(await reasons()).toEqual([undefined, hasChecksums ? reason : 'it has no checksum', undefined]);
-  });
-
-  test('an upgrade that was interrupted continues, and changes nothing that is read', async () => {
-    const store = await LmdbEventStore.open(folder.path);
-    const data = { note: 'naïve – 漢字 "quoted"', 2: [1.5, -7, 2 ** 53 - 1, true, {}], __proto: { a: null } };
-    const stream = 'action-x';
-    await store.append(stream, 'no-stream', sampleEvents(stream, 1_500, data));
-    await store.close();
-    await makeOld({ hasChecksums });
-    const old = await LmdbEventStore.open(folder.path);
-    const before = JSON.stringify(await readAll(old));
-    const stop = new Error('stop');
-    await expect(
-      old.upgrade(() => {
-        throw stop;
-      }),
-    ).rejects.toBe(stop);
-    expect(JSON.stringify(await readAll(old))).toBe(before);
-    expect(await old.upgrade()).toBe(500);
-    expect(JSON.stringify(await readAll(old))).toBe(before);
-    await old.close();
-  });
+  await change((env) => expect(entries(env).get(1)!.toString()).toBe(text));
 });
 
 describe('the stored index of streams', () => {
@@ -319,7 +194,7 @@ describe('the stored index of streams', () => {
   test.each([
     ['a bit of a position', (value: Buffer) => (value.writeUInt32LE(value.readUInt32LE() ^ 1), value)],
     ['a position beyond the log', (value: Buffer) => (value.writeUInt32LE(2 ** 31), value)],
-    ['an entry of an older build', () => Buffer.from([3, 0, 0, 0])],
+    ['its checksum, which is missing', (value: Buffer) => value.subarray(0, 4)],
     ['its length', (value: Buffer) => value.subarray(0, 2)],
   ])('where it lies (%s), nothing counts twice, and it is repaired', async (_what, how) => {
     await log(9, BULK);

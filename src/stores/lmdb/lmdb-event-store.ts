@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { TextBuffers } from '../../kernel/text-buffers.js';
+import { isDamage } from './damage.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
 import { checkAppend } from '../ports/event-encoding.js';
@@ -14,12 +15,10 @@ import {
   type IndexCheck,
 } from '../ports/event-store.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
-import { CHECKED_FROM, COMPACT_FROM, LOG_ID, logIdIn, OLD_LOG_ID, putPosition } from './log-meta.js';
 import { headPosition, LogReader, MAX_POSITION, MAX_SLICE } from './log-reader.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
-import { upgradeEvents } from './upgrade-events.js';
 import { mostBytes, writeEntry } from './stored-event.js';
 
 /** How often to check that the log is still in its folder, besides each commit. */
@@ -28,6 +27,8 @@ const PLACE_CHECK_MS = 1_000;
 const INDEX_CHECKED_FIRST = 500_000;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
+/** The key of the id of the log. */
+const LOG_ID = 'log';
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'binary' }, ...INDEX_DATABASES } as const;
 
 export interface LmdbEventStoreOptions {
@@ -84,25 +85,24 @@ export class LmdbEventStore implements EventStore {
   private writing: Promise<unknown> | undefined;
   private storing: Promise<void> | undefined;
   private repairing: Promise<void> | undefined;
-  /** Whether `shutOutOlderBuilds` has run. */
-  private areOlderBuildsOut = false;
   private readonly closing = new AbortController();
 
-  /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
+  /**
+   * @throws StartError if the folder contains a different or shorter log than before (see LogMarker), or one of an earlier
+   * form
+   */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
       const head = readAtStart(folder, () => headPosition(env));
+      refuseText(folder, env);
       const known = readAtStart(folder, () => logIdIn(env));
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
-        const meta = env.database<unknown>('meta');
-        if (!meta.doesExist(CHECKED_FROM)) putPosition(env, CHECKED_FROM, headPosition(env) + 1);
         const there = logIdIn(env);
         if (there) return there;
         const created = randomUUID();
-        meta.putSync(LOG_ID, created);
-        putPosition(env, COMPACT_FROM, 1);
+        env.database<string>('meta').putSync(LOG_ID, created);
         return created;
       });
       const store = new LmdbEventStore(folder, env, logId, options);
@@ -218,18 +218,6 @@ export class LmdbEventStore implements EventStore {
     return this.index.check(repair, onProgress);
   }
 
-  /**
-   * Writes every event that an older build stored in the present form. The space that becomes free is used again.
-   * @returns the number of events written
-   */
-  async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
-    this.refuseIfClosed();
-    await this.shutOutOlderBuilds();
-    const written = await upgradeEvents(this.env, await this.head(), this.reader.checkedFrom, onProgress);
-    this.reader.checkedFrom = 1;
-    return written;
-  }
-
   /** Copies the log into another folder while it is in use; the only sound way to copy it. */
   async backup(folder: string): Promise<void> {
     await this.env.backup(folder);
@@ -308,7 +296,6 @@ export class LmdbEventStore implements EventStore {
       if (this.refusedWith) throw this.refusedWith;
       await this.env.ready();
       this.env.refresh();
-      await this.shutOutOlderBuilds();
       await this.catchUp();
       const staged = this.stage(batch);
       if (staged.events.length === 0) return staged;
@@ -335,21 +322,6 @@ export class LmdbEventStore implements EventStore {
       this.index.add(staged.positions, staged.base, staged.events.length);
       return staged;
     }
-  }
-
-  /**
-   * Called before an event is written that older builds cannot read. They look for the id of the log under its old name,
-   * and refuse a log without one.
-   */
-  private async shutOutOlderBuilds(): Promise<void> {
-    if (this.areOlderBuildsOut) return;
-    await this.env.write(() => {
-      const meta = this.env.database<string>('meta');
-      if (!meta.doesExist(OLD_LOG_ID)) return;
-      meta.putSync(LOG_ID, this.logId);
-      meta.removeSync(OLD_LOG_ID);
-    });
-    this.areOlderBuildsOut = true;
   }
 
   /** Indexes the events of other processes, in slices between which other work can run. */
@@ -495,6 +467,25 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
   } finally {
     await env.close();
   }
+}
+
+function logIdIn(env: LmdbEnvironment): string | undefined {
+  return env.database<string | undefined>('meta').get(LOG_ID);
+}
+
+/** @throws StartError for a log whose events are JSON text */
+function refuseText(folder: string, env: LmdbEnvironment): void {
+  let first = '';
+  try {
+    first = env.read(() => env.database<Buffer, number>('events').getBinary(1))?.toString('latin1') ?? '';
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+  if (!first.startsWith('{') || !first.endsWith('}')) return;
+  throw new StartError(
+    `The log in ${folder} has events in the form of an earlier build, which this one cannot read: export them with that ` +
+      'build, and import the export into an empty folder.',
+  );
 }
 
 /** Runs a read while a log is opened. @throws StartError if the log is damaged there */

@@ -2,7 +2,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { isDamage } from './damage.js';
 import type { LmdbEnvironment } from './environment.js';
-import { CHECKED_FROM, positionIn } from './log-meta.js';
 import { damaged, readEntry } from './stored-event.js';
 
 /** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
@@ -19,8 +18,6 @@ type At = (position: Position) => RecordedEvent | undefined;
 
 /** Reads the log by position: one event, all in order, or all and those that follow. */
 export class LogReader {
-  /** The first position from which on every event has a checksum. */
-  checkedFrom: Position;
   /** Subscriptions that have not ended. */
   subscribers = 0;
   private readonly wakeUps = new Set<() => void>();
@@ -31,9 +28,7 @@ export class LogReader {
   constructor(
     private readonly env: LmdbEnvironment,
     private readonly refuseIfClosed: () => void,
-  ) {
-    this.checkedFrom = positionIn(env, CHECKED_FROM) ?? 1;
-  }
+  ) {}
 
   /** The event at a position, with a mark if it is damaged; undefined if there is no entry. */
   get(position: Position): RecordedEvent | undefined {
@@ -46,7 +41,7 @@ export class LogReader {
       if (!isDamage(error)) throw error;
       return damaged(position, 'the page it stands on cannot be read');
     }
-    return bytes && readEntry(bytes, bytes.length, position, position >= this.checkedFrom);
+    return bytes && readEntry(bytes, bytes.length, position);
   }
 
   /** As `get`, but a position within the log always has an event. */

@@ -7,24 +7,29 @@ import { isTooLong } from '../ports/event-encoding.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { MORE_BYTES, readEvent, readPlace, textsIn, writeEvent } from './compact-event.js';
 import { firstBytes } from './first-bytes.js';
-import { type Remains, eventOfText, placeInText } from './event-text.js';
 
 /**
  * Events as entries of the embedded log. An entry begins with the number of its form. In the form that is written, the
  * CRC-32 of the identity that the event is about follows, which confirms the identity if the rest is damaged; then the
  * values of the event (compact-event.ts); then the CRC-32 of everything before it, seeded with the position so that it
- * is valid at this position only. Older builds wrote JSON text (event-text.ts), which is still read.
+ * is valid at this position only.
  */
 const COMPACT = 1;
 /** The index of streams stores revisions in 32 bits. */
 const MAX_REVISION = 0xffff_ffff;
-/** How JSON text begins. */
-const TEXT = '{'.charCodeAt(0);
 const CRC_BYTES = 4;
 const HEAD_BYTES = 1 + CRC_BYTES;
 
 /** A valid time earlier than any other, for an event whose time is unknown. */
 const NEVER = new Date(0).toISOString();
+
+/** What a damaged event still tells. */
+interface Remains {
+  stream?: string;
+  revision?: number;
+  /** The identity that the event is about, if that is certain. */
+  tris_id: string | null;
+}
 
 /** The parts of an event that name the identity it is about. */
 type Subjected = Pick<RecordedEvent, 'data' | 'stream'>;
@@ -67,22 +72,12 @@ function readChecksum(bytes: Buffer, at: number): number {
   return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
 }
 
-/** Whether an entry is of a form that older builds wrote. */
-export function isOld(entry: Buffer): boolean {
-  return entry[0] === TEXT;
-}
-
 /**
  * The event of an entry; one with a mark if it is damaged.
  * @param bytes the entry, and possibly more
- * @param mustBeChecked whether JSON text without checksums is damaged
  * @throws StoreUnavailable if a newer build wrote it
  */
-export function readEntry(bytes: Buffer, length: number, position: Position, mustBeChecked: boolean): RecordedEvent {
-  if (bytes[0] === TEXT) {
-    const read = eventOfText(bytes, length, position, mustBeChecked);
-    return 'event' in read ? read.event : damaged(position, read.reason, read.remains);
-  }
+export function readEntry(bytes: Buffer, length: number, position: Position): RecordedEvent {
   const end = length - CRC_BYTES;
   if (end < HEAD_BYTES || readChecksum(bytes, end) !== crc32(firstBytes(bytes, end), position)) {
     return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
@@ -97,9 +92,9 @@ export function readEntry(bytes: Buffer, length: number, position: Position, mus
 /** The stream and revision of an entry, without checking the rest; undefined if it is damaged there. */
 export function placeOf(entry: Buffer): { stream: string; revision: number } | undefined {
   try {
-    const { stream, revision } = entry[0] === TEXT ? placeInText(entry.toString()) : readPlace(entry, HEAD_BYTES);
+    const { stream, revision } = readPlace(entry, HEAD_BYTES);
     const isRevision = Number.isInteger(revision) && revision >= 0 && revision <= MAX_REVISION;
-    return typeof stream === 'string' && isRevision && !isTooLong(stream) ? { stream, revision } : undefined;
+    return isRevision && !isTooLong(stream) ? { stream, revision } : undefined;
   } catch {
     return undefined;
   }

@@ -252,9 +252,7 @@ export class StreamIndex {
     let last: Buffer | undefined;
     const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
     for (const { key, value } of this.env.database<Buffer, Buffer>('index').getRange(range as object)) {
-      // Entries of builds without checksums are checked when they are looked up.
-      const isSound = value.length === 4 || (value.length === ENTRY_BYTES && isEntryOf(key, value));
-      if (!isSound) return {};
+      if (!isEntryOf(key, value)) return {};
       count++;
       last = key;
     }
@@ -271,12 +269,7 @@ export class StreamIndex {
       if (!place) continue; // the event itself is damaged
       found.events++;
       const key = lookUpKey(place.stream, place.revision);
-      const value = index.getBinary(key);
-      if (value?.length !== ENTRY_BYTES || !value.equals(entryOf(key, position))) {
-        // A right entry of an older build, without a checksum.
-        if (value?.length === 4 && value.readUInt32LE() === position) continue;
-        missing.push({ ...place, position });
-      }
+      if (!index.getBinary(key)?.equals(entryOf(key, position))) missing.push({ ...place, position });
     }
     return missing;
   }
@@ -311,8 +304,7 @@ export class StreamIndex {
     const meta = this.env.database<unknown>('meta');
     const indexed = numberIn(meta, 'indexed');
     const check = numberIn(meta, 'indexed_crc');
-    if (indexed === undefined || (check !== undefined && check !== crc32(String(indexed)))) return 0;
-    return indexed;
+    return indexed !== undefined && check === crc32(String(indexed)) ? indexed : 0;
   }
 
   private putStored(upTo: Position): void {
@@ -326,17 +318,8 @@ export class StreamIndex {
     const key = lookUpKey(stream, revision);
     const value = this.env.database<Buffer, Buffer>('index').getBinaryFast(key);
     if (value === undefined) return undefined;
-    if (value.length < 4) throw new IndexDamaged(stream);
-    const position = value.readUInt32LE(0);
-    if (value.length === ENTRY_BYTES) {
-      if (!isEntryOf(key, value)) throw new IndexDamaged(stream);
-      return position;
-    }
-    // An entry of a build without checksums: the event shows whether the entry is right.
-    const entry = this.env.database<Buffer, number>('events').getBinary(position);
-    const place = entry && placeOf(entry);
-    if (place?.stream !== stream || place.revision !== revision) throw new IndexDamaged(stream);
-    return position;
+    if (!isEntryOf(key, value)) throw new IndexDamaged(stream);
+    return value.readUInt32LE(0);
   }
 }
 
@@ -350,9 +333,8 @@ function entryOf(key: Buffer, position: Position): Buffer {
   return value;
 }
 
-/** @param value of ENTRY_BYTES bytes */
 function isEntryOf(key: Buffer, value: Buffer): boolean {
-  return value.readUInt32LE(4) === crc32(key, value.readUInt32LE(0));
+  return value.length === ENTRY_BYTES && value.readUInt32LE(4) === crc32(key, value.readUInt32LE(0));
 }
 
 /** Undefined if the value is absent or not a number. */

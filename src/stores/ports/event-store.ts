@@ -100,12 +100,6 @@ export interface EventStore {
   checkIndex?(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck>;
 
   /**
-   * Writes every event that an older build stored in the form of this build. Only in adapters with forms of their own.
-   * @returns how many
-   */
-  upgrade?(onProgress?: (done: number, total: number) => void): Promise<number>;
-
-  /**
    * If the log is unavailable: every call that waits for it ends with StoreUnavailable, as every later one, since the
    * process is to end. Absent if calls do not wait.
    */
