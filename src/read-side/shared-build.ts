@@ -223,11 +223,7 @@ class BuildWorker {
       for (;;) {
         if (signal.aborted) return 'aborted';
         const state = await build.state();
-        if (!state) {
-          // A process of a version that knows no shared builds drops only the generation.
-          await build.discard();
-          return 'gone';
-        }
+        if (!state) return 'gone';
         onState(state);
         if (state.failure !== undefined) return 'failed';
         const open = this.open(state);

@@ -194,17 +194,6 @@ test('nothing is added to a damaged generation, nobody leads it, and it is dropp
   await models.close();
 });
 
-test('a generation whose rows have no checksums, of an older build, is not used', async () => {
-  await generation();
-  const control = await LmdbEnvironment.open(join(folder.path, 'control'), {
-    databases: { control: { encoding: 'json' } },
-  });
-  const record = { id: 'one', views: { people: 1 }, status: 'ready', log: 'log' };
-  await control.write(() => control.database('control').putSync('generation one', record));
-  await control.close();
-  expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its rows have no checksums' });
-});
-
 describe('a list of generations that is not what was written', () => {
   const damage = async () => {
     await generation();

@@ -102,29 +102,6 @@ test('a job takes no longer while thousands of its kind wait, and several kinds'
   }
 });
 
-test('open jobs of an earlier build, which did not list them by kind, are run', async () => {
-  const folder = await temporaryFolder();
-  const earlier = await LmdbJobs.open(folder.path, { clock: Date.now });
-  for (const id of ['one', 'two']) await earlier.enqueue('work', id, {});
-  await earlier.close();
-  const env = await LmdbEnvironment.open(folder.path, { databases: { open_of_kind: { encoding: 'json' } } });
-  await env.write(() => env.database('open_of_kind').clearSync());
-  await env.close();
-
-  const jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
-  try {
-    const ran: string[] = [];
-    jobs.handle('work', async ({ id }) => ran.push(id));
-    expect(await jobs.waiting()).toEqual({ work: 2 });
-    await jobs.start();
-    await eventually(async () => (await jobs.get('work', 'two'))?.status === 'completed');
-    expect(ran).toEqual(['one', 'two']);
-  } finally {
-    await jobs.close();
-    await folder.remove();
-  }
-});
-
 test('a job that is not what was written is absent, and the others are listed and run', async () => {
   const folder = await temporaryFolder();
   const text = { encoding: 'string' } as const;

@@ -303,34 +303,6 @@ describeRedis('a build that several processes share', () => {
     expect(await content(await built(sizes, id))).toEqual(expected);
   });
 
-  test('leaves nothing if a version that knows no shared builds drops the generation, before or after it was killed', async () => {
-    const dropByOlder = async (id: string) => {
-      const client = new Redis(place.url);
-      const record = JSON.parse((await client.hget(`{${place.prefix}:views}:generations`, id))!) as object;
-      await client.hset(`{${place.prefix}:views}:generations`, id, JSON.stringify({ ...record, dropped: true }));
-      const keys = await client.keys(`{${place.prefix}:${id}:*`);
-      await client.unlink(keys.filter((key) => !key.includes(':build:')));
-      await client.quit();
-      expect(await leftovers()).not.toEqual([]);
-    };
-    const working = await newGeneration();
-    const dropping = watchClaims(models, async (part) => {
-      if (part === 'partition:1') await dropByOlder(working);
-    });
-    expect(await follower(sizes, dropping).follow(working, { signal, toHead: true })).toBe('gone');
-    expect(await leftovers()).toEqual([]);
-
-    const killed = await newGeneration();
-    const stopping = new AbortController();
-    const interrupted = watchClaims(models, (part) => {
-      if (part === 'partition:1') stopping.abort();
-    });
-    await follower(sizes, interrupted).follow(killed, { signal: stopping.signal, toHead: true });
-    await dropByOlder(killed);
-    await (await RedisReadModels.open(place)).close();
-    expect(await leftovers()).toEqual([]);
-  });
-
   test('leaves a log to the ordinary follower if a range of it, or one identity, has too many events', async () => {
     for (const partitionBytes of [1_000, 16_000]) {
       const id = await newGeneration();

@@ -254,7 +254,7 @@ export class JobStore {
     }
   }
 
-  /** Lists open jobs by kind that are not, or under another name: those of earlier builds, and after damage. */
+  /** Lists open jobs by kind that are not, or under another name, after damage. */
   private async indexOpen(): Promise<void> {
     const missing = () =>
       [...this.openJobs.getRange({ start: 0 })].flatMap(({ key, value }) => {

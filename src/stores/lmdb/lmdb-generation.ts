@@ -52,10 +52,6 @@ const viewOfValue = {
   decode: (bytes: Buffer, size: number) => firstBytes(bytes, size),
 };
 
-/**
- * Separate names, so that this build never finds rows without checksums, and builds without checksums never use
- * these rows.
- */
 const DATABASES = {
   checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder, encoder: viewOfValue } as DatabaseOptions,
   state: { encoding: 'string' },

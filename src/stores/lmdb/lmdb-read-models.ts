@@ -33,9 +33,6 @@ interface GenerationRecord {
   damage?: string;
 }
 
-/** The stored form, in which builds without checksums find none of their views. */
-type StoredRecord = GenerationRecord & { checked_views?: Record<string, number> };
-
 export interface LmdbReadModelsOptions {
   clock: Clock;
   /**
@@ -258,22 +255,14 @@ export class LmdbReadModels implements ReadModels {
     if (text === undefined) return undefined;
     const last = this.decoded.get(key);
     if (last?.text === text) return last.record as T;
-    const record = this.decode<T>(key, text);
-    this.decoded.set(key, { text, record });
-    return record;
-  }
-
-  private decode<T extends object>(key: string, text: string): T {
-    const value = unsealedJson<T & Partial<StoredRecord>>(key, text);
-    if (value === null) {
+    const record = unsealedJson<T>(key, text);
+    if (record === null) {
       throw new StoreUnavailable(`${key} in ${this.control.folder} is damaged: restart the service`, {
         code: 'read_models_damaged',
       });
     }
-    if (key === 'manifest') return value;
-    const { checked_views: views, ...record } = value;
-    if (views || record.status === 'dropped') return { ...record, views: views ?? {} } as T;
-    return { ...record, views: {}, status: 'damaged', damage: 'its rows have no checksums' } as T;
+    this.decoded.set(key, { text, record });
+    return record;
   }
 
   private put(key: string, value: object): void {
@@ -284,9 +273,8 @@ export class LmdbReadModels implements ReadModels {
     return this.stored<GenerationRecord>(recordKey(id));
   }
 
-  private putRecord({ views, ...record }: GenerationRecord): void {
-    const stored: StoredRecord = { ...record, views: {}, checked_views: views };
-    this.put(recordKey(record.id), stored);
+  private putRecord(record: GenerationRecord): void {
+    this.put(recordKey(record.id), record);
   }
 
   private statusOf({ id, status }: GenerationRecord): GenerationStatus {

@@ -70,13 +70,13 @@ export interface Manifest {
   lens_revision: number;
   /** View name → generation id. */
   views: Record<string, string>;
-  /** View name → the version of the fold that made its rows. Absent in manifests of older builds. */
+  /** View name → the version of the fold that made its rows. */
   versions?: Record<string, number>;
   /** The value of `views` before the last swap, for a rollback; null before the first swap. */
   previous_views: Record<string, string> | null;
   /** Generations that are being dropped and must not serve again. */
   dropping?: string[];
-  /** The log that the serving generations were folded from. Absent in manifests of older builds. */
+  /** The log that the serving generations were folded from. */
   log?: string;
   /**
    * Created with the first manifest and kept by all later ones, so that the manifests of two stores are never confused.

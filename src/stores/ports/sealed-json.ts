@@ -7,29 +7,20 @@ const LENGTH = START.length + 8 + 2;
 
 /**
  * A small record as JSON text whose last member, `crc`, is the CRC-32 of everything before it, seeded with the CRC-32 of
- * the key it is stored under. Builds without checksums can read it too, and write texts without `crc`.
+ * the key it is stored under.
  * @param value an object with members
  */
 export function sealedJson(key: string, value: object): string {
   const body = JSON.stringify(value).slice(0, -1);
-  return `${body}${START}${checksum(key, body)}"}`;
+  return body + seal(key, body);
 }
 
 /** The value of a stored text; null if it differs from what was written. */
 export function unsealedJson<T extends object>(key: string, text: string): T | null {
-  let body = text;
-  if (text.startsWith(START, text.length - LENGTH)) {
-    body = text.slice(0, -LENGTH);
-    if (text.slice(-10, -2) !== checksum(key, body)) return null;
-    body += '}';
-  }
-  try {
-    return JSON.parse(body) as T;
-  } catch {
-    return null;
-  }
+  const body = text.slice(0, -LENGTH);
+  return text.slice(-LENGTH) === seal(key, body) ? (JSON.parse(`${body}}`) as T) : null;
 }
 
-function checksum(key: string, body: string): string {
-  return crc32(body, crc32(key)).toString(16).padStart(8, '0');
+function seal(key: string, body: string): string {
+  return `${START}${crc32(body, crc32(key)).toString(16).padStart(8, '0')}"}`;
 }

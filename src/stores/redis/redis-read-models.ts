@@ -336,7 +336,7 @@ export class RedisReadModels implements ReadModels {
     return text === null ? undefined : (JSON.parse(text) as GenerationRecord);
   }
 
-  /** Frees the remains of generations whose drop was interrupted, or done by a version that knows no shared builds. */
+  /** Frees the remains of generations whose drop was interrupted. */
   private async finishDrops(): Promise<void> {
     const records = await this.reads.send((redis) => redis.hgetall(this.generationsKey));
     await Promise.all(
@@ -344,8 +344,7 @@ export class RedisReadModels implements ReadModels {
         const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
         const keys = this.keys(id, incarnation);
         const status = await this.reads.send((redis) => redis.hget(keys[0]!, 'status'));
-        const isLeft = status === null ? await RedisSharedBuild.open(this.writes, this.built(keys)) : dropped;
-        if (status === 'dropped' || isLeft) await this.dropGeneration(id);
+        if (status === 'dropped' || (status !== null && dropped)) await this.dropGeneration(id);
       }),
     );
   }

@@ -37,10 +37,9 @@ local function held(holder, expires, ttl, at)
 end
 `;
 
-/** Whether all written rows exist, in constant time. Older builds did not store their number. */
+/** Whether all written rows exist, in constant time. */
 const WHOLE = `
 local function whole(rows, ranges)
-  if not rows then return true end
   local count = tonumber(rows)
   return redis.call('HLEN', KEYS[2]) == count and redis.call('ZCARD', KEYS[3]) == count
     and redis.call('ZCARD', KEYS[4]) == tonumber(ranges)
