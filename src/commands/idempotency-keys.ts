@@ -27,8 +27,8 @@ export class IdempotencyKeys {
    * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
    * retry can continue. Does nothing without a key.
    * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
-   * @param claims the stream to record it in, if another request with the same key may use a stream of its own
-   * (`useOwnStream`): that stream, so that one of two such requests is refused
+   * @param claims the stream to record it in; default: one named after the key. If another request with the same key may
+   * use a stream of its own (`useOwnStream`): that stream, so that one of two such requests is refused
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
   async claim(
@@ -58,10 +58,8 @@ export class IdempotencyKeys {
     claims?: string,
   ): Promise<boolean> {
     if (context.idempotency === null) return true;
-    const usual = claimsStream(context.idempotency);
-    let events: readonly NewEvent[] = await this.store.readStream(usual);
-    if (events.length === 0 && claims !== undefined) events = await this.store.readStream(claims);
-    claims ??= usual;
+    claims ??= claimsStream(context.idempotency);
+    let events = await this.store.readStream(claims);
     if (events.length === 0) {
       await refuse();
       if (await this.appendUnlessChanged(claims, 0, fact(idempotencyKeyClaimed, { stream }), context)) return true;
@@ -80,12 +78,9 @@ export class IdempotencyKeys {
   /**
    * Instead of `claim`, if the stream is named after the Idempotency-Key: what is created there uses the key. The caller
    * compares the body hash of what `Writer.create` finds.
-   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream, or used for another body
+   * @throws Problem idempotency_key_reused if the key was used for another body
    */
   async useOwnStream(stream: string, context: CommandContext): Promise<void> {
-    // Earlier builds recorded every claim there.
-    const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
-    if (claimed) refuseOtherUse(claimed, stream, context);
     // Not for the items of a batch: what `create` finds is enough for them.
     if (!context.onRepeated) return;
     const [created] = await this.store.readStream(stream, { limit: 1 });

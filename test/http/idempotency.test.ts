@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
-import { bodyHash, internalActor } from '../../src/commands/context.js';
-import { fact, hashedStream } from '../../src/kernel/event-definition.js';
+import { internalActor } from '../../src/commands/context.js';
+import { fact } from '../../src/kernel/event-definition.js';
 import { keptText } from '../../src/commands/kept-texts.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';
@@ -261,22 +261,6 @@ describe('one key for an action with an external_id and one without', () => {
       );
     }
   });
-
-  test('that an earlier build recorded in a stream of its own is known', async () => {
-    const withOne = { external_id: 'of-an-earlier-build' };
-    const { eventStore } = service.stores;
-    const recorded = await ask('earlier', withOne);
-    const own = hashOf('dev', 'POST', '/api/decision-relay', 'another');
-    const [claim] = await eventStore.readStream(
-      hashedStream('action', hashOf('dev', 'POST', '/api/decision-relay', 'earlier')),
-    );
-    const { id, type, data, metadata } = claim!;
-    expect(type).toBe('IdempotencyKeyClaimed');
-    await eventStore.append(`idem-${own}`, 'no-stream', [{ id, type, data, metadata }]);
-    const other = await ask('another', {});
-    expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
-    expect((await ask('another', withOne)).json).toEqual(recorded.json);
-  });
 });
 
 const VOUCH = {
@@ -327,23 +311,6 @@ test('of actions that are sent at the same time with one external_id, only the r
   expect(recorded).toHaveLength(1);
   const stored = await Promise.all(uris.map((uri) => keptText(service.stores.keyValue, sha256Hex(uri))));
   expect(stored).toEqual(uris.map((uri) => (recorded.includes(uri) || uri === shared ? uri : null)));
-});
-
-test('a key that an older build has claimed for an action goes on to be its key', async () => {
-  const body = {
-    tris_id: 'tris:fay',
-    category: 'social',
-    action_type: 'vouch',
-    platform_id: 'forum',
-    criticality: 'high',
-  };
-  const canonical = { ...body, criticality: 'High', occurred_at: null, external_id: null, evidence_uri: null };
-  const idempotency = hashOf('dev', 'POST', '/api/decision-relay', 'older');
-  const context = { actor: internalActor('key:dev'), correlation_id: 'c', idempotency, body_hash: bodyHash(canonical) };
-  await service.app.get(Writer, { strict: false }).idempotency.claim(`action-${hashOf(idempotency)}`, context);
-  const ask = (criticality: string) => service.post('/api/decision-relay', { ...body, criticality }, keyed('older'));
-  expect((await ask('low')).json.code).toBe('idempotency_key_reused');
-  expect((await ask('high')).status).toBe(202);
 });
 
 test('retiring an unknown resource leaves nothing in the log', async () => {
