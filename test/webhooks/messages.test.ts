@@ -579,29 +579,6 @@ test('the number of a message that is not told any more since a worker was kille
   await remove(id);
 });
 
-test('a webhook goes on where a build with other keys has ended', async () => {
-  sender.retriesMs = [60_000];
-  receiver.answer = (received, response) =>
-    void response.writeHead(received.message.data.level === 5 ? 204 : 500).end();
-  const { id } = await create({ events: ['bad_status.changed'] });
-  await setBad('tris:orla', 5);
-  await setBad('tris:orla', 4);
-  await eventually(async () => (await deliveriesOf(id))[0]?.attempts === 1);
-  const { keyValue } = service.stores;
-  await whileStopped(async () => {
-    const [progress, waiting] = await Promise.all(['', ':1'].map((key) => keyValue.take(`webhook:{${id}}${key}`)));
-    await keyValue.take(`webhook:{${id}}:0`);
-    await keyValue.put(`webhook:${id}`, progress!, 3_600_000);
-    await keyValue.put(`webhook:${id}:1`, { ...(waiting as object), next_at: 0 }, 3_600_000);
-  });
-  receiver.answer = (_, response) => void response.writeHead(204).end();
-  await setBad('tris:orla', 3);
-  await eventually(async () => receiver.received.length >= 4 && (await statusOf(id))[2] === 0);
-  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4, 4, 3]);
-  expect(await deliveriesOf(id)).toMatchObject([{ delivery_id: 'dlv_2' }, { delivery_id: 'dlv_1', attempts: 2 }]);
-  await remove(id);
-});
-
 test('what still waits is not delivered once more', async () => {
   const id = await pausedWithTwoWaiting('tris:mary');
   const { status, json } = await service.post(`${path}/${id}/deliveries/dlv_0/redeliver`, undefined, LENDCO);

@@ -59,24 +59,6 @@ export class Deliveries {
     return (await this.keyValue.get(progressKey(webhook_id))) as Progress | undefined;
   }
 
-  /**
-   * The progress of a webhook that is about to be delivered to. If there is none, what an earlier build has stored under
-   * other keys is copied: the progress, and the deliveries that wait.
-   */
-  async resume(webhook: Pick<Webhook, 'webhook_id'>): Promise<Progress | undefined> {
-    const id = webhook.webhook_id;
-    const progress = await this.progressOf(webhook);
-    if (progress) return progress;
-    const earlier = (await this.keyValue.get(earlierProgressKey(id))) as Progress | undefined;
-    if (!earlier) return undefined;
-    await mapInParts(earlier.open, async (n) => {
-      const delivery = await this.keyValue.get(earlierDeliveryKey(id, n));
-      if (delivery !== undefined) await this.keyValue.putIfAbsent(deliveryKey(id, n), delivery, FOREVER_MS);
-    });
-    await this.replaceProgress(id, undefined, earlier);
-    return this.progressOf(webhook);
-  }
-
   /** @param before undefined: none is stored @returns false, and no effect, if another progress is stored than `before` */
   async replaceProgress(webhookId: string, before: Progress | undefined, after: Progress): Promise<boolean> {
     const key = progressKey(webhookId);
@@ -143,10 +125,6 @@ export class Deliveries {
 /** Of one group, so that no server loses a delivery and keeps the progress that includes it. */
 const progressKey = (webhookId: string): string => `webhook:{${webhookId}}`;
 const deliveryKey = (webhookId: string, n: number): string => `webhook:{${webhookId}}:${n}`;
-
-/** The keys of earlier builds. */
-const earlierProgressKey = (webhookId: string): string => `webhook:${webhookId}`;
-const earlierDeliveryKey = (webhookId: string, n: number): string => `webhook:${webhookId}:${n}`;
 
 /** One that waits is kept as long as its webhook is disabled. */
 const keptMs = ({ status }: Delivery): number => (status === 'pending' ? FOREVER_MS : KEPT_MS);

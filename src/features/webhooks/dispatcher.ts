@@ -177,7 +177,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     if (!webhook || webhook.deleted) return;
     const url = await keptText(this.keyValue, webhook.url_hash);
     const known = this.runningPump(webhook_id);
-    const stored = known ? known.stored : await this.deliveries.resume(webhook);
+    const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
     const last = known?.progress ?? stored;
     const { at, after } = webhook.begins;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
