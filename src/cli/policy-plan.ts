@@ -207,7 +207,7 @@ export async function previewOf(
   return result;
 }
 
-function accessOf({ policy_id, granted_before = 0, granted_after = 0, gained, lost }: AccessChange, isNew: boolean) {
+function accessOf({ policy_id, granted_before, granted_after, gained, lost }: AccessChange, isNew: boolean) {
   const before = isNew
     ? { pass_before: null, gained: null, lost: null }
     : { pass_before: granted_before, gained, lost };

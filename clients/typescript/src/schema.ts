@@ -4493,10 +4493,10 @@ export interface components {
         AccessChangeDto: {
             /** @description The id of a policy, with its version. */
             policy_id: string;
-            /** @description As the next one, absent in results of builds that did not count them. */
-            granted_before?: number;
+            /** @description Identities that it grants access, before and after. */
+            granted_before: number;
             /** @description Number of identities that it would grant access. */
-            granted_after?: number;
+            granted_after: number;
             /** @description Number of identities that gain access. */
             gained: number;
             /** @description Number of identities that lose access. */

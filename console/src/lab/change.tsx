@@ -216,8 +216,8 @@ function Access({ changes, link }: { changes: readonly AccessChange[]; link: (tr
               {changes.map((change) => (
                 <tr key={change.policy_id}>
                   <th scope="row">{change.policy_id}</th>
-                  <td className="number">{change.granted_before === undefined ? '' : count(change.granted_before)}</td>
-                  <td className="number">{change.granted_after === undefined ? '' : count(change.granted_after)}</td>
+                  <td className="number">{count(change.granted_before)}</td>
+                  <td className="number">{count(change.granted_after)}</td>
                   <td className="number">{count(change.gained)}</td>
                   <td className="number">{count(change.lost)}</td>
                   <td className="small">

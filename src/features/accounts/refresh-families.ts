@@ -37,8 +37,8 @@ interface Family {
   rotated_at: number;
   /** Of a contract wallet: what it accepted at the sign-in, to ask again. */
   signed?: SignedMessage;
-  /** How often the wallet's sessions had been ended when this one began. Absent: never. */
-  endings?: number;
+  /** How often the wallet's sessions had been ended when this one began. */
+  endings: number;
 }
 
 /** The actor is the session itself. */
@@ -132,7 +132,6 @@ export class RefreshFamilies {
     context: SessionContext,
   ): Promise<void> {
     if (chain_id === null) return;
-    // An older session has no signature that the contract could confirm.
     if (signed && (await this.signatures.stillAccepts(chain_id, wallet, signed))) return;
     await this.end(id, wallet, 'rejected', context);
     throw new Problem('refresh_revoked', 'The contract wallet no longer accepts this sign-in. Sign in again.');
@@ -156,8 +155,8 @@ export class RefreshFamilies {
     return family?.wallet.toLowerCase() === wallet && !(await this.wasEnded(family));
   }
 
-  private async wasEnded({ wallet, chain_id, endings = 0 }: Family): Promise<boolean> {
-    return (await this.links.endings(wallet, chain_id)) > endings;
+  private async wasEnded({ wallet, chain_id, endings }: Family): Promise<boolean> {
+    return (await this.links.endings(wallet, chain_id)) !== endings;
   }
 
   private async find(id: string): Promise<Family | undefined> {

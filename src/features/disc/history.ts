@@ -7,7 +7,6 @@ import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
 import { RunningLedger, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { Coordinates } from './coordinates.js';
@@ -128,20 +127,11 @@ function isCursor(state: unknown): state is CursorState {
   if (typeof state !== 'object' || state === null) return false;
   const { p, e, f, b, t } = state as CursorState;
   const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0;
-  return isCount(p) && isCount(e) && isCount(f) && (b === null || isBadStatus(b)) && typeof t === 'string';
-}
-
-/** Cursors of earlier builds have only the level. They are refused: the next page could not show the rest. */
-function isBadStatus(state: unknown): state is BadStatus {
-  if (typeof state !== 'object') return false;
-  const { level, reason_code, since } = state as BadStatus;
-  return Number.isSafeInteger(level) && typeof reason_code === 'string' && Number.isFinite(since);
+  return isCount(p) && isCount(e) && isCount(f) && typeof b === 'object' && typeof t === 'string';
 }
 
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
 function tagOf(trisId: string, lens: Scoring, { as_of, known_at, as_of_position }: Coordinates): string {
   const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
-  // Cursors of earlier builds do not name a version of the model; all of them are for disc-1.
-  if (lens.model !== disc1) asked.push(lens.model.hash);
-  return hashOf(trisId, lens.content_hash, ...asked).slice(0, 12);
+  return hashOf(trisId, lens.content_hash, lens.model.hash, ...asked).slice(0, 12);
 }

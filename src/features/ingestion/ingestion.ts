@@ -168,12 +168,12 @@ export class Ingestion implements OnModuleInit {
    * the job's attempts before have found.
    */
   private async kept(key: string, fromBlock: number | null, id: string) {
-    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string; result?: IngestionResultDto }) | undefined;
+    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string; result: IngestionResultDto }) | undefined;
     const isOwn = kept?.job === id;
     const start = kept && (isOwn || fromBlock === null) ? kept : startAt(fromBlock ?? 0);
     const { since, next_block, last_hash, tokens } = start;
     const cursor = { since, next_block, last_hash, tokens };
-    return { cursor, result: (isOwn ? kept.result : undefined) ?? nothingFrom(cursor) };
+    return { cursor, result: isOwn ? kept.result : nothingFrom(cursor) };
   }
 
   /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */

@@ -41,9 +41,9 @@ export interface Mover {
 
 export interface AccessChange {
   policy_id: string;
-  /** Identities that it grants access. Absent in results of builds that did not count them. */
-  granted_before?: number;
-  granted_after?: number;
+  /** Identities that it grants access. */
+  granted_before: number;
+  granted_after: number;
   gained: number;
   lost: number;
   /** The first twenty in each direction, by TRIS id. */
@@ -191,7 +191,7 @@ export class Summarizer {
   private readonly bins = { before: new Float64Array(BINS), after: new Float64Array(BINS) };
   private readonly risers = new TopList();
   private readonly fallers = new TopList();
-  private readonly access: Required<AccessChange>[];
+  private readonly access: AccessChange[];
 
   constructor(
     before: Scoring,

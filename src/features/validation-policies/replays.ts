@@ -186,7 +186,7 @@ export class Replays implements OnModuleInit {
   private async compareModels(
     model: ModelId,
     accessPolicies: readonly string[] | undefined,
-    reader: RulesReader | undefined,
+    reader: RulesReader,
     signal: AbortSignal,
     onPage: (done: number, total: number) => void,
   ): Promise<PopulationChange> {
@@ -249,8 +249,8 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
-    const { policy_id, tris_org, scope, access_policies, model, promotes, ...rest } = input as ReplayInput;
-    const reader = rest.reader && readerOf(rest.reader);
+    const { policy_id, tris_org, scope, access_policies, model, promotes, reader: by } = input as ReplayInput;
+    const reader = readerOf(by);
     if (policy_id === null || tris_org === null) {
       return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
     }
@@ -270,11 +270,11 @@ type ReplayInput = {
   model?: ModelId;
   /** The version of the model that is compared with the platform's. */
   promotes?: ModelName;
-  /** Who started it. Absent: a build that did not record it did. */
-  reader?: { organization: string | null; ops: boolean };
+  /** Who started it. */
+  reader: { organization: string | null; ops: boolean };
 };
 
-function readerOf({ organization, ops }: NonNullable<ReplayInput['reader']>): RulesReader {
+function readerOf({ organization, ops }: ReplayInput['reader']): RulesReader {
   return { organization, scopes: new Set(ops ? (['ops'] as const) : []), session: null };
 }
 

@@ -403,9 +403,9 @@ class TopMoversDto {
 
 class AccessChangeDto implements AccessChange {
   policy_id: string;
-  /** As the next one, absent in results of builds that did not count them. */
-  granted_before?: number;
-  granted_after?: number;
+  /** Identities that it grants access, before and after. */
+  granted_before: number;
+  granted_after: number;
   gained: number;
   lost: number;
   /** Up to twenty in each direction. */
