@@ -126,7 +126,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_ROLES',
     description:
-      'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs',
+      'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs; the embedded profile does both',
     default: ROLES.join(','),
     must: `be a comma-separated list of ${ROLES.join(', ')}`,
   })
@@ -380,6 +380,11 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
     const name = declared.family ? namesOf(declared.family, env).join(', ') : declared.name;
     const found = declared.secret ? '' : `, not "${values[wrong.property]}"`;
     throw new ConfigError(`${name} must ${declared.must}${found}.`);
+  }
+  if (config.profile === 'embedded' && config.roles.length < ROLES.length) {
+    throw new ConfigError(
+      'CREDENCE_ROLES must be absent or name both roles in the embedded profile, where one process owns CREDENCE_DATA: the cluster profile divides them among processes.',
+    );
   }
   if (config.profile === 'cluster') {
     for (const [name, value] of [

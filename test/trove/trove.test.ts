@@ -13,7 +13,8 @@ import { ProofChecks } from '../../src/features/trove/proof-checks.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { eventually } from '../contracts/harness.js';
 import { plantEvent } from '../contracts/sample-events.js';
-import { type Service, seen, startService } from '../policies/service.fixture.js';
+import { signingKeyFile } from '../../src/credentials/signing-keys.js';
+import { type Service, seen, startService, startServiceWithKeys } from '../policies/service.fixture.js';
 
 let service: Service;
 /** Of a second operator: nobody reviews what the same key submitted. */
@@ -321,10 +322,16 @@ describe('a proof by a registered issuer', () => {
 
   test('is searched for by workers only, and not in the streams of records that wait for a reviewer', async () => {
     const sweeps = jest.spyOn(ProofChecks.prototype, 'sweep');
-    const api = await startService({ CREDENCE_ROLES: 'api' });
+    const cluster = {
+      CREDENCE_PROFILE: 'cluster',
+      EVENTSTORE_URL: 'esdb://127.0.0.1:1',
+      REDIS_URL: 'redis://127.0.0.1:1',
+      CREDENCE_SIGNING_KEYS: signingKeyFile(service.config).path,
+    };
+    const api = await startServiceWithKeys([], { ...cluster, CREDENCE_ROLES: 'api' });
     expect(sweeps).not.toHaveBeenCalled();
     await api.close();
-    const worker = await startService({ CREDENCE_ROLES: 'worker' });
+    const worker = await startServiceWithKeys([], { ...cluster, CREDENCE_ROLES: 'worker' });
     expect(sweeps).toHaveBeenCalledTimes(1);
     await worker.close();
 
