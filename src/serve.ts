@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import type { AddressInfo } from 'node:net';
-import type { INestApplication } from '@nestjs/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { INestApplication, Type } from '@nestjs/common';
 import type { FastifyInstance } from 'fastify';
 import { AppModule, projectionsFor } from './app/app.module.js';
 import type { Config } from './kernel/config.js';
@@ -13,12 +14,19 @@ import { StoreMetrics } from './app/store-metrics.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
+import type { Host } from './cli/cli.js';
+import { isServed } from './cli/owner-client.js';
+import { OwnerServer } from './cli/owner-server.js';
+import { FolderOwned, Ownership, describeOwner } from './stores/owner.js';
 import { closeStores, openProfile, type Stores } from './stores/open.js';
 import type { EventStore } from './stores/ports/event-store.js';
 import { openTracing, tracedStores } from './app/tracing.js';
 import { welcome } from './app/welcome.js';
 
 const SHUTDOWN_MS = 10_000;
+/** How often a folder that a command owns is looked at, and how often that is told, ms. */
+const LOOK_MS = 100;
+const WAITING_EVERY_MS = 10_000;
 /** How long after the signal a log that is unavailable is waited for. */
 const ABANDON_MS = 4_000;
 
@@ -72,6 +80,7 @@ export async function serve(config: Config, logger: Logger): Promise<void> {
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
   prepareFolders(config, logger);
+  const owner = config.profile === 'embedded' ? await ownFolder(config.data, logger) : undefined;
   const isWorker = config.has('worker');
   const opening = await openProfile(config, Date.now, { logger, onCommit: metrics.observe, repairs: isWorker });
   let projector: Projector | undefined;
@@ -87,6 +96,7 @@ export async function serve(config: Config, logger: Logger): Promise<void> {
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing);
   opened.push(() => app.close());
+  if (owner) opened.push(() => owner.close());
   // The features have registered their job handlers by now.
   if (isWorker) await stores.jobs.start();
   metrics.register(app, stores, projector);
@@ -95,9 +105,29 @@ export async function serve(config: Config, logger: Logger): Promise<void> {
   // Nest's own listen would log a failure before it throws.
   await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
   stopOnSignals(app, eventStore, logger);
+  owner?.start({ config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] });
 
   const { createdDevelopmentKey } = app.get(ApiKeys);
   process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
+}
+
+/**
+ * Waits while a command owns the folder, then owns it and listens for commands.
+ * @throws FolderOwned if another server owns it
+ */
+async function ownFolder(data: string, logger: Logger): Promise<OwnerServer> {
+  for (let told = -Infinity; ; await sleep(LOOK_MS)) {
+    try {
+      const ownership = Ownership.take(data, 'serve');
+      opened.push(() => ownership.close());
+      return await OwnerServer.listen(data);
+    } catch (error) {
+      if (!(error instanceof FolderOwned) || (await isServed(data))) throw error;
+      if (performance.now() - told < WAITING_EVERY_MS) continue;
+      told = performance.now();
+      logger.warn(`waiting until ${data} is free: ${describeOwner(error.owner)} works on it`);
+    }
+  }
 }
 
 function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Logger): void {

@@ -13,7 +13,7 @@ import {
 } from '../features/access/ap.handlers.js';
 import { CheckAccess } from '../features/access/check.handlers.js';
 import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
-import { hashed } from '../features/access/domain/access-policy.js';
+import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { readBodyFile } from './body-file.js';
 import { type Cli, EXIT } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
@@ -64,7 +64,7 @@ export function apCommands(cli: Cli): void {
   ap.command('create')
     .description('create a policy of the operators from a JSON file; safe to repeat')
     .argument('<file>')
-    .action(withHandlers(cli, 'create', FEATURES, create));
+    .action(withHandlers(cli, 'create', FEATURES, create, async (_, file: string) => ({ value: readPolicy(file) })));
 
   ap.command('retire')
     .description('retire a policy: it can no longer be checked')
@@ -101,8 +101,14 @@ async function show({ queries, print }: HandlersContext, id: string) {
   return EXIT.ok;
 }
 
-async function create({ commands, stores, config, print }: HandlersContext, file: string) {
-  const content = toAccessPolicy(readBody(CreateAccessPolicyDto, readBodyFile(file)));
+function readPolicy(file: string): AccessPolicyContent {
+  return toAccessPolicy(readBody(CreateAccessPolicyDto, readBodyFile(file)));
+}
+
+async function create(
+  { value: content, commands, stores, config, print }: HandlersContext<AccessPolicyContent>,
+  _file: string,
+) {
   const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
   const { body, own } = await commands.execute(command);
   await applyAll(stores, config);

@@ -1,7 +1,16 @@
-import { resolve } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { backup } from '../stores/backup.js';
-import { type Cli, CommandFailed, EXIT, requireStore } from './cli.js';
+import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, describeDamage, duration } from './progress.js';
+
+interface Target {
+  target: string;
+  /** A file that the caller has written beside the target. */
+  probe: string;
+}
 
 export function backupCommand(cli: Cli): void {
   cli.program
@@ -9,21 +18,43 @@ export function backupCommand(cli: Cli): void {
     .description('copy the log, the state and the keys into a new folder, also while the service runs')
     .argument('<folder>', 'a folder that does not exist yet')
     .action(
-      cli.withConfig(async ({ config, print, note }, folder: string) => {
-        if (config.profile === 'cluster') {
-          throw new CommandFailed(
-            'In the cluster profile, back up EventStoreDB with its own tools (docs/cluster.md); credence export copies the events.',
+      cli.withFolder<[string], Target>(
+        'existing',
+        async ({ config, value: { target, probe }, print, note }, folder: string) => {
+          requireSight({ target, probe });
+          const started = performance.now();
+          const { events, damaged } = await backup(config.data, target);
+          const seconds = (performance.now() - started) / 1000;
+          print(
+            `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,
           );
-        }
-        requireStore(config.data);
-        const started = performance.now();
-        const { events, damaged } = await backup(config.data, resolve(folder));
-        const seconds = (performance.now() - started) / 1000;
-        print(
-          `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,
-        );
-        for (const event of damaged) note(`in the copy as in the log, ${describeDamage(event)}`);
-        return damaged.length === 0 ? EXIT.ok : EXIT.finding;
-      }),
+          for (const event of damaged) note(`in the copy as in the log, ${describeDamage(event)}`);
+          return damaged.length === 0 ? EXIT.ok : EXIT.finding;
+        },
+        async ({ config }, folder) => {
+          if (config.profile === 'cluster') {
+            throw new CommandFailed(
+              'In the cluster profile, back up EventStoreDB with its own tools (docs/cluster.md); credence export copies the events.',
+            );
+          }
+          const target = resolve(folder);
+          const probe = `${target}.probe-${randomUUID()}`;
+          try {
+            await mkdir(dirname(target), { recursive: true });
+            await writeFile(probe, probe);
+          } catch (error) {
+            throw new CommandFailed(`${dirname(target)} is not writable (${(error as NodeJS.ErrnoException).code}).`);
+          }
+          return { value: { target, probe }, close: () => rm(probe, { force: true }) };
+        },
+      ),
     );
+}
+
+/** The owner of the folder makes the copy, and may see other disks than the caller. @throws CommandFailed */
+function requireSight({ target, probe }: Target): void {
+  if (existsSync(probe) && readFileSync(probe, 'utf8') === probe) return;
+  throw new CommandFailed(
+    `The service that owns the folder does not see ${dirname(target)} as you do: name a folder on a volume that both use, under the same path.`,
+  );
 }

@@ -1,11 +1,16 @@
+import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { INestApplicationContext } from '@nestjs/common';
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { FolderOwned, Ownership, describeOwner } from '../stores/owner.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
+import { type Caller, callOwner } from './owner-client.js';
 import { type Progress, startProgress } from './progress.js';
 
 /** Exit codes: 0 success, 1 a finding or a failure, 2 wrong usage. */
@@ -27,7 +32,7 @@ export interface CommandIo {
   env: Readonly<Record<string, string | undefined>>;
   stdin: Readable;
   stdout: Writable;
-  stderr: Writable & { isTTY?: boolean };
+  stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
 /** What a command receives. */
@@ -42,18 +47,82 @@ export interface Context {
   note(text: string): void;
 }
 
-export interface StoresContext extends Context {
+/**
+ * What the caller of a command reads and opens for it before it runs. Files are the caller's: the command may run in
+ * another process, which owns the folder, and in another container.
+ */
+export interface Prepared<V = undefined, I = never> {
+  /** As JSON. */
+  value: V;
+  /** Read while the command runs; each as JSON. */
+  items?: AsyncIterable<I>;
+  /** Default: standard output. */
+  output?: Output;
+  close?(): Promise<void>;
+}
+
+/** Where the lines go that a command writes besides its result. */
+export interface Output {
+  /** Resolves when more can be written. */
+  write(text: string): Promise<void>;
+  /** The command has ended. @param isComplete whether it has written everything */
+  end(isComplete: boolean): Promise<void>;
+}
+
+/** What a command on a folder receives. */
+export interface FolderContext<V = unknown, I = unknown> extends Context {
+  value: V;
+  items: AsyncIterable<I>;
+  write: Output['write'];
+  /** Aborts when the command is interrupted, or its caller goes away. Unless it is asked for, Ctrl-C ends this process. */
+  interruption(): AbortSignal;
+  /** What the server has open that owns the folder, if it carries out the command. */
+  host?: Host;
+}
+
+export interface StoresContext<V = unknown, I = unknown> extends FolderContext<V, I> {
   stores: Stores;
 }
 
+/** What a server has open. */
+export interface Host {
+  config: Config;
+  stores: Stores;
+  /** Returns a provider of its application. */
+  get: INestApplicationContext['get'];
+}
+
+/** A command of another process that a server carries out. */
+export interface Hosted {
+  host: Host;
+  value: unknown;
+  items: AsyncIterable<unknown>;
+  write: Output['write'];
+  signal: AbortSignal;
+}
+
 type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode>;
+/** @returns an exit code if the command has ended with it */
+export type Prepare<V, I, A extends unknown[]> = (context: Context, ...args: A) => Promise<Prepared<V, I> | ExitCode>;
+/** `existing`: a folder or server without a log is refused instead of creating one. */
+export type Folder = 'existing' | 'create';
+
+/** How often a command looks whether the folder is free, ms. */
+const LOOK_MS = 100;
+/** After how long it says that it waits, ms. */
+const TOLD_MS = 1_000;
+
+const nothing = async <V>(): Promise<Prepared<V>> => ({ value: undefined as V });
+// eslint-disable-next-line require-yield
+async function* noItems(): AsyncGenerator<never> {}
 
 /** The program on which commands register, and what they share: configuration, stores, output, errors. */
 export class Cli {
   readonly program = new Command('credence')
-    .description('Operates a Credence store, also while a server runs on it.')
+    .description('Operates a Credence store. If a server runs on its folder, the server carries out the command.')
     .version(VERSION, '--version', 'print the version')
     .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA, or ./data')
+    .option('--no-wait', 'refuse instead of waiting while another command works on the folder')
     .showHelpAfterError('(see --help)')
     .exitOverride()
     .configureOutput({
@@ -64,54 +133,167 @@ export class Cli {
 
   /** Exit code of the command so far. */
   exitCode: ExitCode = EXIT.ok;
+  /** Whether it was ended by an error. */
+  hasFailed = false;
+  private argv: readonly string[] = [];
 
-  constructor(private readonly io: CommandIo) {}
+  /** @param hosted if this is the command of another process */
+  constructor(
+    private readonly io: CommandIo,
+    private readonly hosted?: Hosted,
+  ) {}
 
   /** An action that needs the configuration only. */
   withConfig<A extends unknown[]>(work: Work<Context, A>) {
     return async (...args: A): Promise<void> => {
+      if (this.hosted) throw new UsageError('The service does not carry out this command.');
       this.exitCode = await work(this.context(), ...args);
     };
   }
 
-  /** An action on the open stores. `existing`: refuses a folder or server without a log instead of creating one. */
-  withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
-    return this.withConfig<A>(async (context, ...args) => {
+  /**
+   * An action of the process that owns the folder: the server that runs on it, or else this process, which owns it
+   * meanwhile. In the cluster profile it is always this process.
+   */
+  withFolder<A extends unknown[], V = undefined, I = never>(
+    folder: Folder,
+    work: Work<FolderContext<V, I>, A>,
+    prepare: Prepare<V, I, A> = nothing<V> as Prepare<V, I, A>,
+  ) {
+    return async (...args: A): Promise<void> => {
+      const context = this.context();
+      if (this.hosted) {
+        const { signal, ...rest } = this.hosted as Hosted & { value: V; items: AsyncIterable<I> };
+        this.exitCode = await work({ ...context, ...rest, interruption: () => signal }, ...args);
+        return;
+      }
       const { data, profile } = context.config;
       if (profile === 'embedded' && folder === 'existing') requireStore(data);
-      // What creates a store writes to it in bulk, and can wait for a log that is unavailable or busy.
-      const [inBulk, mustExist] = [folder === 'create', folder === 'existing'];
-      const options = { onWarning: context.note, inBulk, waits: inBulk, mustExist };
-      const stores = await openProfile(context.config, Date.now, options);
-      try {
-        return await work({ ...context, stores }, ...args);
-      } finally {
-        await closeStores(stores);
+      const prepared = await prepare(context, ...args);
+      if (typeof prepared === 'number') {
+        this.exitCode = prepared;
+        return;
       }
-    });
+      const { value, items = noItems(), output = new StandardOutput(this.io.stdout) } = prepared;
+      const write = (text: string) => output.write(text);
+      let isComplete = false;
+      try {
+        const answer = profile === 'embedded' ? await this.owned(data, { value, items, write }) : undefined;
+        if (answer && 'exit' in answer) ({ exit: this.exitCode, complete: isComplete } = answer);
+        else {
+          const stopping = new AbortController();
+          const stop = () => stopping.abort(new CommandFailed('The command was interrupted.'));
+          const interruption = () => {
+            process.once('SIGINT', stop).once('SIGTERM', stop);
+            return stopping.signal;
+          };
+          const here = { ...context, value, items: items as AsyncIterable<I>, write, interruption };
+          this.exitCode = await work(here, ...args).finally(() => {
+            process.off('SIGINT', stop).off('SIGTERM', stop);
+            return answer?.close();
+          });
+          isComplete = true;
+        }
+      } finally {
+        await output.end(isComplete);
+        await prepared.close?.();
+      }
+    };
+  }
+
+  /** An action on the open stores. */
+  withStores<A extends unknown[], V = undefined, I = never>(
+    folder: Folder,
+    work: Work<StoresContext<V, I>, A>,
+    prepare?: Prepare<V, I, A>,
+  ) {
+    return this.withFolder<A, V, I>(
+      folder,
+      async (context, ...args) => {
+        if (context.host) return work({ ...context, stores: context.host.stores }, ...args);
+        // What may create a store writes to it, and can wait for a log that is unavailable or busy.
+        const creates = folder === 'create';
+        const options = { onWarning: context.note, checksIndex: creates, waits: creates, mustExist: !creates };
+        const stores = await openProfile(context.config, Date.now, options);
+        try {
+          return await work({ ...context, stores }, ...args);
+        } finally {
+          await closeStores(stores);
+        }
+      },
+      prepare,
+    );
+  }
+
+  /**
+   * Owns the folder, or lets the server that owns it carry out the command. Waits while another command owns it.
+   * @throws CommandFailed with `--no-wait` instead of waiting
+   */
+  private async owned(
+    data: string,
+    caller: Pick<Caller, 'value' | 'items' | 'write'>,
+  ): Promise<Ownership | { exit: ExitCode; complete: boolean }> {
+    const { wait } = this.program.opts<{ wait: boolean }>();
+    const started = performance.now();
+    let isTold = false;
+    for (;;) {
+      let owned: FolderOwned;
+      try {
+        return Ownership.take(data, this.program.args.join(' '));
+      } catch (error) {
+        if (!(error instanceof FolderOwned)) throw error;
+        owned = error;
+      }
+      const answer = await callOwner(data, { ...caller, argv: this.argv, io: this.io });
+      if (answer) return answer;
+      if (!wait) throw new CommandFailed(owned.message);
+      if (!isTold && performance.now() - started > TOLD_MS) {
+        isTold = true;
+        this.io.stderr.write(`Waiting for ${describeOwner(owned.owner)}, which works on ${data}.\n`);
+      }
+      await sleep(LOOK_MS);
+    }
   }
 
   /** Runs the command of the arguments and sets the exit code. Prints one sentence for an error. */
   async run(argv: readonly string[]): Promise<void> {
+    this.argv = argv.slice(2);
     try {
       await this.program.parseAsync(argv);
     } catch (error) {
+      this.hasFailed = true;
       this.exitCode = this.report(error as Error);
     }
   }
 
   private context(): Context {
-    const { data } = this.program.opts<{ data?: string }>();
-    const { env, stdout, stderr } = this.io;
-    const config = loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data });
-    requireAccess(config.data);
+    const { stdout, stderr } = this.io;
+    const signal = this.hosted?.signal;
     return {
-      config,
+      config: this.hosted?.host.config ?? this.configuration(),
       io: this.io,
-      progress: (label, unit) => startProgress(label, unit, stderr),
+      progress: (label, unit) => {
+        const { update, stop } = startProgress(label, unit, stderr);
+        return {
+          update: (done, total) => {
+            // So that a command whose caller has gone ends soon, and with an error.
+            signal?.throwIfAborted();
+            update(done, total);
+          },
+          stop,
+        };
+      },
       print: (text) => void stdout.write(`${text}\n`),
       note: (text) => void stderr.write(`${text}\n`),
     };
+  }
+
+  private configuration(): Config {
+    const { data } = this.program.opts<{ data?: string }>();
+    const { env } = this.io;
+    const config = loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data });
+    requireAccess(config.data);
+    return config;
   }
 
   private report(error: Error): ExitCode {
@@ -139,6 +321,16 @@ function requireAccess(data: string): void {
 export function requireStore(data: string): void {
   if (storesExist(data)) return;
   throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
+}
+
+class StandardOutput implements Output {
+  constructor(private readonly stdout: Writable) {}
+
+  async write(text: string): Promise<void> {
+    if (!this.stdout.write(text)) await once(this.stdout, 'drain');
+  }
+
+  async end(): Promise<void> {}
 }
 
 /** A command waits for no worker, and possibly none is running. */

@@ -1,4 +1,4 @@
-import { Cli, type CommandIo } from './cli.js';
+import { Cli, type CommandIo, type Hosted } from './cli.js';
 
 /**
  * Every command is a file in this folder with a function that registers it; only the file of the called command is
@@ -29,9 +29,12 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
 ];
 
-/** The program with the command that the arguments call; help and an unknown command list all commands. */
-export async function programFor(argv: readonly string[], io: CommandIo): Promise<Cli> {
-  const cli = new Cli(io);
+/**
+ * The program with the command that the arguments call; help and an unknown command list all commands.
+ * @param hosted if another process has called it
+ */
+export async function programFor(argv: readonly string[], io: CommandIo, hosted?: Hosted): Promise<Cli> {
+  const cli = new Cli(io, hosted);
   const called = COMMANDS.filter(({ names }) => names.some((name) => argv.includes(name)));
   for (const { load } of called.length > 0 ? called : COMMANDS) (await load())(cli);
   return cli;

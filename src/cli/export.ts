@@ -1,16 +1,16 @@
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import type { Writable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { exportLines } from '../stores/transfer.js';
-import { requireSpace, writtenAside } from '../stores/written-aside.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { OutputFile } from './output-file.js';
 import { count, describeDamage, duration } from './progress.js';
 import { checkedTrisId } from './tris-id.js';
+
+interface Options {
+  out?: string;
+  force?: true;
+}
 
 export function exportCommand(cli: Cli): void {
   cli.program
@@ -22,11 +22,7 @@ export function exportCommand(cli: Cli): void {
     .action(
       cli.withStores(
         'existing',
-        async (context, tris: string | undefined, { out, force }: { out?: string; force?: true }) => {
-          if (tris !== undefined) checkedTrisId(tris);
-          if (out !== undefined && !force && (await isFile(out))) {
-            throw new CommandFailed(`${out} exists; --force replaces it.`);
-          }
+        async (context, tris: string | undefined, _options: Options) => {
           const { eventStore } = context.stores;
           const started = performance.now();
           const total = await eventStore.countAfter(0);
@@ -41,8 +37,7 @@ export function exportCommand(cli: Cli): void {
             onDamage: (event) => damaged.push(event),
           });
           try {
-            if (out === undefined) await print(lines, context.io.stdout);
-            else await writeFile(out, lines);
+            for await (const text of lines) await context.write(text);
           } finally {
             bar.stop();
           }
@@ -50,31 +45,17 @@ export function exportCommand(cli: Cli): void {
           for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
           return damaged.length === 0 ? EXIT.ok : EXIT.finding;
         },
+        async (_context, tris, { out, force }) => {
+          if (tris !== undefined) checkedTrisId(tris);
+          if (out === undefined) return { value: undefined };
+          if (!force && (await isFile(out))) throw new CommandFailed(`${out} exists; --force replaces it.`);
+          return { value: undefined, output: new OutputFile(out) };
+        },
       ),
     );
 }
 
-async function print(lines: AsyncIterable<string>, stdout: Writable): Promise<void> {
-  for await (const text of lines) if (!stdout.write(text)) await once(stdout, 'drain');
-}
-
 const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;
-
-async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
-  const write = (file: string) =>
-    pipeline(leavingSpace(lines, dirname(file)), createWriteStream(file, { mode: 0o600 }));
-  // A device or a pipe is written directly; only a regular file is replaced.
-  const isOther = (await stat(path).catch(() => undefined))?.isFile() === false;
-  await (isOther ? pipeline(lines, createWriteStream(path)) : writtenAside(path, write));
-}
-
-/** @throws TargetRefused before the disk of the folder is full */
-async function* leavingSpace(lines: AsyncIterable<string>, folder: string): AsyncIterable<string> {
-  for await (const text of lines) {
-    requireSpace(folder, Buffer.byteLength(text));
-    yield text;
-  }
-}
 
 /**
  * Whether an event is about this identity: as its subject, as the receiver of a credonation, or as a decision about it

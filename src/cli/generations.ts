@@ -51,17 +51,15 @@ export function generationsCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, drop));
 }
 
-async function rebuild({ commands, progress, print }: HandlersContext, view: string, options: RebuildOptions) {
+async function rebuild(
+  { commands, progress, print, interruption }: HandlersContext,
+  view: string,
+  options: RebuildOptions,
+) {
   const { swap, newLog } = options;
   const bar = progress(`Rebuilding ${view}`, 'events');
-  const stopping = new AbortController();
-  const stop = () => stopping.abort();
-  process.once('SIGINT', stop).once('SIGTERM', stop);
-  const run = { signal: stopping.signal, onProgress: bar.update };
-  const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(() => {
-    bar.stop();
-    process.off('SIGINT', stop).off('SIGTERM', stop);
-  });
+  const run = { signal: interruption(), onProgress: bar.update };
+  const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(bar.stop);
   const { generation, events, seconds } = result;
   const next = swap
     ? `${generation} serves now.`

@@ -1,13 +1,13 @@
-import type { DynamicModule, INestApplicationContext, Type } from '@nestjs/common';
+import { type DynamicModule, type INestApplicationContext, type Type } from '@nestjs/common';
 import type { Config } from '../kernel/config.js';
 import { NestFactory } from '@nestjs/core';
-import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotFoundException } from '@nestjs/cqrs';
 import { AppModule } from '../app/app.module.js';
 import { beginLog } from '../features/lenses/new-log.js';
-import type { Cli, ExitCode, StoresContext } from './cli.js';
+import { type Cli, CommandFailed, type ExitCode, type Folder, type Prepare, type StoresContext } from './cli.js';
 
 /** The open stores, and the buses that reach the handlers of the features. */
-export interface HandlersContext extends StoresContext {
+export interface HandlersContext<V = unknown> extends StoresContext<V> {
   commands: CommandBus;
   queries: QueryBus;
   /** Returns a provider that the features export. */
@@ -19,22 +19,39 @@ export interface HandlersContext extends StoresContext {
  * @param folder `create`: the command may be the first to write to a log, and then begins it
  * @param features modules whose handlers the action needs; those of dead letters are always there
  */
-export function withHandlers<A extends unknown[]>(
+export function withHandlers<A extends unknown[], V = undefined>(
   cli: Cli,
-  folder: 'existing' | 'create',
+  folder: Folder,
   features: readonly Type[] | ((config: Config) => (Type | DynamicModule)[]),
-  work: (context: HandlersContext, ...args: A) => Promise<ExitCode>,
+  work: (context: HandlersContext<V>, ...args: A) => Promise<ExitCode>,
+  prepare?: Prepare<V, never, A>,
 ) {
-  return cli.withStores<A>(folder, async (context, ...args) => {
-    if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
-    const modules = typeof features === 'function' ? features(context.config) : features;
-    const module = AppModule.of(modules, context.stores, Date.now);
-    const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
-    const get = app.get.bind(app) as INestApplicationContext['get'];
-    try {
-      return await work({ ...context, commands: app.get(CommandBus), queries: app.get(QueryBus), get }, ...args);
-    } finally {
-      await app.close();
-    }
-  });
+  return cli.withStores<A, V>(
+    folder,
+    async (context, ...args) => {
+      const run = (get: INestApplicationContext['get']) =>
+        work({ ...context, commands: get(CommandBus), queries: get(QueryBus), get }, ...args);
+      if (context.host) return run(context.host.get).catch(refuseLeftOut);
+      if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
+      const modules = typeof features === 'function' ? features(context.config) : features;
+      const module = AppModule.of(modules, context.stores, Date.now);
+      const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
+      try {
+        return await run(app.get.bind(app) as INestApplicationContext['get']);
+      } finally {
+        await app.close();
+      }
+    },
+    prepare,
+  );
+}
+
+/** @throws CommandFailed for what is not there in a server that leaves modules out */
+function refuseLeftOut(error: Error): never {
+  const isLeftOut =
+    error instanceof CommandHandlerNotFoundException ||
+    error instanceof QueryHandlerNotFoundException ||
+    error.constructor.name === 'UnknownElementException';
+  if (!isLeftOut) throw error;
+  throw new CommandFailed('The service that runs on the folder leaves out what this needs: see its CREDENCE_MODULES.');
 }

@@ -29,7 +29,7 @@ const THREAD_FROM = 2 * 2 ** 20;
 export interface ImportReport {
   /** Lines that are not blank. */
   lines: number;
-  /** Invalid lines. If there are any, nothing was written. */
+  /** Invalid lines. If there are any, nothing is written. */
   wrong: number;
   recorded: number;
   already_present: number;
@@ -58,33 +58,77 @@ export class ImportStopped extends Error {
   }
 }
 
-export interface ImportOptions {
+export interface CheckOptions {
   clock: Clock;
   /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
   format?: ActionFile['format'];
-  /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
-  waits?: boolean;
-  /** First the whole file is checked, in bytes; then its lines are recorded. */
-  onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
+  /** Bytes of the file. */
+  onProgress?: (done: number, total: number) => void;
 }
 
-/**
- * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also
- * after a crash: a line that was already recorded is recognised by its external_id or, without one, by its content and
- * the number of equal lines before it.
- * @throws ImportStopped when the log refuses an action for good; FileChanged
- */
-export async function importActions(
-  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+/** A file whose lines were all checked: `wrong` and `errors` say what is wrong with them. */
+export interface CheckedActions extends Pick<ImportReport, 'lines' | 'wrong' | 'errors'> {
+  /** Once, and only if nothing is wrong. At most BATCH lines at a time. @throws FileChanged */
+  read(): AsyncIterable<ActionLine[]>;
+  close(): Promise<void>;
+}
+
+/** Reads and checks the whole NDJSON file. */
+export async function checkActions(
   path: string,
-  { clock, format = 'relay', waits = false, onProgress = () => undefined }: ImportOptions,
-): Promise<ImportReport> {
+  { clock, format = 'relay', onProgress = () => undefined }: CheckOptions,
+): Promise<CheckedActions> {
   const { size } = await stat(path);
   const file: ActionFile = { path, format, now: clock() };
   const inThread = size >= THREAD_FROM && ActionLinesThread.isAvailable;
   const source = inThread ? new ActionLinesThread(file) : new ActionLines(file);
-  const report: ImportReport = {
+  const checked: CheckedActions = {
     lines: 0,
+    wrong: 0,
+    errors: [],
+    read: () => source.read(),
+    close: () => source.close(),
+  };
+  try {
+    for await (const { lines, wrong, errors, bytesRead } of source.check()) {
+      checked.lines += lines;
+      checked.wrong += wrong;
+      checked.errors.push(...errors);
+      onProgress(bytesRead, size);
+    }
+    return checked;
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
+}
+
+export interface ImportOptions extends Pick<CheckOptions, 'clock' | 'format'>, Pick<RecordOptions, 'waits'> {
+  /** First the whole file is checked, in bytes; then its lines are recorded. */
+  onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
+}
+
+export interface RecordOptions {
+  clock: Clock;
+  /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
+  waits?: boolean;
+  onProgress?: (lines: number, total: number) => void;
+}
+
+/**
+ * Records the actions of lines that were all checked. Safe to repeat, also after a crash: a line that was already
+ * recorded is recognised by its external_id or, without one, by its content and the number of equal lines before it.
+ * @param total number of lines
+ * @throws ImportStopped when the log refuses an action for good; what `batches` throws
+ */
+export async function recordActions(
+  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+  batches: AsyncIterable<ActionLine[]>,
+  total: number,
+  { clock, waits = false, onProgress = () => undefined }: RecordOptions,
+): Promise<ImportReport> {
+  const report: ImportReport = {
+    lines: total,
     wrong: 0,
     recorded: 0,
     already_present: 0,
@@ -92,33 +136,45 @@ export async function importActions(
     errors: [],
     seconds: 0,
   };
+  await beginLog(stores.eventStore, clock);
+  const started = performance.now();
+  const recorder = new Recorder(stores, clock, waits, report);
   try {
-    for await (const { lines, wrong, errors, bytesRead } of source.check()) {
-      report.lines += lines;
-      report.wrong += wrong;
-      report.errors.push(...errors);
-      onProgress('checking', bytesRead, size);
+    let taken = 0;
+    for await (const lines of batches) {
+      await recorder.take(lines);
+      onProgress((taken += lines.length), total);
     }
-    if (report.wrong > 0) return report;
-
-    await beginLog(stores.eventStore, clock);
-    const started = performance.now();
-    const recorder = new Recorder(stores, clock, waits, report);
-    try {
-      let taken = 0;
-      for await (const lines of source.read()) {
-        await recorder.take(lines);
-        onProgress('recording', (taken += lines.length), report.lines);
-      }
-    } finally {
-      await recorder.finish();
-    }
-    report.seconds = (performance.now() - started) / 1000;
   } finally {
-    await source.close();
+    await recorder.finish();
   }
+  report.seconds = (performance.now() - started) / 1000;
   report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
   return report;
+}
+
+/** `checkActions`, then `recordActions` if nothing is wrong. */
+export async function importActions(
+  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+  path: string,
+  { clock, format, waits, onProgress = () => undefined }: ImportOptions,
+): Promise<ImportReport> {
+  const checked = await checkActions(path, {
+    clock,
+    format,
+    onProgress: (done, total) => onProgress('checking', done, total),
+  });
+  try {
+    const { lines, wrong, errors } = checked;
+    if (wrong > 0) return { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
+    return await recordActions(stores, checked.read(), lines, {
+      clock,
+      waits,
+      onProgress: (done, total) => onProgress('recording', done, total),
+    });
+  } finally {
+    await checked.close();
+  }
 }
 
 /** Keeps some batches in flight and counts the outcome of each line. */

@@ -1,17 +1,16 @@
 import { StoreUnavailable } from '../stores/ports/event-store.js';
-import { TransferError, appendsIn, checkExport, importEvents } from '../stores/transfer.js';
-import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import type { Stores } from '../stores/open.js';
+import { TransferError, importEvents } from '../stores/transfer.js';
+import { CommandFailed, type Context, EXIT, type ExitCode } from './cli.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
-/**
- * Reads an export into an empty store, with the same ids, times and order. Run again, it continues where it stopped.
- * @param options.incomplete accept a file that was truncated or changed
- */
+/** Reads the appends of an export into an empty store, with the same ids, times and order. Run again, it continues where it stopped. */
 export async function importExport(
-  context: StoresContext,
-  file: string,
-  { json, incomplete }: { json?: boolean; incomplete?: boolean },
+  context: Context & { stores: Stores },
+  appends: AsyncIterable<RecordedEvent[]>,
+  json: boolean | undefined,
 ): Promise<ExitCode> {
   const { stores, config } = context;
   const started = performance.now();
@@ -19,8 +18,7 @@ export async function importExport(
   let result: Awaited<ReturnType<typeof importEvents>>;
   let settled = 0;
   try {
-    if (!incomplete) await checkExport(file);
-    result = await importEvents(appendsIn(file), stores.eventStore, (events) => bar.update((settled = events), events));
+    result = await importEvents(appends, stores.eventStore, (events) => bar.update((settled = events), events));
   } catch (error) {
     if (error instanceof TransferError) throw new CommandFailed(error.message);
     if (error instanceof StoreUnavailable) {

@@ -4,12 +4,32 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
-import { type ImportOptions, type ImportReport, importActions } from './import-actions.js';
-import { isExport } from '../stores/transfer.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import { TransferError, appendsIn, checkExport, isExport } from '../stores/transfer.js';
+import type { ActionLine } from './action-lines.js';
+import {
+  type Cli,
+  CommandFailed,
+  type Context,
+  EXIT,
+  type ExitCode,
+  type Prepared,
+  type StoresContext,
+  UsageError,
+} from './cli.js';
+import { type CheckOptions, type ImportReport, checkActions, recordActions } from './import-actions.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
+
+interface Options {
+  json?: boolean;
+  incomplete?: boolean;
+}
+
+/** What the file is: the number of its actions, or an export of events. */
+type Value = { lines: number } | 'export';
+type Item = ActionLine[] | RecordedEvent[];
 
 export function importCommand(cli: Cli): void {
   const command = cli.program
@@ -24,9 +44,9 @@ export function importCommand(cli: Cli): void {
       'accept an export that was truncated or changed, or that lacks the last line with count and digest',
     )
     .action(
-      cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
+      cli.withStores<[string, Options], Value, Item>('create', importPrepared, (context, file, options) =>
         withInput(context, 'import', file, async (path) =>
-          (await isExport(path)) ? importExport(context, path, options) : run(context, path, 'relay', options),
+          (await isExport(path)) ? openExport(path, options) : openActions(context, path, 'relay', options),
         ),
       ),
     );
@@ -37,51 +57,90 @@ export function importCommand(cli: Cli): void {
     )
     .argument('<file>', 'the file; - reads standard input')
     .action(
-      cli.withStores('create', async (context, file: string) =>
-        withInput(context, 'import aave', file, (path) => run(context, path, 'aave', command.opts())),
+      cli.withStores<[string], Value, Item>(
+        'create',
+        (context, file) => importPrepared(context, file, command.opts()),
+        (context, file) =>
+          withInput(context, 'import aave', file, (path) => openActions(context, path, 'aave', command.opts())),
       ),
     );
 }
 
+/** @param work opens the file; what it returns keeps the file until it is closed */
 async function withInput(
-  { io }: StoresContext,
+  { io }: Context,
   command: string,
   file: string,
-  work: (path: string) => Promise<ExitCode>,
-): Promise<ExitCode> {
+  work: (path: string) => Promise<Prepared<Value, Item> | ExitCode>,
+): Promise<Prepared<Value, Item> | ExitCode> {
   const input = file === '-' ? await spool(io.stdin) : await existing(file);
+  let opened: Prepared<Value, Item> | ExitCode | undefined;
   try {
     await refuseCompressed(input.path, command, file);
-    return await work(input.path);
+    opened = await work(input.path);
   } finally {
-    await input.remove();
+    if (typeof opened !== 'object') await input.remove();
+  }
+  if (typeof opened === 'number') return opened;
+  const { close } = opened;
+  return {
+    ...opened,
+    close: async () => {
+      await close?.();
+      await input.remove();
+    },
+  };
+}
+
+/** Checks a file of actions. @returns the exit code if a line is wrong, which is printed */
+async function openActions(
+  context: Context,
+  file: string,
+  format: CheckOptions['format'],
+  { json }: Options,
+): Promise<Prepared<Value, Item> | ExitCode> {
+  const bar = context.progress('Checking', 'bytes');
+  const checked = await checkActions(file, { clock: Date.now, format, onProgress: bar.update }).finally(bar.stop);
+  const { lines, wrong, errors, read, close } = checked;
+  if (wrong === 0) return { value: { lines }, items: read(), close };
+  await close();
+  const counts = { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
+  return finish(context, counts, json);
+}
+
+async function openExport(file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
+  try {
+    if (!incomplete) await checkExport(file);
+  } catch (error) {
+    throw error instanceof TransferError ? new CommandFailed(error.message) : error;
+  }
+  return { value: 'export', items: appendsIn(file) };
+}
+
+async function importPrepared(
+  context: StoresContext<Value, Item>,
+  _file: string,
+  { json }: Options,
+): Promise<ExitCode> {
+  const { value, items, stores, config } = context;
+  const stopBulk = stores.eventStore.startBulk?.();
+  try {
+    if (value === 'export') return await importExport(context, items as AsyncIterable<RecordedEvent[]>, json);
+    const recording = context.progress('Recording', 'lines');
+    const report = await recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, {
+      clock: Date.now,
+      waits: config.profile === 'cluster',
+      onProgress: recording.update,
+    }).finally(recording.stop);
+    const bar = context.progress('Updating the read models', 'events');
+    await applyAll(stores, config, bar.update).finally(bar.stop);
+    return finish(context, report, json);
+  } finally {
+    stopBulk?.();
   }
 }
 
-async function run(
-  context: StoresContext,
-  file: string,
-  format: ImportOptions['format'],
-  { json }: { json?: boolean },
-): Promise<ExitCode> {
-  const bars = { checking: context.progress('Checking', 'bytes'), recording: context.progress('Recording', 'lines') };
-  let report: ImportReport;
-  try {
-    report = await importActions(context.stores, file, {
-      clock: Date.now,
-      format,
-      waits: context.config.profile === 'cluster',
-      onProgress: (phase, done, total) => bars[phase].update(done, total),
-    });
-  } finally {
-    bars.checking.stop();
-    bars.recording.stop();
-  }
-  if (report.wrong === 0) {
-    const bar = context.progress('Updating the read models', 'events');
-    await applyAll(context.stores, context.config, bar.update).finally(bar.stop);
-  }
-
+function finish(context: Context, report: ImportReport, json: boolean | undefined): ExitCode {
   for (const { line, pointer, message } of report.errors) {
     context.note(`line ${line}${pointer && ` ${pointer}`}: ${message}`);
   }

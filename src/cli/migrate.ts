@@ -36,7 +36,7 @@ export function migrateCommand(cli: Cli): void {
         try {
           const target = await openLog(to, config);
           try {
-            const result = await migrate(context, source, target);
+            const result = await migrate(context, source.log, target.log);
             print(options.json ? JSON.stringify(result) : render(result, from, to));
             return result.equal ? EXIT.ok : EXIT.finding;
           } finally {

@@ -9,7 +9,7 @@ import { PromotePolicy } from '../features/validation-policies/promotions.handle
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
-import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';
@@ -35,6 +35,9 @@ const FEATURES = [
   AccessPolicyHandlersModule,
 ];
 
+/** With the policies of the folder. */
+type PoliciesContext = HandlersContext<PolicyFile[]>;
+
 interface Options {
   json?: boolean;
   expect?: string;
@@ -54,14 +57,19 @@ export function policiesCommands(cli: Cli): void {
     .argument('<folder>')
     .option('--json', 'print the plan as JSON')
     .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, folder: string, { json }: Options) => {
-        const files = readAll(context, folder);
-        await applyAll(context.stores, context.config);
-        const plan = await planOf(context, files);
-        const preview = await show(context, plan, json);
-        if (json) context.print(JSON.stringify(jsonOf(plan, preview)));
-        return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;
-      }),
+      withHandlers(
+        cli,
+        'existing',
+        FEATURES,
+        async (context: PoliciesContext, _folder: string, { json }: Options) => {
+          await applyAll(context.stores, context.config);
+          const plan = await planOf(context, context.value);
+          const preview = await show(context, plan, json);
+          if (json) context.print(JSON.stringify(jsonOf(plan, preview)));
+          return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;
+        },
+        async (context, folder) => ({ value: readAll(context, folder) }),
+      ),
     );
 
   policies
@@ -71,28 +79,35 @@ export function policiesCommands(cli: Cli): void {
     .option('--expect <hash>', 'the plan that was reviewed: refuse if the files or the policies have changed since')
     .option('--json', 'print the plan and what was done as JSON')
     .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, folder: string, { json, expect }: Options) => {
-        if (expect !== undefined && !SHA256_HEX.test(expect)) {
-          throw new UsageError(`"${expect}" is not the hash of a plan: 64 lower-case hexadecimal digits.`);
-        }
-        const files = readAll(context, folder);
-        await applyAll(context.stores, context.config);
-        const plan = await planOf(context, files);
-        // After it is applied, the same plan has nothing to do, and a different hash.
-        if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
-          const why = 'the files, the policies or the lenses have changed since';
-          throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
-        }
-        const preview = await show(context, plan, json);
-        const done = stepsOf(plan) === 0 ? [] : await apply(context, plan, files, json);
-        if (json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
-        return EXIT.ok;
-      }),
+      withHandlers(
+        cli,
+        'existing',
+        FEATURES,
+        async (context: PoliciesContext, _folder: string, { json, expect }: Options) => {
+          await applyAll(context.stores, context.config);
+          const plan = await planOf(context, context.value);
+          // After it is applied, the same plan has nothing to do, and a different hash.
+          if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
+            const why = 'the files, the policies or the lenses have changed since';
+            throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
+          }
+          const preview = await show(context, plan, json);
+          const done = stepsOf(plan) === 0 ? [] : await apply(context, plan, json);
+          if (json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
+          return EXIT.ok;
+        },
+        async (context, folder, { expect }) => {
+          if (expect !== undefined && !SHA256_HEX.test(expect)) {
+            throw new UsageError(`"${expect}" is not the hash of a plan: 64 lower-case hexadecimal digits.`);
+          }
+          return { value: readAll(context, folder) };
+        },
+      ),
     );
 }
 
 /** @throws UsageError unless all files are valid, after printing what is wrong with them */
-function readAll({ note }: HandlersContext, folder: string): PolicyFile[] {
+function readAll({ note }: Context, folder: string): PolicyFile[] {
   const { files, errors } = readPolicyFiles(folder);
   if (errors.length === 0) return files;
   for (const error of errors) note(error);
@@ -117,7 +132,7 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
     throw new CommandFailed('This plan cannot be applied; nothing was written.');
   }
   for (const { file, state } of plan.files) {
-    if (state === 'retired') note(`warning: ${file.at('/policy_id')}: ${file.policy_id} is retired`);
+    if (state === 'retired') note(`warning: ${file.places.policy_id}: ${file.policy_id} is retired`);
     if (state === 'new') for (const warning of file.warnings) note(`warning: ${warning}`);
   }
   if (stepsOf(plan) === 0) {
@@ -135,10 +150,10 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
  * @returns what was done
  * @throws CommandFailed, Problem after saying how far it came
  */
-async function apply(context: HandlersContext, plan: Plan, files: readonly PolicyFile[], json: boolean | undefined) {
+async function apply(context: PoliciesContext, plan: Plan, json: boolean | undefined) {
   const { commands, stores, config, note, print } = context;
   // The preview of a large population takes a while.
-  if ((await planOf(context, files)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');
+  if ((await planOf(context, context.value)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');
   const steps = [
     ...policiesToCreate(plan).map((file) => ({ what: `create ${file.policy_id}`, run: () => create(commands, file) })),
     ...plan.promotions.map((promotion) => ({

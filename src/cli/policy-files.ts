@@ -19,7 +19,7 @@ import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto
 import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { UsageError } from './cli.js';
 
-/** Policies as YAML files: one policy in a file, with its kind and the fields of the API. */
+/** Policies as YAML files: one policy in a file, with its kind and the fields of the API. What is read of one is JSON. */
 
 interface InFile {
   /** Path within the folder. */
@@ -28,8 +28,8 @@ interface InFile {
   content_hash: string;
   /** Things that are accepted but possibly not intended, as `<file>:<line>:<column>: <message>`. */
   warnings: string[];
-  /** `<file>:<line>:<column>` of a JSON pointer into the file. */
-  at(pointer: string): string;
+  /** `<file>:<line>:<column>` of fields; of one that is absent, where the policy begins. */
+  places: Record<'policy_id' | 'vp' | 'promote', string>;
 }
 
 export interface ValidationPolicyFile extends InFile {
@@ -93,14 +93,14 @@ function contradictions(files: readonly PolicyFile[]): string[] {
   for (const file of files) {
     const { policy_id } = file;
     const other = policies.get(policy_id);
-    if (other !== undefined) errors.push(`${file.at('/policy_id')}: ${policy_id} is in ${other} already`);
+    if (other !== undefined) errors.push(`${file.places.policy_id}: ${policy_id} is in ${other} already`);
     else policies.set(policy_id, file.file);
     if (file.kind === 'ap' || file.promote === null) continue;
     const whose = file.promote === 'platform' ? 'the platform' : file.content.tris_org;
     const rival = lenses.get(whose);
     if (rival) {
       const message = `${whose} has one lens, and ${rival.file} promotes ${rival.policy_id}`;
-      errors.push(`${file.at('/promote')}: ${message}`);
+      errors.push(`${file.places.promote}: ${message}`);
     } else lenses.set(whose, file);
   }
   return errors;
@@ -149,11 +149,20 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
   const fields = checked(() => parseJson(Buffer.from(JSON.stringify(document.toJS()))));
   if (!isObject(fields)) throw new WrongFile([`${at('')}: a policy is a mapping of fields, such as "kind: vp"`]);
   const { kind, promote, ...body } = fields;
+  const places = { policy_id: at('/policy_id'), vp: at('/vp'), promote: at('/promote') };
   if (kind === 'ap') {
     const unknown = promote === undefined ? [] : [`${at('/promote')}: only a policy of the kind vp can be promoted`];
     if (unknown.length > 0) throw new WrongFile(unknown);
     const content = checked(() => toAccessPolicy(readBody(CreateAccessPolicyDto, body)));
-    return { kind, file, at, policy_id: content.policy_id, content, content_hash: accessHash(content), warnings: [] };
+    return {
+      kind,
+      file,
+      places,
+      policy_id: content.policy_id,
+      content,
+      content_hash: accessHash(content),
+      warnings: [],
+    };
   }
   if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be ${KINDS.join(' or ')}`]);
   const scope = promote === undefined ? null : LENS_SCOPES.find((name) => name === promote);
@@ -167,7 +176,7 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
   }
   const { policy_id } = content;
   const warnings = warningsOf(content).map(located);
-  return { kind, file, at, policy_id, content, content_hash: contentHash(content), promote: scope, warnings };
+  return { kind, file, places, policy_id, content, content_hash: contentHash(content), promote: scope, warnings };
 }
 
 /** Where a scalar begins, or else the name of a member; of what is absent, where its parent begins. */

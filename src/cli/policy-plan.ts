@@ -66,11 +66,11 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     if (isChanged) {
       const next = policy_id.replace(/\d+$/, (version) => String(Number(version) + 1));
       const how = `A policy cannot be changed; use a new version, such as ${next}, in a separate file.`;
-      refusals.push(`${file.at('/policy_id')}: ${policy_id} exists with other content. ${how}`);
+      refusals.push(`${file.places.policy_id}: ${policy_id} exists with other content. ${how}`);
     }
     if (file.kind === 'vp' || file.content.vp === null || inFiles.has(file.content.vp)) continue;
     if (await orNull(context.get(Lenses).of(file.content.vp))) continue;
-    refusals.push(`${file.at('/vp')}: There is no validation policy ${file.content.vp}, neither stored nor in a file.`);
+    refusals.push(`${file.places.vp}: There is no validation policy ${file.content.vp}, neither stored nor in a file.`);
   }
 
   const lenses: { whose: string; active: string | null }[] = [];
@@ -86,7 +86,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     if (before === file.policy_id) continue;
     promotions.push({ file, scope, tris_org: lensOwner(scope, tris_org).tris_org, before });
     if (planned.find((other) => other.file === file)!.state === 'retired') {
-      refusals.push(`${file.at('/promote')}: ${file.policy_id} is retired and cannot be promoted.`);
+      refusals.push(`${file.places.promote}: ${file.policy_id} is retired and cannot be promoted.`);
     }
   }
 
@@ -166,7 +166,7 @@ export async function previewOf(
   const lenses = context.get(Lenses);
   const replays = context.get(Replays);
   const probes = context.get<AccessProbes>(ACCESS_PREVIEW);
-  const { signal } = new AbortController();
+  const signal = context.interruption();
   const lensOfFile = ({ content, content_hash }: ValidationPolicyFile) => lensOf({ ...content, content_hash });
   const lens = async (id: string): Promise<Lens> => {
     const planned = plan.files.find(({ file }) => file.policy_id === id)?.file;

@@ -45,7 +45,13 @@ function barView(label: string, unit: string, output: Writable): View {
       if (!bar) {
         const format = `${label} {bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {left} left`;
         bar = new SingleBar(
-          { format, clearOnComplete: true, stream: output as NodeJS.WritableStream },
+          {
+            format,
+            clearOnComplete: true,
+            stream: output as NodeJS.WritableStream,
+            // Its handler of signals ends the process, which may be a server.
+            gracefulExit: output === process.stderr,
+          },
           Presets.shades_classic,
         );
         bar.start(total, done, payload);

@@ -27,6 +27,7 @@ export function verifyCommand(cli: Cli): void {
         let step = '';
         let bar: Progress | undefined;
         const verifying = new VerifyReadModels({
+          signal: context.interruption(),
           onProgress: ({ generation, phase, pass, passes, done, total }) => {
             const label = `${phase === 'folding' ? 'Folding' : 'Comparing'} ${generation}, pass ${pass} of ${passes}`;
             if (label !== step) {

@@ -1,7 +1,3 @@
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import type { Writable } from 'node:stream';
-import { finished } from 'node:stream/promises';
 import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
@@ -20,9 +16,10 @@ import { type PolicyContent, identityOf } from '../features/lenses/domain/valida
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import { type Cli, type Context, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
+import { OutputFile } from './output-file.js';
 import { printReplay, renderChange, signed } from './population-change.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -45,7 +42,7 @@ export function vpCommands(cli: Cli): void {
   vp.command('create')
     .description('create a policy from a JSON file; safe to repeat')
     .argument('<file>')
-    .action(withHandlers(cli, 'create', FEATURES, create));
+    .action(withHandlers(cli, 'create', FEATURES, create, async (_, file: string) => ({ value: readPolicy(file) })));
 
   vp.command('retire')
     .description('retire a policy: it can no longer be promoted; where it is in use, it stays')
@@ -57,7 +54,7 @@ export function vpCommands(cli: Cli): void {
     .argument('<policy>', 'id of a policy, or a JSON file')
     .option('--subjects <list>', 'TRIS ids, separated by commas; default: all identities')
     .option('--access <list>', 'access policies whose decisions are compared, separated by commas')
-    .action(withHandlers(cli, 'existing', FEATURES, evaluate));
+    .action(withHandlers(cli, 'existing', FEATURES, evaluate, async (_, id: string) => ({ value: policyIn(id) })));
 
   scoped(vp.command('replay'))
     .description('replay all identities under a policy, and keep the result for a promotion')
@@ -71,7 +68,7 @@ export function vpCommands(cli: Cli): void {
     .option('--csv <file>', 'write every change as CSV; - for standard output, instead of the summary')
     .option('--ndjson <file>', 'write every change as NDJSON; - for standard output, instead of the summary')
     .option('--json', 'print the summary as JSON')
-    .action(withHandlers(cli, 'existing', FEATURES, diff));
+    .action(withHandlers(cli, 'existing', FEATURES, diff, openDiff));
 
   scoped(vp.command('promote'))
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
@@ -85,8 +82,10 @@ export function vpCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, rollBack));
 }
 
-async function create({ commands, stores, config, print, note }: HandlersContext, file: string) {
-  const content = readPolicy(file);
+async function create(
+  { value: content, commands, stores, config, print, note }: HandlersContext<PolicyContent>,
+  _file: string,
+) {
   const { body } = await commands.execute(new CreatePolicy(content, commandOf(identityOf(content))));
   await applyAll(stores, config);
   for (const { message } of body.warnings) note(`warning: ${message}`);
@@ -122,16 +121,14 @@ function rollBack(context: HandlersContext, id: string, options: ScopeOptions) {
 }
 
 async function evaluate(
-  { queries, print }: HandlersContext,
-  id: string,
+  { value: policy, queries, print, interruption }: HandlersContext<PolicyContent | string>,
+  _id: string,
   options: ScopeOptions & { subjects?: string; access?: string },
 ) {
   const subjects = listOf(options.subjects)?.map(checkedTrisId);
-  const policy = id.endsWith('.json') ? readPolicy(id) : id;
-  const { signal } = new AbortController();
   const scope = scopeOf(options.scope);
   const evaluation = await queries.execute(
-    new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, signal),
+    new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, interruption()),
   );
   if (options.json) print(JSON.stringify(evaluation));
   else if (subjects) print(renderSubjects(evaluation.results));
@@ -142,33 +139,37 @@ async function evaluate(
   return EXIT.ok;
 }
 
-async function diff(
-  context: HandlersContext,
-  a: string,
-  b: string,
-  options: { csv?: string; ndjson?: string; json?: boolean },
-) {
+interface DiffOptions {
+  csv?: string;
+  ndjson?: string;
+  json?: boolean;
+}
+
+async function openDiff(_context: Context, _a: string, _b: string, { csv, ndjson }: DiffOptions) {
+  if (csv !== undefined && ndjson !== undefined) throw new UsageError('--csv and --ndjson cannot be combined.');
+  const file = csv ?? ndjson;
+  return { value: undefined, ...(file !== undefined && file !== '-' && { output: new OutputFile(file) }) };
+}
+
+async function diff(context: HandlersContext, a: string, b: string, options: DiffOptions) {
   const lenses = context.get(Lenses);
   const replays = context.get(Replays);
   const manifest = await context.get(Views).manifest();
   const lens = (id: string): Promise<Scoring> => lenses.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
-  if (options.csv !== undefined && options.ndjson !== undefined) {
-    throw new UsageError('--csv and --ndjson cannot be combined.');
-  }
   const file = options.csv ?? options.ndjson;
-  const rows = file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined, context.io.stdout);
+  const rows = file === undefined ? undefined : new DiffRows(options.csv !== undefined);
   const bar = context.progress('Comparing', 'identities');
   const [before, after] = [await lens(a), await lens(b)];
   const change = await replays
-    .between(before, after, manifest, await replays.probes(PLATFORM, undefined), new AbortController().signal, {
+    .between(before, after, manifest, await replays.probes(PLATFORM, undefined), context.interruption(), {
       onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
-      onPage: (done, total) => {
+      onPage: async (done, total) => {
         bar.update(done, total);
-        return rows?.flush();
+        if (rows) await context.write(rows.take());
       },
     })
     .finally(bar.stop);
-  await rows?.end();
+  if (rows) await context.write(rows.take());
   if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
   return EXIT.ok;
 }
@@ -194,6 +195,9 @@ async function switchLens(
   return EXIT.ok;
 }
 
+/** The content of a JSON file, or the id of a policy. */
+const policyIn = (id: string): PolicyContent | string => (id.endsWith('.json') ? readPolicy(id) : id);
+
 function readPolicy(file: string): PolicyContent {
   return toContent(readBody(CreatePolicyDto, readBodyFile(file)));
 }
@@ -209,17 +213,10 @@ function listOf(text: string | undefined): string[] | undefined {
 }
 
 /** Every identity whose score or TCT differs, one per line. */
-class DiffWriter {
-  private readonly target;
+class DiffRows {
   private text: string;
 
-  constructor(
-    private readonly file: string,
-    private readonly csv: boolean,
-    stdout: Writable,
-  ) {
-    // What goes wrong with a file is thrown by `flush` and `end`.
-    this.target = file === '-' ? stdout : createWriteStream(file).on('error', () => undefined);
+  constructor(private readonly csv: boolean) {
     this.text = csv
       ? 'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta\n'
       : '';
@@ -234,16 +231,11 @@ class DiffWriter {
       : `${JSON.stringify({ tris_id, before: from, after: to, delta })}\n`;
   }
 
-  async flush(): Promise<void> {
+  /** The rows that were added since it was last called. */
+  take(): string {
     const { text } = this;
     this.text = '';
-    if (this.target.errored) throw this.target.errored;
-    if (text !== '' && !this.target.write(text)) await once(this.target, 'drain');
-  }
-
-  async end(): Promise<void> {
-    await this.flush();
-    if (this.file !== '-') await finished(this.target.end());
+    return text;
   }
 }
 

@@ -10,7 +10,7 @@ import type { KeyValue } from './ports/key-value.js';
 import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
-import { LARGE_BULK } from './lmdb/stream-index.js';
+import { Ownership } from './owner.js';
 import { LmdbReadModels } from './lmdb/lmdb-read-models.js';
 import type { ReadModels } from './ports/read-models.js';
 import { checkDatabases } from './lmdb/check-databases.js';
@@ -21,6 +21,8 @@ export interface Stores {
   readModels: ReadModels;
   keyValue: KeyValue;
   jobs: Jobs;
+  /** Of the data folder. Embedded stores only. */
+  ownership?: Ownership;
   /**
    * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
    */
@@ -40,11 +42,8 @@ interface OpenOptions {
   waits?: boolean;
   /** A server without a log is refused. */
   mustExist?: boolean;
-  /**
-   * A great many events are about to be appended: the embedded log checks its index of streams, uses more memory, and
-   * writes less.
-   */
-  inBulk?: boolean;
+  /** Checks the embedded log's index of streams. */
+  checksIndex?: boolean;
   /**
    * Checks the embedded log's index of streams and repairs it. Deletes embedded read models whose list of generations is
    * damaged, to be folded again.
@@ -66,29 +65,32 @@ export function openProfile(where: Where, clock: Clock, options: OpenOptions = {
 export async function openStores(
   data: string,
   clock: Clock,
-  { logger, onCommit, inBulk, repairs }: OpenOptions = {},
+  { logger, onCommit, checksIndex, repairs }: OpenOptions = {},
 ): Promise<Stores> {
-  await checkDatabases(data);
   const state = join(data, 'state');
   const onGivenUp = (what: string) =>
     logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
-  return orCloseAll(async (open) => ({
-    eventStore: await open(
-      LmdbEventStore.open(join(data, 'log'), {
-        onCommit,
-        onWarning: (message) => logger?.error(message),
-        ...(inBulk && { indexBulk: LARGE_BULK }),
-        ...((repairs || inBulk) && { checksIndex: true }),
-      }),
-    ),
-    readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
-    keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) })),
-    jobs: await open(LmdbJobs.open(state, { clock })),
-    readerAges: () =>
-      Object.fromEntries(
-        LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+  return orCloseAll(async (open) => {
+    const ownership = await open(Ownership.take(data));
+    await checkDatabases(data);
+    return {
+      ownership,
+      eventStore: await open(
+        LmdbEventStore.open(join(data, 'log'), {
+          onCommit,
+          onWarning: (message) => logger?.error(message),
+          ...((repairs || checksIndex) && { checksIndex: true }),
+        }),
       ),
-  }));
+      readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
+      keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) })),
+      jobs: await open(LmdbJobs.open(state, { clock })),
+      readerAges: () =>
+        Object.fromEntries(
+          LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+        ),
+    };
+  });
 }
 
 /** Opens the adapters of the cluster profile. The stores are shared by several processes. */
@@ -128,7 +130,7 @@ interface Closable {
 
 /** Opens stores. If one of them fails, closes those before it, whose connections would keep the process alive. */
 async function orCloseAll(
-  openAll: (open: <T extends Closable>(store: Promise<T>) => Promise<T>) => Promise<Stores>,
+  openAll: (open: <T extends Closable>(store: T | Promise<T>) => Promise<T>) => Promise<Stores>,
 ): Promise<Stores> {
   const opened: Closable[] = [];
   try {
@@ -137,7 +139,8 @@ async function orCloseAll(
       return store;
     });
   } catch (error) {
-    await Promise.all(opened.map((store) => store.close()));
+    // The ownership of the folder, which was taken first, ends last.
+    for (const store of opened.reverse()) await store.close();
     throw error;
   }
 }
@@ -154,13 +157,21 @@ async function clusterAdapters() {
 }
 
 /** Opens only the log of a profile; its calls wait until there is a definite answer. @throws StartError */
-export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
+export async function openLog(profile: Profile, where: Where): Promise<{ log: EventStore; close(): Promise<void> }> {
   if (profile === 'cluster') {
     const { EventStoreDbEventStore } = await clusterAdapters();
-    return EventStoreDbEventStore.open({ url: where.eventStoreUrl!, waits: true });
+    const log = await EventStoreDbEventStore.open({ url: where.eventStoreUrl!, waits: true });
+    return { log, close: () => log.close() };
   }
-  await checkDatabases(where.data);
-  return LmdbEventStore.open(join(where.data, 'log'));
+  const ownership = Ownership.take(where.data);
+  try {
+    await checkDatabases(where.data);
+    const log = await LmdbEventStore.open(join(where.data, 'log'));
+    return { log, close: () => log.close().finally(() => ownership.close()) };
+  } catch (error) {
+    await ownership.close();
+    throw error;
+  }
 }
 
 /** Whether the folder contains a log: a command that only reads must not create one. */
@@ -173,11 +184,12 @@ export function storesExist(data: string): boolean {
  * @param projector that applies the log to the read models, if this process has one
  */
 export async function closeStores(
-  { eventStore, readModels, keyValue, jobs }: Stores,
+  { eventStore, readModels, keyValue, jobs, ownership }: Stores,
   projector?: { stop(): Promise<void> },
 ): Promise<void> {
   // Together, since each may wait some seconds for a server that gives no answers.
   await Promise.all([projector?.stop(), jobs.close()]);
   await Promise.all([keyValue.close(), readModels.close()]);
   await eventStore.close();
+  await ownership?.close();
 }

@@ -6,7 +6,6 @@ import { stringify } from 'yaml';
 import { CreateAccessPolicy, CreateAccessPolicyHandler } from '../../src/features/access/ap.handlers.js';
 import { Lenses } from '../../src/features/lenses/lenses.js';
 import { Replays } from '../../src/features/validation-policies/replays.js';
-import { ended } from '../servers/launch.js';
 import { configuration } from '../policies/configuration.js';
 import { SLOW, Store, action } from './credence.js';
 
@@ -340,7 +339,7 @@ describe('credence policies', () => {
         'lens.yaml': vp('VP_LAST_V1', 'Moderate', 0.07, { promote: 'platform' }),
       });
       expect((await store.run('vp', 'create', store.file('next.json', [next]))).code).toBe(0);
-      const elsewhere = async (...args: string[]) => expect(await ended(store.spawn(args))).toMatchObject({ code: 0 });
+      const elsewhere = async (...args: string[]) => expect(await store.run(...args)).toMatchObject({ code: 0 });
 
       const { between } = Replays.prototype;
       const comparing = jest.spyOn(Replays.prototype, 'between');

@@ -255,7 +255,7 @@ describe('the stored index of streams', () => {
     const { eventStore, ...others } = await openStores(folder.path, Date.now, { logger, repairs: true });
     expect(await eventStore.checkIndex!(false)).toMatchObject({ missing: 0, stray: 0 });
     await closeStores({ eventStore, ...others });
-    await closeStores(await openStores(folder.path, Date.now, { logger, inBulk: true }));
+    await closeStores(await openStores(folder.path, Date.now, { logger, checksIndex: true }));
     expect(lines).toEqual([expect.stringContaining('is repaired: 1 missing, 0 stray entries')]);
   });
 

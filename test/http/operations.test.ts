@@ -239,6 +239,7 @@ describe('the configuration', () => {
     ['CREDENCE_PROFILE', 'clustered', 'CREDENCE_PROFILE must be one of embedded, cluster, not "clustered".'],
     ['CREDENCE_PROFILE', 'cluster', 'The cluster profile requires EVENTSTORE_URL.'],
     ['CREDENCE_ROLES', 'api,web', 'CREDENCE_ROLES must be a comma-separated list of api, worker, not "api,web".'],
+    ['CREDENCE_ROLES', 'worker', /^CREDENCE_ROLES must be absent or name both roles in the embedded profile/],
     ['REDIS_URL', 'http://user:secret@host', /^REDIS_URL must have the form [^"]*\.$/],
     ['EVENTSTORE_URL', 'secret@host', /^EVENTSTORE_URL must be a connection string such as [^"]*\.$/],
     ['CREDENCE_MODULES', 'disc,polices', /comma-separated list of relay, disc, .* not "disc,polices"/],
@@ -271,7 +272,7 @@ describe('the configuration', () => {
 
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 27);
+    expect(table.split('\n')).toHaveLength(2 + 23);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free port and prints it |');
   });
 });

@@ -157,6 +157,10 @@ export class LmdbEventStore implements EventStore {
     );
   }
 
+  startBulk(): () => void {
+    return this.index.startBulk();
+  }
+
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     // An error thrown here rejects the promise.
     return new Promise((resolve, reject) => {

@@ -27,7 +27,7 @@ const BULK = 60_000;
  * The same while a great many events are appended: about 50 MB. A write of fewer entries changes nearly as many pages as
  * there are entries, once the stored index has some millions.
  */
-export const LARGE_BULK = 400_000;
+const LARGE_BULK = 400_000;
 /** Entries written in one transaction. Appends and other work can run between two. */
 const SLICE = 2_000;
 
@@ -47,12 +47,24 @@ export class StreamIndex {
   /** Every event up to here was in the stored index when it was last read. */
   private stored: Position;
 
-  /** @param bulk entries kept in memory before they are written */
+  private bulkUsers = 0;
+
+  /** @param ordinaryBulk entries kept in memory before they are written */
   constructor(
     private readonly env: LmdbEnvironment,
-    private readonly bulk = BULK,
+    private readonly ordinaryBulk = BULK,
   ) {
     this.knownUpTo = this.stored = this.readStored();
+  }
+
+  /** Keeps more entries in memory, until the function that is returned is called. */
+  startBulk(): () => void {
+    this.bulkUsers++;
+    return () => void this.bulkUsers--;
+  }
+
+  private get bulk(): number {
+    return this.bulkUsers > 0 ? LARGE_BULK : this.ordinaryBulk;
   }
 
   get known(): Position {

@@ -96,6 +96,12 @@ export interface EventStore {
   /** Absent if the log cannot be overloaded: its appends wait in this process only. */
   readonly admission?: Admission;
 
+  /**
+   * A great many events are about to be appended: the store uses more memory and writes less, until the function that is
+   * returned is called. Absent where that makes no difference.
+   */
+  startBulk?(): () => void;
+
   /** Compares the index of streams with the log; `repair` corrects the index. Only in adapters that have an index. */
   checkIndex?(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck>;
 

@@ -1,0 +1,40 @@
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { requireSpace, writtenAside } from '../stores/written-aside.js';
+import type { Output } from './cli.js';
+
+/** A file that gets its name once the command has written all of it. A device or a pipe is written directly. */
+export class OutputFile implements Output {
+  private readonly text = new PassThrough({ highWaterMark: 2 ** 20 });
+  private readonly written: Promise<void>;
+
+  constructor(private readonly path: string) {
+    this.written = this.writeAll();
+    // `write` and `end` throw it.
+    this.written.catch((error: Error) => this.text.destroy(error));
+    this.text.on('error', () => undefined);
+  }
+
+  /** @throws TargetRefused if the file cannot be written, or its disk is full */
+  async write(text: string): Promise<void> {
+    if (this.text.errored) await this.written;
+    requireSpace(dirname(this.path), Buffer.byteLength(text));
+    if (!this.text.write(text)) await Promise.race([once(this.text, 'drain'), this.written]);
+  }
+
+  async end(isComplete: boolean): Promise<void> {
+    if (isComplete) this.text.end();
+    else this.text.destroy(new Error('The command has not written all of it.'));
+    await (isComplete ? this.written : this.written.catch(() => undefined));
+  }
+
+  private async writeAll(): Promise<void> {
+    const isOther = (await stat(this.path).catch(() => undefined))?.isFile() === false;
+    const write = (file: string) => pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
+    await (isOther ? write(this.path) : writtenAside(this.path, write));
+  }
+}

@@ -1,0 +1,141 @@
+import { once } from 'node:events';
+import { lstatSync, realpathSync } from 'node:fs';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { socketPath } from '../kernel/socket-path.js';
+import { VERSION } from '../kernel/version.js';
+import { CommandFailed, type CommandIo, type ExitCode } from './cli.js';
+import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
+
+/** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
+const ANSWER_MS = 30_000;
+/** The longest line of an answer, in characters. */
+const MAX_LINE = 2 ** 30;
+
+/** What a command needs of its caller while another process carries it out. */
+export interface Caller {
+  argv: readonly string[];
+  value: unknown;
+  items: AsyncIterable<unknown>;
+  io: CommandIo;
+  /** Writes to the output of the command. */
+  write(text: string): Promise<void>;
+}
+
+/**
+ * Lets the server that owns a folder carry out a command.
+ * @returns undefined if no server listens in the folder
+ * @throws CommandFailed if the server refuses it or goes away
+ */
+export async function callOwner(
+  data: string,
+  caller: Caller,
+): Promise<{ exit: ExitCode; complete: boolean } | undefined> {
+  const connected = await connect(data);
+  if (!connected) return undefined;
+  const { request, response } = connected;
+  const send = (line: Call | ToOwner) => request.write(`${JSON.stringify(line)}\n`);
+  const { argv, value, io } = caller;
+  const { isTTY = false, columns = null } = io.stderr;
+  send({ version: VERSION, argv, terminal: { isTTY, columns }, value });
+  const interrupt = () => {
+    // A second one ends this process, and with it the command.
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    send({ interrupt: true });
+  };
+  process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  try {
+    const answer = await response;
+    if (answer.statusCode !== 200) throw new CommandFailed(await text(answer));
+    const sending = sendItems(caller.items, request, send);
+    const ended = await show(answer, caller);
+    await sending;
+    return ended;
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    request.destroy();
+  }
+}
+
+/** Whether a server listens in the folder. @throws CommandFailed as `callOwner` */
+export async function isServed(data: string): Promise<boolean> {
+  const connected = await connect(data);
+  connected?.request.destroy();
+  return connected !== undefined;
+}
+
+async function show(answer: IncomingMessage, { io, write }: Caller): Promise<{ exit: ExitCode; complete: boolean }> {
+  try {
+    for await (const line of jsonLines(answer, MAX_LINE) as AsyncGenerator<ToCaller>) {
+      if ('exit' in line) return line;
+      if ('write' in line) await write(line.write);
+      else if ('out' in line) io.stdout.write(line.out);
+      else io.stderr.write(line.err);
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
+  }
+  throw new CommandFailed('The service that carried out the command has ended: start it, and run the command again.');
+}
+
+async function sendItems(
+  items: AsyncIterable<unknown>,
+  request: ClientRequest,
+  send: (line: ToOwner) => boolean,
+): Promise<void> {
+  try {
+    for await (const item of items) {
+      if (request.destroyed) return;
+      if (!send({ item })) await Promise.race([once(request, 'drain'), once(request, 'close')]);
+    }
+    if (!request.destroyed) send({ end: true });
+  } catch (error) {
+    if (!request.destroyed) send({ failure: (error as Error).message });
+  }
+}
+
+async function connect(
+  data: string,
+): Promise<{ request: ClientRequest; response: Promise<IncomingMessage> } | undefined> {
+  const folder = realpathSync(data);
+  const file = join(folder, SOCKET);
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (!found) return undefined;
+  const user = process.getuid?.() ?? 0;
+  if (!found.isSocket()) throw new CommandFailed(`${file} is no socket, and Credence did not create it: remove it.`);
+  if (user !== 0 && found.uid !== user) {
+    throw new CommandFailed(`${file} belongs to another user: run this as the user who runs the service.`);
+  }
+  const { path, close } = socketPath(folder, SOCKET);
+  const call = request({ socketPath: path, method: 'POST', path: PATH, agent: false });
+  try {
+    call.flushHeaders();
+    const [socket] = await once(call, 'socket');
+    if (socket.connecting) await once(socket, 'connect');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ECONNREFUSED') return undefined;
+    throw new CommandFailed(`${file} cannot be connected to (${code}): run this as the user who runs the service.`);
+  } finally {
+    close();
+  }
+  const response = new Promise<IncomingMessage>((resolve, reject) => {
+    const timer = setTimeout(() => {
+      call.destroy(new CommandFailed(`The service that owns ${data} does not answer: is it stopped or overloaded?`));
+    }, ANSWER_MS);
+    call.once('response', (answer) => {
+      clearTimeout(timer);
+      resolve(answer);
+    });
+    call.on('error', (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      const isOurs = error instanceof CommandFailed;
+      reject(
+        isOurs ? error : new CommandFailed(`The service that owns ${data} closed the connection (${error.code}).`),
+      );
+    });
+  });
+  response.catch(() => undefined);
+  return { request: call, response };
+}

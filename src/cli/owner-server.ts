@@ -1,0 +1,220 @@
+import { once } from 'node:events';
+import { lstatSync, realpathSync, unlinkSync } from 'node:fs';
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type SocketPath, socketPath } from '../kernel/socket-path.js';
+import { StartError } from '../kernel/start-error.js';
+import { VERSION } from '../kernel/version.js';
+import { type Host, type Hosted, CommandFailed } from './cli.js';
+import { programFor } from './commands.js';
+import { BadLine, type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
+
+/** A client that has sent half of its command is waited for this long, ms. */
+const FIRST_LINE_MS = 10_000;
+/** The longest line of a request, in characters: the policies of a folder are one. */
+const MAX_LINE = 64 * 2 ** 20;
+/** How long `close` waits for commands that it has ended, ms. */
+const ENDING_MS = 3_000;
+/** Items that were received and not used yet. */
+const MAX_AHEAD = 2;
+
+/**
+ * Carries out commands of the command line, for other processes, in the process that owns the folder. Each runs as if
+ * its caller were here; a caller that goes away ends its command.
+ */
+export class OwnerServer {
+  private readonly server: Server;
+  private readonly running = new Set<{ ending: AbortController; ended: Promise<void> }>();
+  private serve!: (host: Host) => void;
+  private readonly host = new Promise<Host>((resolve) => (this.serve = resolve));
+
+  private constructor(private readonly path: SocketPath) {
+    // A command may take hours.
+    this.server = createServer({ requestTimeout: 0, headersTimeout: FIRST_LINE_MS }, (request, response) => {
+      const ending = new AbortController();
+      response.once('close', () => ending.abort());
+      const ended = this.answer(request, response, ending.signal).catch(() => void response.destroy());
+      const entry = { ending, ended };
+      this.running.add(entry);
+      void ended.finally(() => this.running.delete(entry));
+    });
+  }
+
+  /**
+   * Listens in a folder that this process owns. Commands wait until `start`.
+   * @throws StartError if there can be no socket in the folder
+   */
+  static async listen(data: string): Promise<OwnerServer> {
+    const folder = realpathSync(data);
+    const file = join(folder, SOCKET);
+    // Whoever owned the folder before may have left it.
+    const found = lstatSync(file, { throwIfNoEntry: false });
+    if (found && !found.isSocket()) {
+      throw new StartError(`${file} is no socket, and Credence did not create it: remove it.`);
+    }
+    if (found) unlinkSync(file);
+    const path = socketPath(folder, SOCKET);
+    const owner = new OwnerServer(path);
+    // The socket is created by this call, for this user only.
+    const mask = process.umask(0o177);
+    try {
+      owner.server.listen({ path: path.path, exclusive: true });
+    } finally {
+      process.umask(mask);
+    }
+    try {
+      await once(owner.server, 'listening');
+    } catch (error) {
+      path.close();
+      const { code } = error as NodeJS.ErrnoException;
+      throw new StartError(`${file} cannot be created (${code}): the file system must support Unix sockets.`);
+    }
+    // It must not keep the process alive.
+    owner.server.unref();
+    return owner;
+  }
+
+  /** Carries out commands from now on. */
+  start(host: Host): void {
+    this.serve(host);
+  }
+
+  /** Accepts no further command, ends those that run, and waits for them. */
+  async close(): Promise<void> {
+    const closed = once(this.server, 'close');
+    this.server.close();
+    for (const { ending } of this.running) ending.abort();
+    const ended = Promise.all([...this.running].map((command) => command.ended));
+    await Promise.race([ended, sleep(ENDING_MS, undefined, { ref: false })]);
+    this.server.closeAllConnections();
+    await closed;
+    this.path.close();
+  }
+
+  private async answer(request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
+    if (request.method !== 'POST' || request.url !== PATH) return refuse(response, 404, `POST ${PATH} runs a command`);
+    const lines = jsonLines(request, MAX_LINE);
+    const timer = setTimeout(() => request.destroy(), FIRST_LINE_MS);
+    let call: Call;
+    try {
+      call = callIn((await lines.next()).value);
+    } catch (error) {
+      if (error instanceof BadLine) refuse(response, 400, `The command cannot be read: ${error.message}.`);
+      return;
+    } finally {
+      clearTimeout(timer);
+    }
+    if (call.version !== VERSION) {
+      const both = `the command is of version ${call.version}, the service that owns the folder of version ${VERSION}`;
+      return refuse(response, 409, `The versions differ: ${both}. Use the command of that version.`);
+    }
+    response.writeHead(200, { 'Content-Type': 'application/x-ndjson' }).flushHeaders();
+    const host = await orAborted(this.host, signal);
+    if (host) await run(call, lines, response, host, signal);
+  }
+}
+
+async function run(
+  call: Call,
+  lines: AsyncGenerator<unknown>,
+  response: ServerResponse,
+  host: Host,
+  gone: AbortSignal,
+): Promise<void> {
+  const send = (line: ToCaller): boolean => response.write(`${JSON.stringify(line)}\n`);
+  const interrupted = new AbortController();
+  const signal = AbortSignal.any([gone, interrupted.signal]);
+  const hosted: Hosted = {
+    host,
+    signal,
+    value: call.value,
+    items: itemsOf(lines as AsyncGenerator<ToOwner>, interrupted, signal),
+    write: async (text) => {
+      signal.throwIfAborted();
+      if (!send({ write: text })) await once(response, 'drain', { signal });
+    },
+  };
+  const output = (kind: 'out' | 'err') =>
+    new Writable({
+      decodeStrings: false,
+      write: (text: string, _encoding, done) => {
+        send(kind === 'out' ? { out: text } : { err: text });
+        done();
+      },
+    });
+  const { isTTY, columns } = call.terminal;
+  const stderr = Object.assign(output('err'), { isTTY, ...(columns !== null && { columns }) });
+  const io = { env: {}, stdin: process.stdin, stdout: output('out'), stderr };
+  const argv = ['node', 'credence', ...call.argv];
+  const cli = await programFor(argv, io, hosted);
+  await cli.run(argv);
+  send({ exit: cli.exitCode, complete: !cli.hasFailed });
+  response.end();
+}
+
+/** What the caller reads for the command, read from the request at most `MAX_AHEAD` items before it is needed. */
+function itemsOf(
+  lines: AsyncGenerator<ToOwner>,
+  interrupted: AbortController,
+  signal: AbortSignal,
+): AsyncIterable<unknown> {
+  const waiting: ToOwner[] = [];
+  let wake = () => {};
+  const changed = () => new Promise<void>((resolve) => (wake = resolve));
+  let next = changed();
+  const tell = () => {
+    wake();
+    next = changed();
+  };
+  signal.addEventListener('abort', tell);
+  void (async () => {
+    try {
+      for await (const line of lines) {
+        if ('interrupt' in line) interrupted.abort(new CommandFailed('The command was interrupted.'));
+        else waiting.push(line);
+        tell();
+        while (waiting.length > MAX_AHEAD && !signal.aborted) await next;
+      }
+    } catch (error) {
+      interrupted.abort(error);
+    }
+  })();
+  return (async function* () {
+    for (;;) {
+      signal.throwIfAborted();
+      const line = waiting.shift();
+      if (!line) {
+        await next;
+        continue;
+      }
+      tell();
+      if ('failure' in line) throw new CommandFailed(line.failure);
+      if ('end' in line) return;
+      if ('item' in line) yield line.item;
+    }
+  })();
+}
+
+function callIn(line: unknown): Call {
+  const { version, argv, terminal } = (line ?? {}) as Partial<Call>;
+  const isCall = typeof version === 'string' && Array.isArray(argv) && argv.every((one) => typeof one === 'string');
+  if (!isCall || typeof terminal?.isTTY !== 'boolean') throw new BadLine('the first line is no command');
+  return line as Call;
+}
+
+function refuse(response: ServerResponse, status: number, message: string): void {
+  response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' }).end(message);
+}
+
+/** Undefined if it is aborted before. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  return Promise.race([
+    promise,
+    new Promise<undefined>((resolve) => {
+      if (signal.aborted) resolve(undefined);
+      signal.addEventListener('abort', () => resolve(undefined), { once: true });
+    }),
+  ]);
+}
