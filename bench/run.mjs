@@ -12,6 +12,7 @@ import { ingestionRate } from './ingestion.mjs';
 import { append, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
+import { importAtServer } from './owner.mjs';
 import { partsOfRequests, tableOfParts } from './parts.mjs';
 import { fillLog } from './population.mjs';
 import { proofVerification } from './proofs.mjs';
@@ -98,6 +99,12 @@ const embedded = {
         '≥ 0.9×',
       );
     }),
+  owner: async () => {
+    const { rates: lines, p99 } = await importAtServer(rounds, options.quick ? 5_000 : 50_000);
+    rates('import of actions by a running server', { ours: lines.served, peer: lines.alone }, 'alone', '≥ 0.8×');
+    const times = [`${p99.importing} ms`, `in quiet: ${p99.quiet} ms`];
+    add('GET p99 meanwhile, 400/s', ...times, ratio(p99.importing, p99.quiet), '≤ 2×');
+  },
   http: async () => {
     const { gets, posts } = await overHttp(rounds);
     const get = 'GET /api/disc-score of 100,000 identities (Zipf), 64 connections';

@@ -14,6 +14,9 @@ const REFUSED_TYPES = new Map([
   [0x01021997, '9p'],
 ]);
 
+/** Characters of a command that are written down. */
+const MAX_COMMAND = 200;
+
 /** What an owner writes into the file that it has locked: it only words sentences. */
 export interface OwnerNote {
   pid: number;
@@ -81,7 +84,7 @@ export class Ownership {
       host: hostname(),
       version: VERSION,
       since: new Date().toISOString(),
-      command,
+      command: command.slice(0, MAX_COMMAND),
     };
     ftruncateSync(this.lock.fd);
     writeSync(this.lock.fd, `${JSON.stringify(note)}\n`, 0);
