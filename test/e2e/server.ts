@@ -79,7 +79,8 @@ export class Server {
     /** What its OpenAPI document depends on: its settings, and the build that serves it. */
     private readonly documented: string,
   ) {
-    this.exit = new Promise((settle) => child.once('exit', (code) => settle(code)));
+    // Not its `exit`: its last lines may arrive after that.
+    this.exit = new Promise((settle) => child.once('close', (code) => settle(code)));
     child.stderr!.setEncoding('utf8').on('data', (text: string) => void this.errors.push(text));
   }
 
