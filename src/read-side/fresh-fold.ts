@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Projection, Rows } from '../../projections/projection.js';
+import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
@@ -10,10 +11,9 @@ import { addressOf } from '../stores/ports/row-key.js';
 
 /** Few enough to keep the pauses of the event loop short, since it may be that of a serving process. */
 const SLICE = 1_000;
-const ATTEMPTS = 100;
+const ATTEMPTS = 5;
 /** The maximum number of rows kept as objects. */
 const MAX_TOUCHED = 20_000;
-const RETRY_MS = 10;
 
 export interface FreshFoldOptions {
   projections: readonly Projection[];
@@ -54,7 +54,7 @@ export class FreshFold implements Rows {
    */
   async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
     // The log is read to its end more than once if a checkpoint is newer than the end that was seen.
-    for (let attempt = 0; this.position < to && attempt < ATTEMPTS; attempt++) {
+    for (let attempt = 1; this.position < to && attempt <= ATTEMPTS; attempt++) {
       const sliceSize = Math.min(SLICE, to - this.position);
       for await (const slice of this.store.readAll(this.position, { sliceSize })) {
         for (const recorded of slice) {
@@ -67,7 +67,7 @@ export class FreshFold implements Rows {
         if (this.position >= to) return this.flush();
         if (this.touched.size >= MAX_TOUCHED) await this.flush();
       }
-      await sleep(RETRY_MS);
+      await sleep(backoff(attempt));
     }
     if (this.position < to) throw new Error(`The log ends at position ${this.position}, before ${to}.`);
   }

@@ -1,5 +1,6 @@
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
+import { backoff } from '../kernel/backoff.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import { pause } from '../kernel/turn.js';
@@ -19,7 +20,6 @@ import {
 } from './manifest.js';
 
 const STANDBY_MS = 200;
-const BACKOFF_MS = 1_000;
 /** How often to look for generations that other processes built, swapped or dropped. */
 const RECONCILE_MS = 1_000;
 /** An unfinished generation that nobody builds for this long is dropped. */
@@ -319,23 +319,27 @@ export class Projector {
     const { logger } = this;
     // Nobody reads it yet, so larger batches delay no one.
     let toHead = isBuilding;
+    let failures = 0;
     while (!signal.aborted) {
       try {
         const ended = await follower.follow(id, { signal, toHead, logger });
+        failures = 0;
         if (ended === 'at_head') toHead = false;
         // A generation that does not match is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;
         await pause(STANDBY_MS, signal);
       } catch (error) {
+        // Not more often, since each failure is logged.
+        const ms = backoff(++failures, { most: 1_000 });
         if (error instanceof NewerSchema) {
           if (this.halted === null) this.logger.error(`projector halted: ${error.message}`);
           this.halted = error.message;
         } else if (error instanceof NoSpaceToBuild) {
           this.logger.warn(`${error.message} Until then the read models are built more slowly, without such files.`);
         } else if (!(error instanceof StoreUnavailable)) {
-          this.logger.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
+          this.logger.error(`projector of ${id} tries again in ${ms} ms`, { error });
         }
-        await pause(BACKOFF_MS, signal);
+        await pause(ms, signal);
       }
     }
   }

@@ -1,13 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { RecordedEvent } from '../../kernel/event.js';
+import { backoff } from '../../kernel/backoff.js';
 import { Logger } from '../../kernel/logger.js';
 import { pause } from '../../kernel/turn.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
 import { sessionsEnded, walletUnlinked } from './domain/wallets.events.js';
 
-/** How soon to continue while the log cannot be read, ms. */
-const RETRY_MS = 500;
 /** Failures that follow each other within this time are logged once, ms. */
 const TELL_AGAIN_MS = 60_000;
 const ENDINGS = new Set<string>([refreshFamilyRevoked.type, sessionsEnded.type, walletUnlinked.type]);
@@ -30,12 +29,14 @@ export class SessionEnds {
 
   private async follow(position: number, ended: (wallet: string) => void, signal: AbortSignal): Promise<void> {
     let failedAt = -Infinity;
+    let failures = 0;
     while (!signal.aborted) {
       try {
         for await (const slice of this.store.subscribe(position, { signal })) {
           for (const event of slice) if (ENDINGS.has(event.type)) ended(walletOf(event));
           position = slice.at(-1)!.position;
           failedAt = -Infinity;
+          failures = 0;
         }
       } catch (error) {
         const now = performance.now();
@@ -44,7 +45,7 @@ export class SessionEnds {
         // What ended meanwhile is noticed afterwards, since the log is read on from the same position.
         if (isNews) this.logger.warn('ends of sessions are noticed later: the log cannot be read', { error });
       }
-      await pause(RETRY_MS, signal);
+      await pause(backoff(++failures), signal);
     }
   }
 }

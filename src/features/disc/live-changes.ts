@@ -4,6 +4,7 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { ApiKeys } from '../../credentials/api-keys.js';
 import type { Caller, Session } from '../../credentials/caller.js';
+import { backoff } from '../../kernel/backoff.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
@@ -19,8 +20,6 @@ import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } 
 const LIST = '/v1/disc/changes';
 /** How often the read models are asked for changes, for all streams together, ms. */
 const POLL_MS = 50;
-/** How often while they cannot be read, ms. */
-const RETRY_MS = 500;
 const HEARTBEAT_MS = 15_000;
 /** How often the credentials of the streams are checked again, ms. */
 const CREDENTIALS_MS = 1_000;
@@ -82,7 +81,8 @@ export class LiveChanges implements OnModuleDestroy {
   private catching = 0;
   private polling = false;
   private closed = false;
-  private isReadable = true;
+  /** Of reads of the read models, in a row. */
+  private failures = 0;
   /** While streams of sessions are open: whether the ends of sessions are noticed. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
   private readonly open: Gauge;
@@ -242,7 +242,7 @@ export class LiveChanges implements OnModuleDestroy {
     try {
       const selector = { organization: group.organization };
       const part = await (only ? this.feed.of(only, position, selector) : this.feed.after(position, PART, selector));
-      this.noteReads(true);
+      this.noteRead();
       if (!this.isOpen(stream)) return true;
       if (isSameScope(part.scope, stream.scope)) {
         stream.position = part.last;
@@ -252,8 +252,7 @@ export class LiveChanges implements OnModuleDestroy {
       } else this.reset(stream, part.scope);
       if (stream.out.writableNeedDrain) return false;
     } catch (error) {
-      this.noteReads(false, error);
-      await sleep(RETRY_MS);
+      await this.waitToRead(error);
     }
     return !this.isOpen(stream) || this.attach(stream);
   }
@@ -274,10 +273,9 @@ export class LiveChanges implements OnModuleDestroy {
       for (const group of groups) {
         try {
           if (!(await this.pollGroup(group))) isEnd = false;
-          this.noteReads(true);
+          this.noteRead();
         } catch (error) {
-          this.noteReads(false, error);
-          await sleep(RETRY_MS);
+          await this.waitToRead(error);
         }
       }
       if (performance.now() - beat >= HEARTBEAT_MS) {
@@ -353,7 +351,7 @@ export class LiveChanges implements OnModuleDestroy {
 
   /** Ends a stream if its session has ended, and is told if it ends later. */
   private async endIfOver(stream: Stream, session: Session): Promise<void> {
-    while (this.isOpen(stream)) {
+    for (let failures = 1; this.isOpen(stream); failures++) {
       try {
         await this.watchSessions();
         await this.standing.of(session);
@@ -362,7 +360,7 @@ export class LiveChanges implements OnModuleDestroy {
         if (error instanceof Problem && error.code === 'session_revoked') {
           return this.end(stream, 'the session of this stream has ended');
         }
-        await sleep(RETRY_MS);
+        await sleep(backoff(failures));
       }
     }
   }
@@ -433,12 +431,14 @@ export class LiveChanges implements OnModuleDestroy {
     return this.cursors.seal(encodeCursor({ p, g, l, m }), LIST);
   }
 
-  /** Logs that the read models cannot be read, and that they can be read again, once each. */
-  private noteReads(isReadable: boolean, error?: unknown): void {
-    if (isReadable === this.isReadable) return;
-    this.isReadable = isReadable;
-    if (isReadable) this.logger.info('Live streams continue');
-    else this.logger.warn('Live streams wait: the read models cannot be read', { error });
+  private noteRead(): void {
+    if (this.failures > 0) this.logger.info('Live streams continue');
+    this.failures = 0;
+  }
+
+  private async waitToRead(error: unknown): Promise<void> {
+    if (++this.failures === 1) this.logger.warn('Live streams wait: the read models cannot be read', { error });
+    await sleep(backoff(this.failures));
   }
 }
 

@@ -62,6 +62,7 @@ export class Ingestion implements OnModuleInit {
     this.kinds.add(
       { kind: JOB_KIND, prefix: PREFIX, scope: 'identity:write', isOf, result: IngestionResultDto },
       (job) => this.run(job),
+      // Half a minute in all, for an endpoint that limits the rate of requests.
       { attempts: 5, backoffMs: 2_000 },
     );
   }

@@ -20,7 +20,7 @@ const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy' }
 export type OperationName = keyof typeof PREFIXES;
 
 /** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
-const RETRIES = { attempts: 5, backoffMs: 1_000 };
+const RETRIES = { attempts: 5 };
 /** How long a later attempt of a job finds what an earlier one has done. */
 const NOTED_MS = 86_400_000;
 /** The maximum number of damaged events in a result. */

@@ -10,6 +10,7 @@ import { identityRow } from '../../../projections/identities.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { WEBHOOKS, type WebhookRow } from '../../../projections/webhooks.js';
 import { keptText } from '../../commands/kept-texts.js';
+import { backoff } from '../../kernel/backoff.js';
 import { Config } from '../../kernel/config.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
@@ -29,7 +30,6 @@ const JOB_KIND = 'webhooks';
 const JOB_ID = 'dispatch';
 const SWEEP_MS = 10_000;
 const POLL_MS = 100;
-const FAILURE_MS = 1_000;
 const PAGE = 1_000;
 
 /**
@@ -84,6 +84,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   private async run(signal: AbortSignal): Promise<never> {
     let logged: string | undefined;
+    let failures = 0;
     try {
       for (;;) {
         try {
@@ -91,6 +92,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
           const isBehind = await this.creator.read([...this.pumps.values()], applied);
           await this.save();
           logged = undefined;
+          failures = 0;
           if (!isBehind) await sleep(POLL_MS, null, { signal });
         } catch (error) {
           signal.throwIfAborted();
@@ -101,7 +103,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
           if (message !== logged && !(error instanceof StoreUnavailable)) {
             this.logger.warn('webhooks wait', { error: (logged = message) });
           }
-          await sleep(FAILURE_MS, null, { signal });
+          await sleep(backoff(++failures), null, { signal });
         }
         signal.throwIfAborted();
       }

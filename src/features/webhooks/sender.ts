@@ -3,6 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Counter, Registry } from 'prom-client';
 import { internalActor } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import { backoff } from '../../kernel/backoff.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
@@ -16,7 +17,6 @@ import { Signatures } from './signatures.js';
 
 /** The status of a receiver that wants no messages any more. */
 const GONE = 410;
-const FAILURE_MS = 1_000;
 /** Deliveries to one webhook at the same time, each of another identity. */
 const AT_ONCE = 16;
 const MINUTE_MS = 60_000;
@@ -136,7 +136,7 @@ export class Sender {
    */
   private async keepOutcome(pump: Pump, before: Delivery, outcome: Outcome): Promise<Delivery | undefined> {
     const after = this.attempted(before, outcome);
-    for (let isSaid = false; ; isSaid = true) {
+    for (let failures = 1; ; failures++) {
       try {
         const stored = await this.deliveries.replace(pump.id, before, after);
         if (stored === after && after.status === 'failed') {
@@ -147,10 +147,10 @@ export class Sender {
         if (pump.isStopped) return undefined;
         // A store itself logs when it becomes unavailable and when it is back.
         const message = 'a webhook’s delivery could not be stored';
-        if (!isSaid && !(error instanceof StoreUnavailable)) {
+        if (failures === 1 && !(error instanceof StoreUnavailable)) {
           this.logger.warn(message, { webhook: pump.id, error: String(error) });
         }
-        await sleep(FAILURE_MS, undefined, { ref: false });
+        await sleep(backoff(failures), undefined, { ref: false });
       }
     }
   }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, isCommandError } from '@eventstore/db-client';
+import { backoff } from '../../kernel/backoff.js';
 import { inTime, pause } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { answers, ClientLink, type Link, withoutCredentials } from './link.js';
@@ -11,15 +11,10 @@ export interface Patience extends PulseTimes {
   patienceMs: number;
 }
 
-/** The pause between two attempts. */
-const FIRST_PAUSE_MS = 25;
-const LONGEST_PAUSE_MS = 500;
 /** A connection attempt is given up after this time, whatever its state. */
 const LONGEST_CONNECT_MS = 60_000;
 /** The same where there are other nodes: a leader that hangs is followed by another one within seconds. */
 const LONGEST_CONNECT_OF_SEVERAL_MS = 3_000;
-/** How often to check whether the right log is back, ms. */
-const REFUSED_PAUSE_MS = 1_000;
 
 /**
  * The client of EventStoreDB, one at a time, replaced when its connection has gone silent or is broken. The connection
@@ -155,7 +150,7 @@ export class Connection {
         if (this.isClosed) break;
         if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
           // The right log may be behind a new connection only.
-          await sleep(REFUSED_PAUSE_MS, undefined, { ref: false });
+          await this.pause(attempt);
           if (!this.isClosed && link === this.current) this.replace();
           continue;
         }
@@ -263,10 +258,9 @@ export class Connection {
     return answer;
   }
 
-  /** Waits a little longer with every attempt; a signal ends the wait early. */
+  /** Waits a little longer with every attempt, from 0; a signal ends the wait early. */
   async pause(attempt: number, signal?: AbortSignal): Promise<void> {
-    const ms = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
-    await pause(ms, signal);
+    await pause(backoff(attempt + 1), signal);
   }
 
   unavailable(cause: unknown): StoreUnavailable {

@@ -5,7 +5,7 @@ import { hashOf } from '../../kernel/hash.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
-import type { Job, JobStatus } from '../ports/jobs.js';
+import { type Job, type JobStatus, LONGEST_WAIT_MS } from '../ports/jobs.js';
 import { isAlive } from '../../kernel/processes.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 
@@ -27,8 +27,6 @@ export interface StoredJob extends Job {
 
 type Name = [kind: string, id: string];
 
-/** The longest wait of a job for its next attempt, ms. */
-const LONGEST_WAIT_MS = 600_000;
 /**
  * The instances of this process. A claim with this process id but of no instance is one of a process before a restart.
  */
@@ -162,14 +160,14 @@ export class JobStore {
     }));
   }
 
-  /** @param waitMs how long to wait before the next attempt, ten minutes at most; null: this was the last attempt */
+  /** @param waitMs how long to wait before the next attempt; null: this was the last attempt */
   async fail(
     job: StoredJob,
     progress: { done: number; total: number },
     error: string,
     waitMs: number | null,
   ): Promise<void> {
-    const run_at = this.clock() + Math.min(waitMs ?? 0, LONGEST_WAIT_MS);
+    const run_at = this.clock() + (waitMs ?? 0);
     await this.change(job, (stored) =>
       waitMs === null
         ? { ...stored, status: 'failed', progress, error, ...this.finished() }
@@ -184,7 +182,7 @@ export class JobStore {
     error: string,
     waitMs: number,
   ): Promise<void> {
-    const run_at = this.clock() + Math.min(waitMs, LONGEST_WAIT_MS);
+    const run_at = this.clock() + waitMs;
     const attempts = job.attempts - 1;
     await this.change(job, (stored) => ({
       ...stored,

@@ -1,7 +1,7 @@
 import type { Clock } from '../../kernel/clock.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { JobStore, type StoredJob } from './job-store.js';
-import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing } from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
 /** How often progress is written, and how often the store is polled for cancellations, retries and new jobs, ms. */
 const POLL_MS = 250;
@@ -194,8 +194,7 @@ export class LmdbJobs implements Jobs {
         await this.store.postpone(job, run.progress, message, backoffMs);
         return;
       }
-      const isLast = job.attempts >= attempts || error instanceof JobGivenUp;
-      const waitMs = !isLast ? backoffMs * 2 ** (job.attempts - 1) : null;
+      const waitMs = error instanceof JobGivenUp ? null : waitOf(job.attempts, { attempts, backoffMs });
       await this.store.fail(job, run.progress, message, waitMs);
       return;
     }

@@ -1,3 +1,4 @@
+import { backoff } from '../../kernel/backoff.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { StoreUnavailable } from './event-store.js';
@@ -38,6 +39,17 @@ export class JobGivenUp extends Error {
 export function isPassing(error: unknown): boolean {
   if (error instanceof Problem) return error.code === 'projection_rebuilding' || error.code === 'projection_behind';
   return error instanceof StoreUnavailable && error.isPassing;
+}
+
+/** The longest wait of a job for its next attempt, ms. */
+export const LONGEST_WAIT_MS = 600_000;
+
+/**
+ * How long a job that has failed waits for its next attempt, ms; null: this was the last.
+ * @param made attempts so far
+ */
+export function waitOf(made: number, { attempts, backoffMs }: { attempts: number; backoffMs: number }): number | null {
+  return made < attempts ? backoff(made, { from: backoffMs, most: LONGEST_WAIT_MS }) : null;
 }
 
 export type JobHandler = (job: RunningJob) => Promise<Json>;

@@ -8,7 +8,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { createRedis, parseRedisUrl } from './connection.js';
-import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing } from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
 /** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
@@ -34,6 +34,8 @@ const REPEAT_MS = 60_000;
 const KIND = /^[\w-]+$/;
 /** The worker limits the number of attempts; the queue must not limit them further. */
 const UNCOUNTED = 1_000_000;
+/** In place of a wait: there is no further attempt. */
+const LAST = -1;
 
 const CANCELLED = 'the job was cancelled';
 const TAKEN_OVER = 'another worker has taken the job over';
@@ -257,7 +259,9 @@ export class BullmqJobs implements Jobs {
         maxStalledCount: UNCOUNTED,
         settings: {
           backoffStrategy: (_attempts, _type, error, job) =>
-            isPassing(error) ? registration.backoffMs : delayOf(job as StoredJob, registration),
+            isPassing(error)
+              ? registration.backoffMs
+              : (waitOf((job as StoredJob).attemptsStarted, registration) ?? LAST),
         },
       },
     )
@@ -491,12 +495,6 @@ function splitName(name: string): [kind: string, id: string] {
 function isOutage({ name, message, ...rest }: Error): boolean {
   const isNamed = /^(?:LOADING\b|Connection is closed|Socket timeout)/.test(message);
   return isNamed || 'syscall' in rest || name === 'ClusterAllFailedError';
-}
-
-/** ms to wait before the next attempt; −1: that was the last. */
-function delayOf(job: StoredJob, { attempts, backoffMs }: Registration): number {
-  const made = job.attemptsStarted;
-  return made < attempts ? backoffMs * 2 ** (made - 1) : -1;
 }
 
 function publicJob(job: StoredJob, state: JobState | 'unknown', outcome: string | null): Job {

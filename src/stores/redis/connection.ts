@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cluster, Redis, SentinelConnector, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { backoff } from '../../kernel/backoff.js';
 import { inTime } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Logger } from '../../kernel/logger.js';
@@ -16,7 +17,6 @@ const COMMAND_TIMEOUT_MS = 2_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 /** A socket with pending answers that is silent for this long is dead: a stalled server or a broken network. */
 const SILENCE_MS = 3_000;
-const MAX_RECONNECT_DELAY_MS = 500;
 /** How long commands wait for a lost connection; after that they fail at once. */
 const PATIENCE_MS = 1_000;
 /** How long the first connection may take. */
@@ -110,7 +110,7 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
     connectTimeout: CONNECT_TIMEOUT_MS,
     disableClientInfo: true,
     lazyConnect: true,
-    retryStrategy: reconnectDelay,
+    retryStrategy: (failures) => backoff(failures),
     ...own,
   };
   if (target.sentinel !== undefined) {
@@ -123,7 +123,7 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   const cluster: ClusterOptions = {
     redisOptions,
     lazyConnect,
-    clusterRetryStrategy: reconnectDelay,
+    clusterRetryStrategy: (failures) => backoff(failures),
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
     slotsRefreshInterval: 5_000,
   };
@@ -146,10 +146,6 @@ class ReconnectingConnector extends SentinelConnector {
     this.disconnect();
     return super.connect(...args);
   }
-}
-
-function reconnectDelay(attempts: number): number {
-  return Math.min(50 * 2 ** Math.min(attempts, 5), MAX_RECONNECT_DELAY_MS);
 }
 
 export interface RedisConnectionOptions {
