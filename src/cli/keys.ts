@@ -1,5 +1,12 @@
 import { existsSync } from 'node:fs';
-import { acceptedKeys, createKey, hasDevelopmentKey, keysFile, revokeKey } from '../credentials/api-keys.js';
+import {
+  acceptedKeys,
+  createKey,
+  hasDevelopmentKey,
+  keysFile,
+  readDevelopmentKey,
+  revokeKey,
+} from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
 import { type Cli, CommandFailed, type Context, EXIT } from './cli.js';
 import { table } from './table.js';
@@ -46,7 +53,9 @@ async function create({ config, print, note }: Context, { id, scopes, organizati
 }
 
 async function list({ config, print }: Context, { json }: { json?: boolean }) {
-  const isDevelopment = hasDevelopmentKey(config) && existsSync(config.inData('dev-api-key'));
+  const file = config.inData('dev-api-key');
+  const isDevelopment = hasDevelopmentKey(config) && existsSync(file);
+  if (isDevelopment) readDevelopmentKey(file);
   const records = acceptedKeys(config, isDevelopment).map(({ id, scopes, organization }) => {
     return { id, scopes, organization: organization ?? null };
   });

@@ -196,7 +196,7 @@ test(
 test(
   'keys list leaves out the development key where the service does not accept it',
   async () => {
-    writeFileSync(join(store.data, 'dev-api-key'), 'credence_dev\n');
+    writeFileSync(join(store.data, 'dev-api-key'), `credence_${'k'.repeat(43)}\n`);
     const ids = async () => (await store.json<{ id: string }[]>('keys', 'list')).map(({ id }) => id);
     expect(await ids()).toContain('dev');
     const { NODE_ENV } = process.env;
@@ -206,6 +206,11 @@ test(
     } finally {
       process.env['NODE_ENV'] = NODE_ENV;
     }
+    writeFileSync(join(store.data, 'dev-api-key'), 'c');
+    expect(await store.run('keys', 'list')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^credence: \S+dev-api-key contains no key; delete it, [^\n]+\n$/),
+    });
   },
   SLOW,
 );

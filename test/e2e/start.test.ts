@@ -109,7 +109,7 @@ test('a different log, or a shorter one', async () => {
   expect(await refusal()).toBe(sentence(`${marker} cannot be read (EISDIR).`));
 });
 
-test('a development key that is a folder, is empty or is not text', async () => {
+test('a development key that is a folder, is empty, is not text or is only a part', async () => {
   const file = join(folder, 'dev-api-key');
   for (const make of [
     () => mkdir(file),
@@ -127,6 +127,8 @@ test('a development key that is a folder, is empty or is not text', async () => 
 test('read models of another log, until the operator confirms that this log has replaced it', async () => {
   const [one, other] = [join(folder, 'one'), join(folder, 'other')];
   const logOf = async (data: string) => JSON.parse(await readFile(join(data, 'log.marker.json'), 'utf8')).log_id;
+    () => writeFile(file, 'c'),
+    () => writeFile(file, `credence_${'k'.repeat(42)}`),
   for (const data of [one, other]) await (await Server.start({ data })).stop();
   await rm(join(other, 'views'), { recursive: true });
   await cp(join(one, 'views'), join(other, 'views'), { recursive: true });
