@@ -1,4 +1,5 @@
 import './node-version.mjs';
+import './address-space.js';
 import { readFileSync } from 'node:fs';
 
 /**

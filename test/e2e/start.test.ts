@@ -49,6 +49,18 @@ test('a limit of open files that is too low', async () => {
   ]);
 });
 
+test.each(['dist/src/main.js', 'dist/src/cli.js'])('a limit of address space, with %s', (program) => {
+  const limited = `ulimit -v 4000000 && exec "${process.execPath}" ${program} status`;
+  const env = { PATH: process.env['PATH'], CREDENCE_DATA: folder, CREDENCE_PORT: '0' };
+  const { status, stderr } = spawnSync('sh', ['-c', limited], { env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([
+    1,
+    'credence: This process can have 3.8 GB of address space, and Credence needs at least 32, most of which takes no ' +
+      'memory: remove the limit ("ulimit -v unlimited", LimitAS=infinity), and limit the memory of its container ' +
+      'instead.\n',
+  ]);
+});
+
 test('too many readers of the data folder', async () => {
   await (await Server.start({ data: folder })).stop();
   const child = new Child(new URL('../embedded/processes/many-readers.ts', import.meta.url), [join(folder, 'log')]);
