@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Config } from '../kernel/config.js';
+import { sentenceFor } from '../kernel/failures.js';
 import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
@@ -15,8 +16,10 @@ export function prepareFolder(folder: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    const reason = isFile ? 'is not a folder' : `cannot be created or written (${code})`;
-    throw new StartError(`CREDENCE_DATA names ${folder}, which ${reason}.`);
+    const name = `CREDENCE_DATA names ${folder}, which`;
+    throw new StartError(
+      isFile ? `${name} is not a folder.` : sentenceFor(`${name} cannot be created or written`, error),
+    );
   }
 }
 
@@ -49,7 +52,7 @@ export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof StartError) return error.message;
   if (error instanceof StoreUnavailable) return `A store is unavailable: ${error.message}.`;
   const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
-  if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
+  if (syscall !== undefined) return sentenceFor(`${path ?? 'A file in CREDENCE_DATA'} cannot be used`, error);
   // LMDB's errors have a number as `code`.
   if (typeof code === 'number') return `The databases in CREDENCE_DATA cannot be opened: ${message}.`;
   return undefined;

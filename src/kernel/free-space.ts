@@ -1,4 +1,5 @@
-import { statfsSync } from 'node:fs';
+import { statfsSync, utimesSync } from 'node:fs';
+import { failureOf } from './failures.js';
 
 /** How long a reading of `FreeSpace` is valid, ms. */
 const VALID_MS = 100;
@@ -10,6 +11,21 @@ export function freeBytes(folder: string): number {
     return blocks === 0 ? Infinity : bavail * bsize;
   } catch {
     return Infinity; // The write itself will show it.
+  }
+}
+
+/**
+ * Why the disk of a file takes no writes, as a clause; undefined if it does. The times of the file are set, since after
+ * an error ext4 refuses writes without being mounted read-only, which `access` does not see.
+ */
+export function unwritable(file: string): string | undefined {
+  try {
+    const now = new Date();
+    utimesSync(file, now, now);
+    return undefined;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'EROFS' || code === 'EIO' ? failureOf(error) : undefined;
   }
 }
 

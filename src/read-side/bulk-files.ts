@@ -78,7 +78,10 @@ export class BuildFolder {
 
   /** The state of an interrupted build of this log; undefined if there is none that can be continued. */
   async state(log: string): Promise<BulkBuildState | undefined> {
-    const text = await readFile(join(this.path, STATE), 'utf8').catch(() => '');
+    const text = await readFile(join(this.path, STATE), 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+      return '';
+    });
     const state = unsealedJson<BulkBuildState>(STATE, text);
     return state?.format === 2 && state.log === log ? state : undefined;
   }

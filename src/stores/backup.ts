@@ -28,7 +28,7 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
  */
 export async function backup(data: string, target: string): Promise<CheckedCopy> {
   // Checked before the work, and again by the rename.
-  if (existsSync(target) && (await readdir(target).catch(() => ['a file'])).length > 0) {
+  if (existsSync(target) && (!statSync(target).isDirectory() || (await readdir(target)).length > 0)) {
     throw new TargetRefused(`${target} exists and is not empty.`);
   }
   await mkdir(dirname(target), { recursive: true });

@@ -2,6 +2,7 @@ import { ftruncateSync, mkdirSync, readFileSync, realpathSync, statfsSync, write
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { FileLock } from '../kernel/file-lock.js';
+import { sentenceFor } from '../kernel/failures.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 
@@ -74,7 +75,11 @@ export class Ownership {
   async close(): Promise<void> {
     if (--this.users > 0) return;
     Ownership.held.delete(this.folder);
-    ftruncateSync(this.lock.fd);
+    try {
+      ftruncateSync(this.lock.fd);
+    } catch {
+      // On a read-only disk. Whoever has the lock next writes its own note.
+    }
     this.lock.release();
   }
 
@@ -111,23 +116,18 @@ function lockOf(folder: string): FileLock {
   } catch (error) {
     if (error instanceof StartError) throw error;
     const { code } = error as NodeJS.ErrnoException;
-    throw new StartError(`${path} cannot be opened and locked (${code}): ${ADVICE[code ?? ''] ?? OTHER_ADVICE}.`);
+    const what = `${path} cannot be opened and locked`;
+    const advice = ADVICE[code ?? ''];
+    throw new StartError(advice ? `${what} (${code}): ${advice}.` : sentenceFor(what, error));
   }
   if (!lock) throw new FolderOwned(folder, noteIn(path));
   return lock;
 }
 
 const ADVICE: Record<string, string> = {
-  EACCES: 'run this as the user who runs the service',
-  EPERM: 'run this as the user who runs the service',
-  EROFS: 'the folder must be writable',
   ELOOP: 'it is a symbolic link, which Credence does not create: remove it',
   EISDIR: 'it is a folder, which Credence does not create: remove it',
-  ENOSPC: 'free some space on the disk',
-  EMFILE: 'raise the limit of open files (ulimit -n)',
-  ENFILE: 'too many files are open on this machine',
 };
-const OTHER_ADVICE = 'the file system must support locks';
 
 /** What the owner has written; null while it is being written. */
 function noteIn(path: string): OwnerNote | null {

@@ -127,6 +127,8 @@ test('a development key that is a folder, is empty, is not text or is only a par
     () => mkdir(file),
     () => writeFile(file, '\n'),
     () => writeFile(file, Buffer.from([0x80, 0xff])),
+    () => writeFile(file, 'c'),
+    () => writeFile(file, `credence_${'k'.repeat(42)}`),
   ]) {
     await make();
     expect(await refusal()).toBe(
@@ -139,8 +141,6 @@ test('a development key that is a folder, is empty, is not text or is only a par
 test('read models of another log, until the operator confirms that this log has replaced it', async () => {
   const [one, other] = [join(folder, 'one'), join(folder, 'other')];
   const logOf = async (data: string) => JSON.parse(await readFile(join(data, 'log.marker.json'), 'utf8')).log_id;
-    () => writeFile(file, 'c'),
-    () => writeFile(file, `credence_${'k'.repeat(42)}`),
   for (const data of [one, other]) await (await Server.start({ data })).stop();
   await rm(join(other, 'views'), { recursive: true });
   await cp(join(one, 'views'), join(other, 'views'), { recursive: true });
@@ -167,6 +167,20 @@ test('a log that is not a database', async () => {
   const message = await refusal();
   expect(message).toMatch(/^ended with 1: credence: [^\n]+\.\n$/);
   expect(message).toContain(`${file} is not a database that this build can read: restore the log from a backup.`);
+});
+
+test('state that is not a database: which folder may be deleted, and what that loses', async () => {
+  await (await Server.start({ data: folder })).stop();
+  const state = join(folder, 'state');
+  await writeFile(join(state, 'data.mdb'), Buffer.alloc(65_536, 'x'));
+  const advice =
+    `restore it from a backup, or delete the folder ${state}, by which no fact is lost, but its jobs, all sign-ins and ` +
+    'the texts behind hashes (evidence_uri) are.';
+  expect(await refusal()).toBe(
+    sentence(`${join(state, 'data.mdb')} is not a database that this build can read: ${advice}`),
+  );
+  await rm(state, { recursive: true });
+  await (await Server.start({ data: folder })).stop();
 });
 
 test.each(['views/control', 'views/g-g1'])(

@@ -1,4 +1,6 @@
+import { jest } from '@jest/globals';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Problem } from '../../src/kernel/problems.js';
@@ -296,4 +298,18 @@ test('a log whose metadata cannot be read is refused with one sentence', async (
   await expect(LmdbEventStore.open(folder.path)).rejects.toThrow(
     /^The log in \S+ is damaged \(.*\): restore it from a backup\.$/,
   );
+});
+
+test('a failure to read the metadata of a log is not called damage', async () => {
+  await log(1);
+  const failing = Object.assign(new Error('Resource temporarily unavailable'), { code: constants.errno.EAGAIN });
+  const failed = jest.spyOn(LmdbEnvironment.prototype, 'database').mockImplementation(() => {
+    throw failing;
+  });
+  const opening = LmdbEventStore.open(folder.path);
+  await expect(opening).rejects.toThrow(
+    `${folder.path}: its locks cannot be taken (EAGAIN): stop every process that uses the folder, and start again`,
+  );
+  failed.mockRestore();
+  await (await LmdbEventStore.open(folder.path)).close();
 });

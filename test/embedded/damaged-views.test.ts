@@ -1,4 +1,5 @@
-import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { jest } from '@jest/globals';
+import { readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../src/kernel/clock.js';
 import { Logger } from '../../src/kernel/logger.js';
@@ -11,6 +12,7 @@ import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import type { RowQuery } from '../../src/stores/ports/read-models.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
@@ -215,6 +217,34 @@ describe('a list of generations that is not what was written', () => {
     expect(await models.generations()).toEqual([]);
     await models.close();
     await (await LmdbReadModels.open(folder.path, { clock })).close();
+  });
+});
+
+describe('a failure that is not damage', () => {
+  const failing = new StoreUnavailable('the disk does not read or write it (EIO)');
+
+  test('of the list of generations deletes nothing', async () => {
+    await generation();
+    const told: string[] = [];
+    const reads = jest.spyOn(LmdbEnvironment.prototype, 'read').mockImplementationOnce(() => {
+      throw failing;
+    });
+    const opening = LmdbReadModels.open(folder.path, { clock, onGivenUp: (what) => told.push(what) });
+    await expect(opening).rejects.toThrow(failing);
+    reads.mockRestore();
+    expect(told).toEqual([]);
+    expect((await read(get(3))).status).toBe('ready');
+  });
+
+  test('of a file that cannot be looked for does not make its generation damaged', async () => {
+    await generation();
+    const [path, aside] = [join(folder.path, 'g-one'), join(folder.path, 'aside')];
+    renameSync(path, aside);
+    symlinkSync(path, path);
+    await expect(read(get(3))).rejects.toThrow(/g-one\/data\.mdb: it cannot be used \(ELOOP\): /);
+    rmSync(path);
+    renameSync(aside, path);
+    expect((await read(get(3))).status).toBe('ready');
   });
 });
 

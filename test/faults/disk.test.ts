@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, truncateSync, writeSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -340,13 +340,101 @@ const mounts = canMount();
   },
 );
 
+(mounts ? test : test.skip)(
+  'on a disk in memory that is full to the last byte, a rebuild ends with a sentence, and the server lives',
+  async () => {
+    const place = join(data, 'small');
+    mkdirSync(place);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', place]);
+    try {
+      const folder = join(place, 'data');
+      const server = await Server.start({ data: folder });
+      const first = await server.relay({ tris_id: 'tris:first' });
+      await reached(server, first);
+      const ballast = openSync(join(place, 'ballast'), 'w');
+      expect(() => {
+        for (;;) writeSync(ballast, Buffer.alloc(4_096));
+      }).toThrow('ENOSPC');
+      closeSync(ballast);
+      const [code, sentence] = [1, /^credence: [^\n]*less than 1 MB is free on the disk of [^\n]+\n$/];
+      const rebuild = () => credence(folder, 'rebuild', 'all');
+      expect(await rebuild()).toMatchObject({ code, stderr: expect.stringMatching(sentence) });
+      expect(await total(server, 'tris:first')).toBe(100);
+      await rm(join(place, 'ballast'));
+      expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
+      expect((await rebuild()).code).toBe(0);
+      expect(await server.stop()).toBe(0);
+    } finally {
+      execFileSync('umount', ['-l', place]);
+    }
+  },
+);
+
+(mounts ? describe : describe.skip)('a disk that turns read-only', () => {
+  const refusedAndRead = async (server: Server) => {
+    expectProblem(await server.relay({ tris_id: 'tris:late' }), 503, 'store_unavailable');
+    expect(await total(server, 'tris:first')).toBe(100);
+    const why = /the append was not stored.*its file system is read-only \(EROFS\): make it writable/;
+    expect(server.errors.join('')).toMatch(why);
+  };
+
+  test('writes get 503, reads go on, and so do writes once it is writable again', async () => {
+    const server = await Server.start({ data });
+    await reached(server, await server.relay({ tris_id: 'tris:first' }));
+    // What has a file open for writes keeps its file system writable: this is another mount in its place.
+    execFileSync('mount', ['--bind', data, data]);
+    try {
+      execFileSync('mount', ['-o', 'remount,bind,ro', data]);
+      await refusedAndRead(server);
+    } finally {
+      execFileSync('umount', ['-l', data]);
+    }
+    await reached(server, await server.relay({ tris_id: 'tris:late' }));
+    expect(await total(server, 'tris:late')).toBe(100);
+    expect(await server.stop()).toBe(0);
+    await verified(data);
+  });
+
+  test('after an error, under writes: nothing that was acknowledged is lost', async () => {
+    const [image, place] = [join(data, 'image'), join(data, 'place')];
+    mkdirSync(place);
+    closeSync(openSync(image, 'w'));
+    truncateSync(image, 200 * 2 ** 20);
+    execFileSync('mkfs.ext4', ['-q', image]);
+    const mount = () => execFileSync('mount', ['-o', 'loop,errors=remount-ro', image, place]);
+    mount();
+    const folder = join(place, 'data');
+    try {
+      const server = await Server.start({ data: folder });
+      await reached(server, await server.relay({ tris_id: 'tris:first' }));
+      const ledger = new Ledger('read-only');
+      // Each ends at the first refusal.
+      const writers = Array.from({ length: 32 }, () => ledger.write(server));
+      await ledger.acknowledges(100);
+      // As the kernel does when the disk fails.
+      execFileSync('mount', ['-o', 'remount,abort', place]);
+      await Promise.all(writers);
+      await refusedAndRead(server);
+      await server.kill();
+      execFileSync('umount', [place]);
+      mount();
+      const again = await Server.start({ data: folder });
+      await ledger.expectHistories(again, await ledger.retryAll(again));
+      expect(await again.stop()).toBe(0);
+      await verified(folder);
+    } finally {
+      execFileSync('umount', ['-l', place]);
+    }
+  });
+});
+
 describe('a folder that may not be written', () => {
   test('stops the boot with one sentence, and is not changed', async () => {
     const server = await Server.start({ data });
     await server.relay({ tris_id: 'tris:first' });
     await server.stop();
     const sentence =
-      /ended with 1: credence: \S+.* (cannot be created or written|cannot be read and written|cannot be used) \(E(ACCES|ROFS)\)\.\n$/;
+      /ended with 1: credence: \S+.* (cannot be created or written|cannot be read and written|cannot be used) \(E(ACCES|ROFS)\): (run this as|make it writable)[^\n]+\.\n$/;
     if (isRoot) {
       if (!mounts) return;
       // Permissions do not stop root; a file system does.

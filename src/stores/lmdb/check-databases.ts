@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { sentenceFor } from '../../kernel/failures.js';
 import { StartError } from '../../kernel/start-error.js';
 import { flawOf } from './database-file.js';
 
@@ -9,7 +10,11 @@ import { flawOf } from './database-file.js';
  */
 export async function checkDatabases(data: string): Promise<void> {
   await checkDatabase(join(data, 'log'), 'restore the log from a backup');
-  await checkDatabase(join(data, 'state'), 'restore it from a backup');
+  const state = join(data, 'state');
+  await checkDatabase(
+    state,
+    `restore it from a backup, or delete the folder ${state}, by which no fact is lost, but its jobs, all sign-ins and the texts behind hashes (evidence_uri) are`,
+  );
 }
 
 async function checkDatabase(folder: string, advice: string): Promise<void> {
@@ -20,7 +25,7 @@ async function checkDatabase(folder: string, advice: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return;
-    throw new StartError(`${path} cannot be read and written (${code}).`);
+    throw new StartError(sentenceFor(`${path} cannot be read and written`, error));
   }
   if (flaw) throw new StartError(`${path} ${flaw}: ${advice}.`);
 }

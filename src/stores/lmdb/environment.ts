@@ -1,11 +1,12 @@
-import { statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { CommitPause } from './commit-pause.js';
-import { shortageOf } from './damage.js';
+import { orUnavailable } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
-import { FreeSpace } from '../../kernel/free-space.js';
+import { failureOf } from '../../kernel/failures.js';
+import { FreeSpace, freeBytes, unwritable } from '../../kernel/free-space.js';
 import { ARE_FEW_PAGES_KEPT } from '../../kernel/memory.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
@@ -15,6 +16,8 @@ const READER_CHECK_MS = 60_000;
  * its memory while it reports the failure, and ends the process.
  */
 const RESERVED_BYTES = 32 * 2 ** 20;
+/** What a new environment takes, and more. */
+const NEW_BYTES = 2 ** 20;
 
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
@@ -62,6 +65,8 @@ export class LmdbEnvironment {
   private oldestReader: { snapshot: number; since: number } | undefined;
   private users = 0;
   private root: RootDatabase | undefined;
+  /** Whether it is open for reads only, since its disk was read-only. */
+  private isReadOnly = false;
   private opening: Promise<void> | undefined;
   private pause: CommitPause | undefined;
   /** The files that were opened: others may take their place. */
@@ -78,7 +83,7 @@ export class LmdbEnvironment {
   /**
    * Other processes commit nothing meanwhile (see CommitPause).
    * @throws if the folder cannot be opened as an environment; StartError if another process does not answer;
-   * StoreUnavailable if there are too many open files or readers
+   * StoreUnavailable for a failure that is not damage, and if a new one needs space that the disk does not have
    */
   static async open(folder: string, options: EnvironmentOptions): Promise<LmdbEnvironment> {
     const path = resolve(folder);
@@ -94,13 +99,8 @@ export class LmdbEnvironment {
       return environment;
     } catch (error) {
       await environment.close();
-      throw environment.shortage(error) ?? error;
+      throw orUnavailable(environment.folder, error);
     }
-  }
-
-  private shortage(error: unknown): StoreUnavailable | undefined {
-    const shortage = shortageOf(error);
-    return shortage === undefined ? undefined : new StoreUnavailable(`${this.folder}: ${shortage}`, { cause: error });
   }
 
   static isOpenHere(folder: string): boolean {
@@ -151,16 +151,16 @@ export class LmdbEnvironment {
   /**
    * Runs `action`, which reads. After a commit has failed at its meta page, and until the environment is reopened, the
    * library refuses every read.
-   * @throws StoreUnavailable in that case, while closed, and if there are too many readers
+   * @throws StoreUnavailable in that case, while closed, and for a failure that is not damage
    */
   read<T>(action: () => T, isRetry = false): T {
     try {
       return action();
     } catch (error) {
-      const shortage = this.shortage(error);
+      const isFailure = failureOf(error) !== undefined;
       // Processes that were killed leave their places to whoever asks first.
-      if (shortage && isRetry) throw shortage;
-      if (shortage) {
+      if (isFailure && isRetry) throw orUnavailable(this.folder, error);
+      if (isFailure) {
         this.root?.readerCheck();
         return this.read(action, true);
       }
@@ -213,6 +213,13 @@ export class LmdbEnvironment {
       if (this.group?.isOpen === false) await this.group.settled;
       else if (!this.root) await this.ready();
       else await this.pause?.over();
+    }
+    if (!this.group) {
+      this.requireWritable();
+      if (this.isReadOnly) {
+        await this.reopen().catch(() => undefined);
+        return this.inGroup(start);
+      }
     }
     this.group ??= this.openGroup();
     const write = start().catch(async (error: unknown) => {
@@ -292,12 +299,14 @@ export class LmdbEnvironment {
     while (this.group) await this.group.settled;
   }
 
-  private async openFiles(): Promise<void> {
+  private async openFiles(isReadOnly = false): Promise<void> {
+    this.requireSpaceIfNew();
     this.pause ??= await CommitPause.listen(this.folder, () => this.settled());
     const root = await this.pause.whileOthersPause(() =>
       open({
         path: this.folder,
         noSubdir: false,
+        readOnly: isReadOnly,
         // With it, readers see a commit before its sync, and a failed sync leaves it there.
         overlappingSync: false,
         // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
@@ -309,6 +318,7 @@ export class LmdbEnvironment {
     await this.pause.over();
     this.databases = {};
     this.root = root;
+    this.isReadOnly = isReadOnly;
     this.openDatabases(this.options.databases);
     this.files ??= filesIn(this.folder);
   }
@@ -327,6 +337,23 @@ export class LmdbEnvironment {
     );
   }
 
+  /** On a full file system in memory, the first write to a new file of locks, which is mapped, would end the process. */
+  private requireSpaceIfNew(): void {
+    if (['data.mdb', 'lock.mdb'].every((name) => existsSync(join(this.folder, name)))) return;
+    let place = this.folder;
+    while (!existsSync(place)) place = dirname(place);
+    if (freeBytes(place) >= NEW_BYTES) return;
+    throw new StoreUnavailable(`less than 1 MB is free on the disk of ${this.folder}: no database is created there`, {
+      code: 'store_full',
+    });
+  }
+
+  /** A commit that fails on a read-only disk would leave nothing open to read from. @throws StoreUnavailable */
+  private requireWritable(): void {
+    const failure = unwritable(join(this.folder, 'lock.mdb'));
+    if (failure !== undefined) throw new StoreUnavailable(`${this.folder}: ${failure}`);
+  }
+
   /** The error that callers get for a failed commit. */
   private async failed(failure: unknown): Promise<StoreUnavailable> {
     // The reason arrives in a second promise. It must be handled, or it would end the process.
@@ -336,7 +363,10 @@ export class LmdbEnvironment {
     );
     // After a failed commit the library may never settle the next one, so the environment is reopened.
     await this.reopen().catch(() => undefined);
-    return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
+    const why = reason ?? failure;
+    const clause = failureOf(why);
+    const cause = clause === undefined ? why : new Error(clause);
+    return new StoreUnavailable(`a write to ${this.folder} failed`, { cause });
   }
 
   private async add(databases: Record<string, DatabaseOptions>): Promise<void> {
@@ -352,7 +382,12 @@ export class LmdbEnvironment {
       await this.backups;
       await root?.close().catch(() => undefined);
       // Never a file that has taken its place, nor a new one in the place of a folder that was removed.
-      if (this.users > 0 && this.isInPlace) await this.openFiles();
+      if (this.users === 0 || !this.isInPlace) return;
+      // On a disk that has become read-only, reads go on.
+      await this.openFiles().catch((error: NodeJS.ErrnoException) => {
+        if (unwritable(join(this.folder, 'lock.mdb')) === undefined) throw error;
+        return this.openFiles(true);
+      });
     })().finally(() => (this.reopening = undefined));
     return this.reopening;
   }

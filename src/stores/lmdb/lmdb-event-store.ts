@@ -497,7 +497,8 @@ function readAtStart<T>(folder: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof StoreUnavailable) throw error;
+    // The id is stored as JSON.
+    if (!isDamage(error) && !(error instanceof SyntaxError)) throw error;
     throw new StartError(`The log in ${folder} is damaged (${(error as Error).message}): restore it from a backup.`);
   }
 }

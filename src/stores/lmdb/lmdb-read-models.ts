@@ -1,11 +1,11 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { isDamage, shortageOf } from './damage.js';
+import { isDamage, orUnavailable } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
 import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generation.js';
@@ -62,7 +62,7 @@ export class LmdbReadModels implements ReadModels {
     const control = join(folder, 'control');
     const flawOfFile = await fileFlaw(control);
     const models = flawOfFile === undefined ? await LmdbReadModels.create(folder, clock) : undefined;
-    const flaw = flawOfFile ?? models!.flaw();
+    const flaw = flawOfFile ?? (await models!.flawOrClose());
     if (models && !flaw) return models;
     await models?.close();
     if (!onGivenUp) {
@@ -90,13 +90,17 @@ export class LmdbReadModels implements ReadModels {
     private readonly control: LmdbEnvironment,
   ) {}
 
-  /** What is wrong with the list of generations or the manifest, as a clause. */
-  private flaw(): string | undefined {
+  /** What is wrong with the list of generations or the manifest, as a clause. @throws any other error, once closed */
+  private async flawOrClose(): Promise<string | undefined> {
     try {
-      for (const { key } of this.records.getRange({})) this.stored(key);
+      this.control.read(() => {
+        for (const { key } of this.records.getRange({})) this.stored(key);
+      });
       return undefined;
     } catch (error) {
-      if (error instanceof StoreUnavailable || isDamage(error)) return 'is damaged';
+      const isOther = error instanceof StoreUnavailable && error.code === 'read_models_damaged';
+      if (isOther || isDamage(error)) return 'is damaged';
+      await this.close();
       throw error;
     }
   }
@@ -359,7 +363,7 @@ export class LmdbReadModels implements ReadModels {
 
   /** Opens a generation that is not open here, if it is there to be used: another process may have created it. */
   private async ready(id: string): Promise<void> {
-    if (this.opened.has(id) || !existsSync(join(this.path(id), 'data.mdb'))) return;
+    if (this.opened.has(id) || !isThere(join(this.path(id), 'data.mdb'))) return;
     if (this.isUsable(this.record(id))) await this.openGeneration(id);
   }
 
@@ -406,10 +410,17 @@ async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
   try {
-    return existsSync(path) ? await flawOf(path, true, SEALED_ROWS) : undefined;
+    return isThere(path) ? await flawOf(path, true, SEALED_ROWS) : undefined;
   } catch (error) {
-    const shortage = shortageOf(error);
-    if (shortage === undefined) throw error;
-    throw new StoreUnavailable(`${path}: ${shortage}`, { cause: error });
+    throw orUnavailable(path, error);
+  }
+}
+
+/** @throws StoreUnavailable if that cannot be told: then it must not be taken for lost */
+function isThere(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch (error) {
+    throw orUnavailable(path, error);
   }
 }

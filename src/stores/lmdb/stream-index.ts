@@ -4,6 +4,7 @@ import type { LmdbEnvironment } from './environment.js';
 import { type IndexCheck, StoreUnavailable } from '../ports/event-store.js';
 import { isTooLong, MAX_STREAM_BYTES } from '../ports/event-encoding.js';
 import { placeOf } from './stored-event.js';
+import { failureOf } from '../../kernel/failures.js';
 import type { Position } from '../../kernel/event.js';
 
 /**
@@ -349,12 +350,13 @@ function isEntryOf(key: Buffer, value: Buffer): boolean {
   return value.length === ENTRY_BYTES && value.readUInt32LE(4) === crc32(key, value.readUInt32LE(0));
 }
 
-/** Undefined if the value is absent or not a number. */
+/** Undefined if the value is absent or not a number. @throws a failure to read it */
 function numberIn(database: { get(key: string): unknown }, key: string): number | undefined {
   try {
     const value = database.get(key);
     return Number.isSafeInteger(value) ? (value as number) : undefined;
-  } catch {
+  } catch (error) {
+    if (failureOf(error) !== undefined) throw error;
     return undefined;
   }
 }

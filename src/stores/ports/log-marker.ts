@@ -1,6 +1,7 @@
 import { open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isAlive } from '../../kernel/processes.js';
+import { sentenceFor } from '../../kernel/failures.js';
 import { StartError } from '../../kernel/start-error.js';
 import type { Position } from '../../kernel/event.js';
 
@@ -89,7 +90,7 @@ export async function checkMarker(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return;
-    throw new StartError(`${path} cannot be read (${code}).`);
+    throw new StartError(sentenceFor(`${path} cannot be read`, error));
   }
   const marker = parseMarker(text, path);
   const advice = `restore a complete copy, or delete ${path} to continue with what is there`;
