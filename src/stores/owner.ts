@@ -1,4 +1,4 @@
-import { ftruncateSync, mkdirSync, readFileSync, realpathSync, statfsSync, writeSync } from 'node:fs';
+import { ftruncateSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { FileLock } from '../kernel/file-lock.js';
@@ -75,11 +75,6 @@ export class Ownership {
   async close(): Promise<void> {
     if (--this.users > 0) return;
     Ownership.held.delete(this.folder);
-    try {
-      ftruncateSync(this.lock.fd);
-    } catch {
-      // On a read-only disk. Whoever has the lock next writes its own note.
-    }
     this.lock.release();
   }
 
@@ -91,8 +86,12 @@ export class Ownership {
       since: new Date().toISOString(),
       command: command.slice(0, MAX_COMMAND),
     };
-    ftruncateSync(this.lock.fd);
-    writeSync(this.lock.fd, `${JSON.stringify(note)}\n`, 0);
+    try {
+      ftruncateSync(this.lock.fd);
+      writeSync(this.lock.fd, `${JSON.stringify(note)}\n`, 0);
+    } catch {
+      // The disk is full, say: it is owned all the same, and others are told of "another process".
+    }
   }
 }
 
@@ -110,24 +109,19 @@ function lockOf(folder: string): FileLock {
     );
   }
   const path = join(folder, 'owner.lock');
+  if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false) {
+    throw new StartError(`${path} is no regular file, and Credence did not create it: remove it.`);
+  }
   let lock: FileLock | undefined;
   try {
     lock = FileLock.take(path);
   } catch (error) {
     if (error instanceof StartError) throw error;
-    const { code } = error as NodeJS.ErrnoException;
-    const what = `${path} cannot be opened and locked`;
-    const advice = ADVICE[code ?? ''];
-    throw new StartError(advice ? `${what} (${code}): ${advice}.` : sentenceFor(what, error));
+    throw new StartError(sentenceFor(`${path} cannot be opened and locked`, error));
   }
   if (!lock) throw new FolderOwned(folder, noteIn(path));
   return lock;
 }
-
-const ADVICE: Record<string, string> = {
-  ELOOP: 'it is a symbolic link, which Credence does not create: remove it',
-  EISDIR: 'it is a folder, which Credence does not create: remove it',
-};
 
 /** What the owner has written; null while it is being written. */
 function noteIn(path: string): OwnerNote | null {

@@ -10,12 +10,13 @@ export class Child {
   stderr = '';
   private waiting: (() => void)[] = [];
 
-  constructor(script: URL, args: string[], env: Record<string, string> = {}) {
+  /** @param within a program that starts it, with arguments, such as `unshare --net` */
+  constructor(script: URL, args: string[], env: Record<string, string> = {}, within: readonly string[] = []) {
     const loader = fileURLToPath(new URL('./typescript.mjs', import.meta.url));
     // Not the options of the test runner, which this process would inherit.
     const environment = { ...process.env, NODE_OPTIONS: '', ...env };
-    const command = ['--import', loader, fileURLToPath(script), ...args];
-    this.process = spawn(process.execPath, command, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
+    const [program, ...rest] = [...within, process.execPath, '--import', loader, fileURLToPath(script), ...args];
+    this.process = spawn(program!, rest, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
     this.process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
     createInterface({ input: this.process.stdout! }).on('line', (line) => {
       this.lines.push(JSON.parse(line));
@@ -27,6 +28,10 @@ export class Child {
         this.wake();
       });
     });
+  }
+
+  get pid(): number {
+    return this.process.pid!;
   }
 
   send(message: unknown): void {
