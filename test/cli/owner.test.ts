@@ -1,0 +1,375 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { type Socket, connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { stringify } from 'yaml';
+import type { Host } from '../../src/cli/cli.js';
+import { OwnerServer } from '../../src/cli/owner-server.js';
+import { VERSION } from '../../src/kernel/version.js';
+import { Ownership } from '../../src/stores/owner.js';
+import { eventually } from '../contracts/harness.js';
+import { Server } from '../e2e/server.js';
+import { configuration } from '../policies/configuration.js';
+import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
+import { SLOW, Store, action, actions } from './credence.js';
+
+/** Commands that the server carries out that owns the folder, and commands that own it themselves. */
+
+interface Status {
+  events: number;
+  generations: { id: string; status: string; serves: string[]; lease: string | null }[];
+}
+
+const REPAID = { category: 'finance', action_type: 'loan_repayment' };
+const members = (from: number, to: number) => actions(to).slice(from).map((one) => ({ ...one, ...REPAID }));
+const vp = (policy_id: string) => ({
+  policy_id,
+  tris_org: 'tris:lender',
+  inputs: configuration([{ metric: 'finance_loan_repayment', criticality: 'Critical', weight: 0.14 }]),
+  metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+});
+
+describe('each command ends and prints beside a server as it does without one', () => {
+  let alone: Store;
+  let served: Store;
+  let server: Server;
+  beforeAll(async () => {
+    alone = await Store.create();
+    await alone.json('import', alone.file('first.ndjson', members(0, 200)));
+    served = await Store.create();
+    cpSync(alone.data, served.data, { recursive: true });
+    server = await Server.start({ data: served.data });
+    for (const store of [alone, served]) {
+      store.file('more.ndjson', members(200, 300));
+      store.file('wrong.ndjson', [...members(300, 301), '{']);
+      store.file('vp.json', [vp('VP_A_V1')]);
+      store.file('ap.json', [{ policy_id: 'AP_A_V1', rules: { disc_min: 0.5 } }]);
+      store.file('ap-wrong.json', [{ policy_id: 'AP_B_V1', rules: { any: [{ disc_min: 101 }] } }]);
+      mkdirSync(join(store.folder, 'policies'));
+      store.file('policies/a.yaml', [stringify({ kind: 'ap', policy_id: 'AP_C_V1', rules: { tct_min: 300 } })]);
+      store.file('policies/b.yaml', [stringify({ kind: 'vp', ...vp('VP_C_V1'), promote: 'platform' })]);
+    }
+  }, SLOW);
+  afterAll(async () => {
+    await server.stop();
+    await Promise.all([alone, served].map((store) => store?.remove()));
+  });
+
+  /** What is of one run is taken out of its output. */
+  const normal = (folder: string, { code, stdout, stderr }: Ran): Ran => {
+    const tidy = (output: string) =>
+      output
+        .replaceAll(folder, '<folder>')
+        .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '<id>')
+        .replaceAll(/rpl_[0-9a-f]{32}/g, '<id>')
+        .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+        .replaceAll(/"(seconds|lag_seconds|sha256|recorded_at|lease)":(null|"[^"]*"|[\d.e-]+|{[^}]*})/g, '"$1":<some>')
+        .replaceAll(/[\d.]+ s\b/g, '<time>')
+        .replaceAll(/[\d,.]+ ?(lines|events|rows)?\/s/g, '<rate>');
+    return { code, stdout: tidy(stdout), stderr: tidy(stderr) };
+  };
+
+  const STEPS: [number, ...string[]][] = [
+    [0, 'status', '--json'],
+    [0, 'import', '<folder>/more.ndjson'],
+    [0, 'import', '<folder>/more.ndjson', '--json'],
+    [0, 'import', '-'],
+    [1, 'import', '<folder>/wrong.ndjson'],
+    [2, 'import', '<folder>/none.ndjson'],
+    [0, 'export'],
+    [0, 'export', '--out', '<folder>/all.ndjson'],
+    [1, 'export', '--out', '<folder>/all.ndjson'],
+    [0, 'export', '--out', '<folder>/all.ndjson', '--force'],
+    [1, 'export', '--out', '<folder>/none/all.ndjson'],
+    [0, 'export', '--out', '/dev/null'],
+    [0, 'export', 'tris:member-1'],
+    [2, 'export', 'nobody'],
+    [0, 'import', '<folder>/all.ndjson'],
+    [0, 'replay', 'tris:member-1'],
+    [1, 'replay', 'tris:nobody'],
+    [2, 'replay', 'tris:member-1', '--limit', '0'],
+    [0, 'verify', '--json'],
+    [0, 'verify'],
+    [0, 'verify', '--index'],
+    [2, 'verify', '--repair'],
+    [0, 'rebuild', 'all'],
+    [0, 'swap', 'g2'],
+    [0, 'rollback'],
+    [0, 'drop', 'g2'],
+    [1, 'swap', 'g99'],
+    [0, 'dead-letters', 'list'],
+    [0, 'dead-letters', 'acknowledge', '--all', '--reason', 'old'],
+    [0, 'ap', 'create', '<folder>/ap.json'],
+    [2, 'ap', 'create', '<folder>/ap-wrong.json'],
+    [2, 'ap', 'create', '<folder>/none.json'],
+    [0, 'ap', 'list'],
+    [0, 'ap', 'show', 'AP_A_V1'],
+    [0, 'ap', 'check', 'AP_A_V1', 'tris:member-1'],
+    [0, 'ap', 'retire', 'AP_A_V1'],
+    [0, 'access', 'audit', 'tris:member-1'],
+    [0, 'vp', 'create', '<folder>/vp.json'],
+    [0, 'vp', 'evaluate', 'VP_A_V1'],
+    [0, 'vp', 'evaluate', '<folder>/vp.json'],
+    [0, 'vp', 'diff', 'active', 'VP_A_V1'],
+    [0, 'vp', 'diff', 'active', 'VP_A_V1', '--csv', '<folder>/diff.csv'],
+    [0, 'vp', 'diff', 'active', 'VP_A_V1', '--ndjson', '-'],
+    [0, 'vp', 'replay', 'VP_A_V1', '--json'],
+    [0, 'vp', 'promote', 'VP_A_V1'],
+    [0, 'vp', 'rollback', 'VP_A_V1'],
+    [0, 'vp', 'retire', 'VP_A_V1'],
+    [1, 'policies', 'plan', '<folder>/policies'],
+    [0, 'policies', 'apply', '<folder>/policies'],
+    [0, 'policies', 'plan', '<folder>/policies'],
+    [0, 'models', 'list'],
+    [0, 'models', 'replay', 'disc-1'],
+    [0, 'models', 'promote', 'disc-1'],
+    [0, 'models', 'rollback', 'disc-1'],
+    [0, 'orgs', 'register', 'tris:org', '--platforms', 'one,two'],
+    [0, 'orgs', 'list'],
+    [0, 'orgs', 'show', 'tris:org'],
+    [0, 'orgs', 'vet', 'tris:org'],
+    [0, 'orgs', 'revoke', 'tris:org'],
+    [1, 'texts', 'delete', '0'.repeat(64)],
+    [0, 'backup', '<folder>/copy'],
+    [1, 'backup', '<folder>/copy'],
+    [0, 'verify'],
+  ];
+
+  const run = (store: Store, args: readonly string[]) => {
+    const input = members(300, 320).map((line) => `${JSON.stringify(line)}\n`).join('');
+    const given = args.map((argument) => argument.replace('<folder>', store.folder));
+    return runCommand(given, store.env, args.at(-1) === '-' ? input : '');
+  };
+  const files = (store: Store) =>
+    ['all.ndjson', 'diff.csv'].map((name) => {
+      const path = join(store.folder, name);
+      return existsSync(path) ? normal(store.folder, { code: 0, stdout: readFileSync(path, 'utf8'), stderr: '' }).stdout : '';
+    });
+
+  test.each(STEPS)('%i: %s %s %s %s', async (code, ...args) => {
+    const [there, here] = [await run(served, args), await run(alone, args)];
+    expect(normal(served.folder, there)).toEqual(normal(alone.folder, here));
+    expect(here).toMatchObject({ code });
+    expect(files(served)).toEqual(files(alone));
+    expect(server.child.exitCode).toBeNull();
+  });
+});
+
+describe('the server that owns a folder', () => {
+  const EVENTS_BEFORE = 24_000;
+  let store: Store;
+  let server: Server;
+  beforeAll(async () => {
+    store = await Store.create({ isBuilt: true });
+    await store.json('import', store.file('first.ndjson', members(0, EVENTS_BEFORE / 2)));
+    server = await Server.start({ data: store.data });
+  }, SLOW);
+  afterEach(() => expect(server.child.exitCode ?? server.child.signalCode).toBeNull());
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+    await store.remove();
+  });
+
+  const status = async () => JSON.parse((await runCommand(['status', '--json'], store.env)).stdout) as Status;
+
+  test(
+    'shows the progress of a command on the terminal of its caller, in its width',
+    async () => {
+      const file = store.file('progress.ndjson', members(20_000, 50_000));
+      const command = `stty cols 50; exec ${process.execPath} dist/src/cli.js import ${file}`;
+      const { code, stdout } = await ended(
+        spawnCommand(['import', file], store.env, { node: scriptOf(store, `exec script -qefc '${command}' /dev/null`) }),
+      );
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/Recording .*%/);
+      // eslint-disable-next-line no-control-regex
+      const shown = stdout.split(/\x1b\[0G|[\r\n]/).filter((line) => line.includes('Recording'));
+      // eslint-disable-next-line no-control-regex
+      for (const line of shown) expect(line.replaceAll(/\x1b\[[?\d]*[a-zA-Z]/g, '').length).toBeLessThanOrEqual(50);
+    },
+    SLOW,
+  );
+
+  test.each([
+    ['SIGINT', 1],
+    ['SIGTERM', 1],
+    ['SIGHUP', null],
+    ['SIGKILL', null],
+  ] as const)(
+    'ends a command whose caller gets %s',
+    async (signal, code) => {
+      const [from, lines] = [{ SIGINT: 100_000, SIGTERM: 200_000, SIGHUP: 300_000, SIGKILL: 400_000 }[signal], 60_000];
+      const file = store.file(`${signal}.ndjson`, members(from, from + lines));
+      const { events } = await status();
+      const child = store.spawn(['import', file]);
+      const ran = ended(child);
+      await eventually(async () => (await status()).events > events, 'an event of the import');
+      child.kill(signal);
+      const { code: ended_with, stdout, stderr } = await ran;
+      expect([ended_with, stdout]).toEqual([code, '']);
+      if (code !== null) expect(stderr).toMatch(/(^|\n)credence: The command was interrupted\.\n$/);
+      // It is no longer carried out: no event is added, and the rest of the file is not recorded.
+      const { events: then } = await status();
+      expect(then).toBeLessThan(events + 2 * lines);
+      expect((await status()).events).toBeLessThanOrEqual(then + 2 * 2_000);
+      rmSync(file);
+    },
+    SLOW,
+  );
+
+  test(
+    'carries out several commands at once',
+    async () => {
+      const file = store.file('together.ndjson', members(60_000, 62_000));
+      const [one, other, verified, exported] = await Promise.all([
+        store.json<{ recorded: number; already_present: number }>('import', file),
+        store.json<{ recorded: number; already_present: number }>('import', file),
+        store.run('verify'),
+        store.run('export', 'tris:member-1'),
+      ]);
+      expect([one.recorded + one.already_present, other.recorded + other.already_present]).toEqual([2_000, 2_000]);
+      expect(one.recorded + other.recorded).toBe(2_000);
+      expect([verified.code, exported.code]).toEqual([0, 0]);
+    },
+    SLOW,
+  );
+
+  test('goes on when the output of a command is closed', async () => {
+    const child = store.spawn(['export']);
+    child.stdout!.once('data', () => child.stdout!.destroy());
+    expect((await ended(child)).code).toBe(0);
+  });
+
+  test(
+    'refuses an export of another log at once, whatever its size',
+    async () => {
+      const other = await Store.create({ isBuilt: true });
+      try {
+        await other.json('import', other.file('lines.ndjson', members(0, 12_000)));
+        const file = join(other.folder, 'export.ndjson');
+        expect((await other.run('export', '--out', file)).code).toBe(0);
+        const refused = await store.run('import', file);
+        expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^credence: .*\.\n$/) });
+      } finally {
+        await other.remove();
+      }
+    },
+    SLOW,
+  );
+
+  test(
+    'accepts 10,000 arguments',
+    async () => {
+      const ids = Array.from({ length: 10_000 }, (_, n) => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`);
+      const { code, stderr } = await store.run('dead-letters', 'acknowledge', '--reason', 'old', ...ids);
+      expect([code, stderr.length > 0]).toEqual([1, true]);
+    },
+    SLOW,
+  );
+
+  describe('refuses what is no command', () => {
+    const socket = () => join(store.data, 'owner.sock');
+    const answered = async (line: string, path = '/commands') => {
+      const call = request({ socketPath: socket(), method: 'POST', path });
+      call.write(line);
+      const [answer] = await once(call, 'response');
+      const body = await text(answer);
+      call.destroy();
+      return [answer.statusCode, body];
+    };
+    const call = (more: object) =>
+      `${JSON.stringify({ version: VERSION, argv: ['status'], terminal: { isTTY: false, columns: null }, ...more })}\n`;
+
+    test('of another version, with both', async () => {
+      expect(await answered(call({ version: '0.0.1' }))).toEqual([
+        409,
+        `The versions differ: the command is of version 0.0.1, the service that owns the folder of version ${VERSION}. Use the command of that version.`,
+      ]);
+    });
+
+    test('with a wrong first line, or a path of its own', async () => {
+      expect(await answered('{\n')).toEqual([400, 'The command cannot be read: a line is no JSON.']);
+      expect(await answered('{}\n')).toEqual([400, 'The command cannot be read: the first line is no command.']);
+      expect(await answered(call({ argv: [1] }))).toEqual([400, 'The command cannot be read: the first line is no command.']);
+      expect(await answered(call({}), '/other')).toEqual([404, 'POST /commands runs a command']);
+    });
+
+    test.each(['serve', 'keys', 'signing-keys', 'migrate'])('that works without the stores: %s', async (name) => {
+      const rest = { serve: [], keys: ['list'], 'signing-keys': ['list'], migrate: ['--from', 'embedded', '--to', 'cluster'] };
+      const [status, body] = await answered(call({ argv: [name, ...rest[name as 'serve']] }));
+      expect(status).toBe(200);
+      expect(body).toMatch(/"exit":2/);
+      expect(body).toMatch(/The service does not carry out this command/);
+    });
+
+    test(
+      'of which half has come after ten seconds, while others go on',
+      async () => {
+        const head = 'POST /commands HTTP/1.1\r\nHost: credence\r\n';
+        const halves = ['', head, `${head}Transfer-Encoding: chunked\r\n\r\n7\r\n{"versi\r\n`];
+        const started = performance.now();
+        const closed = halves.map(async (half) => {
+          const client: Socket = connect(socket());
+          client.write(half);
+          client.resume().on('error', () => undefined);
+          await once(client, 'close');
+          return (performance.now() - started) / 1_000;
+        });
+        expect((await store.run('status')).code).toBe(0);
+        for (const seconds of await Promise.all(closed)) {
+          expect(seconds).toBeGreaterThan(9);
+          expect(seconds).toBeLessThan(20);
+        }
+      },
+      SLOW,
+    );
+  });
+
+  test(
+    'is there under a path that is too long for a socket',
+    async () => {
+      const data = join(store.folder, 'long'.repeat(30), 'data');
+      const long = await Server.start({ data });
+      try {
+        expect(JSON.parse((await runCommand(['status', '--json'], { CREDENCE_DATA: data })).stdout).events).toBeGreaterThan(0);
+        expect(existsSync(join(data, 'owner.sock'))).toBe(true);
+      } finally {
+        expect(await long.stop()).toBe(0);
+      }
+      expect(existsSync(join(data, 'owner.sock'))).toBe(false);
+    },
+    SLOW,
+  );
+
+  test(
+    'decides which modules there are',
+    async () => {
+      const data = join(store.folder, 'few');
+      const few = await Server.start({ data, env: { CREDENCE_MODULES: 'relay,disc' } });
+      try {
+        const sentence = 'credence: The service that runs on the folder leaves out what this needs: see its CREDENCE_MODULES.\n';
+        for (const args of [['ap', 'list'], ['vp', 'retire', 'VP_A_V1'], ['orgs', 'list']]) {
+          expect(await runCommand(args, { CREDENCE_DATA: data })).toEqual({ code: 1, stdout: '', stderr: sentence });
+        }
+        expect((await runCommand(['verify'], { CREDENCE_DATA: data })).code).toBe(0);
+      } finally {
+        await few.stop();
+      }
+    },
+    SLOW,
+  );
+
+  test('still has a sound log after all that', async () => {
+    expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
+  }, SLOW);
+});
+
+/** A program to start instead of Node. */
+function scriptOf(store: Store, script: string): string {
+  const path = store.file('program.sh', ['#!/bin/sh', script]);
+  execFileSync('chmod', ['+x', path]);
+  return path;
+}
