@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command, CommanderError } from 'commander';
+import { prepareFolder } from '../app/start-failure.js';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
@@ -168,7 +169,7 @@ export class Cli {
         return;
       }
       const { data, profile } = context.config;
-      if (profile === 'embedded' && folder === 'existing') requireStore(data);
+      if (profile === 'embedded') (folder === 'existing' ? requireStore : prepareFolder)(data);
       const prepared = await prepare(context, ...args);
       if (typeof prepared === 'number') {
         this.exitCode = prepared;

@@ -4,6 +4,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { socketPath } from '../kernel/socket-path.js';
+import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 import { CommandFailed, type CommandIo, type ExitCode } from './cli.js';
 import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
@@ -26,7 +27,7 @@ export interface Caller {
 /**
  * Lets the server that owns a folder carry out a command.
  * @returns undefined if no server listens in the folder
- * @throws CommandFailed if the server refuses it or goes away
+ * @throws CommandFailed if the server refuses it or goes away; StartError if its socket cannot be connected to
  */
 export async function callOwner(
   data: string,
@@ -49,16 +50,20 @@ export async function callOwner(
     const answer = await response;
     if (answer.statusCode !== 200) throw new CommandFailed(await text(answer));
     const sending = sendItems(caller.items, request, send);
-    const ended = await show(answer, caller);
-    await sending;
-    return ended;
+    try {
+      return await show(answer, caller);
+    } finally {
+      // What the command has not read is not sent.
+      request.destroy();
+      await sending;
+    }
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
     request.destroy();
   }
 }
 
-/** Whether a server listens in the folder. @throws CommandFailed as `callOwner` */
+/** Whether a server listens in the folder. @throws StartError if its socket cannot be connected to */
 export async function isServed(data: string): Promise<boolean> {
   const connected = await connect(data);
   connected?.request.destroy();
@@ -87,12 +92,23 @@ async function sendItems(
   try {
     for await (const item of items) {
       if (request.destroyed) return;
-      if (!send({ item })) await Promise.race([once(request, 'drain'), once(request, 'close')]);
+      if (!send({ item })) await drained(request);
     }
     if (!request.destroyed) send({ end: true });
   } catch (error) {
     if (!request.destroyed) send({ failure: (error as Error).message });
   }
+}
+
+/** It can be written to again, or is closed. */
+function drained(request: ClientRequest): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      request.off('drain', settle).off('close', settle);
+      resolve();
+    };
+    request.on('drain', settle).on('close', settle);
+  });
 }
 
 async function connect(
@@ -103,12 +119,15 @@ async function connect(
   const found = lstatSync(file, { throwIfNoEntry: false });
   if (!found) return undefined;
   const user = process.getuid?.() ?? 0;
-  if (!found.isSocket()) throw new CommandFailed(`${file} is no socket, and Credence did not create it: remove it.`);
+  if (!found.isSocket()) throw new StartError(`${file} is no socket, and Credence did not create it: remove it.`);
   if (user !== 0 && found.uid !== user) {
-    throw new CommandFailed(`${file} belongs to another user: run this as the user who runs the service.`);
+    throw new StartError(`${file} belongs to another user: run this as the user who runs the service.`);
   }
   const { path, close } = socketPath(folder, SOCKET);
-  const call = request({ socketPath: path, method: 'POST', path: PATH, agent: false });
+  // The server must not close the connection when it has answered: what is still sent to it then would fail, and the
+  // answer be lost.
+  const headers = { Connection: 'keep-alive' };
+  const call = request({ socketPath: path, method: 'POST', path: PATH, headers, agent: false });
   try {
     call.flushHeaders();
     const [socket] = await once(call, 'socket');
@@ -116,7 +135,8 @@ async function connect(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ECONNREFUSED') return undefined;
-    throw new CommandFailed(`${file} cannot be connected to (${code}): run this as the user who runs the service.`);
+    const remedy = code === 'EAGAIN' ? 'the service is stopped or overloaded' : 'run this as the user who runs the service';
+    throw new StartError(`${file} cannot be connected to (${code}): ${remedy}.`);
   } finally {
     close();
   }

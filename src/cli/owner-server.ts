@@ -32,7 +32,8 @@ export class OwnerServer {
 
   private constructor(private readonly path: SocketPath) {
     // A command may take hours.
-    this.server = createServer({ requestTimeout: 0, headersTimeout: FIRST_LINE_MS }, (request, response) => {
+    const limits = { requestTimeout: 0, headersTimeout: FIRST_LINE_MS, connectionsCheckingInterval: 1_000 };
+    this.server = createServer(limits, (request, response) => {
       const ending = new AbortController();
       response.once('close', () => ending.abort());
       const ended = this.answer(request, response, ending.signal).catch(() => void response.destroy());

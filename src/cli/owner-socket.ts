@@ -36,7 +36,9 @@ export async function* jsonLines(input: Readable, most: number): AsyncGenerator<
   let rest = '';
   input.setEncoding('utf8');
   for await (const chunk of input as AsyncIterable<string>) {
-    const lines = (rest + chunk).split('\n');
+    const lines = chunk.split('\n');
+    // Joined once, not for each chunk of a long line.
+    lines[0] = rest + lines[0]!;
     rest = lines.pop()!;
     for (const line of lines) yield parsed(line);
     if (rest.length > most) throw new BadLine(`a line is longer than ${most} characters`);
