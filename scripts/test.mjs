@@ -53,6 +53,7 @@ const FAULTS = [
   'test/faults/kill.test',
   'test/faults/memory.test',
   'test/faults/operation.test',
+  'test/faults/owner.test',
   'test/faults/stall.test',
   'test/faults/webhooks.test',
   'test/ingestion/ingestion.test',

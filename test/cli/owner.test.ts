@@ -2,18 +2,19 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { type Socket, connect, createServer } from 'node:net';
+import { type Socket, connect } from 'node:net';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import type { Host } from '../../src/cli/cli.js';
 import { OwnerServer } from '../../src/cli/owner-server.js';
 import { VERSION } from '../../src/kernel/version.js';
-import { Ownership } from '../../src/stores/owner.js';
 import { eventually } from '../contracts/harness.js';
+import { Child } from '../embedded/processes/child.js';
 import { Server } from '../e2e/server.js';
 import { configuration } from '../policies/configuration.js';
-import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
+import { type Ran, ended, runCommand, spawnCommand, spawnServer } from '../servers/launch.js';
 import { SLOW, Store, action, actions } from './credence.js';
 
 /** Commands that the server carries out that owns the folder, and commands that own it themselves. */
@@ -367,6 +368,123 @@ describe('the server that owns a folder', () => {
   test('still has a sound log after all that', async () => {
     expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
   }, SLOW);
+});
+
+describe('without a server', () => {
+  let store: Store;
+  let owner: Child;
+  beforeEach(async () => {
+    store = await Store.create();
+    await store.json('import', store.file('lines.ndjson', members(0, 20)));
+    owner = new Child(new URL('../embedded/processes/owner.ts', import.meta.url), [store.data, 'import lines']);
+    expect(await owner.printed(1)).toEqual(['owned']);
+  }, SLOW);
+  afterEach(async () => {
+    await owner.kill();
+    await store.remove();
+  });
+  const named = () => `process ${owner.pid} on ${hostname()} \\(credence import lines ${VERSION}, since \\S+\\)`;
+
+  test('a command waits for another one, says so, and goes on when it ends', async () => {
+    const child = store.spawn(['status', '--json']);
+    const ran = ended(child);
+    await once(child.stderr!, 'data');
+    await owner.kill();
+    const { code, stdout, stderr } = await ran;
+    expect([code, JSON.parse(stdout).events]).toEqual([0, 41]);
+    expect(stderr).toMatch(new RegExp(`^Waiting for ${named()}, which works on ${store.data}\\.\n$`));
+  });
+
+  test('--no-wait refuses with the name of the owner', async () => {
+    const { code, stderr } = await store.run('--no-wait', 'status');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      new RegExp(`^credence: ${store.data} is in use by ${named()}: only one process at a time may open it\\.\n$`),
+    );
+  });
+
+  test('migrate is refused', async () => {
+    store.variables['EVENTSTORE_URL'] = 'esdb://127.0.0.1:1?tls=false';
+    const { code, stderr } = await store.run('migrate', '--from', 'embedded', '--to', 'cluster');
+    expect([code, stderr]).toEqual([1, expect.stringMatching(new RegExp(`^credence: \\S+ is in use by ${named()}`))]);
+  });
+
+  describe('a control socket that is not the server’s', () => {
+    const socket = () => join(store.data, 'owner.sock');
+    const isNone = () => `${socket()} is no socket, and Credence did not create it: remove it.\n`;
+
+    test.each(['symlink', 'file', 'folder'])('a %s is refused by commands and by a server', async (kind) => {
+      if (kind === 'symlink') symlinkSync('/nowhere', socket());
+      if (kind === 'file') writeFileSync(socket(), '');
+      if (kind === 'folder') mkdirSync(socket());
+      const refused = { code: 1, stderr: `credence: ${isNone()}` };
+      expect(await store.run('status')).toMatchObject(refused);
+      expect(await ended(spawnServer(store.env))).toMatchObject(refused);
+      await owner.kill();
+      expect(await ended(spawnServer(store.env))).toMatchObject(refused);
+      // No server can be there: a command works.
+      expect((await store.run('status')).code).toBe(0);
+    }, SLOW);
+  });
+});
+
+describe('a folder that cannot be', () => {
+  test.each([
+    ['is a file', 'is not a folder'],
+    ['the system has no room for', 'cannot be created or written (ENOENT)'],
+  ])('because it %s is refused by a command that creates the store', async (kind, sentence) => {
+    const store = await Store.create();
+    try {
+      const file = store.file('lines.ndjson', members(0, 1));
+      const data = kind === 'is a file' ? file : '/proc/credence/data';
+      const { code, stderr } = await store.run('--data', data, 'import', file);
+      expect([code, stderr]).toEqual([1, `credence: CREDENCE_DATA names ${data}, which ${sentence}.\n`]);
+    } finally {
+      await store.remove();
+    }
+  });
+});
+
+describe('a caller that reads nothing', () => {
+  test('holds up only its own command, which keeps little in memory and ends with it', async () => {
+    const store = await Store.create();
+    mkdirSync(store.data);
+    let [slices, hasEnded] = [0, false];
+    const event = { position: 1, stream: 'a', revision: 0, id: 'x', type: 'T', data: { text: 'x'.repeat(10_000) }, metadata: {} };
+    const eventStore = {
+      countAfter: async () => 1,
+      readAll: async function* () {
+        try {
+          for (; ; slices++) yield [event];
+        } finally {
+          hasEnded = true;
+        }
+      },
+    };
+    const server = await OwnerServer.listen(store.data);
+    try {
+      server.start({ stores: { eventStore }, get: () => undefined } as unknown as Host);
+      const call = request({ socketPath: join(store.data, 'owner.sock'), method: 'POST', path: '/commands' });
+      call.on('error', () => undefined);
+      call.write(`${JSON.stringify({ version: VERSION, argv: ['export'], terminal: { isTTY: true, columns: 80 } })}\n`);
+      const [answer] = await once(call, 'response');
+      answer.on('error', () => undefined);
+      let last = -1;
+      await eventually(async () => {
+        const same = slices === last && slices > 0;
+        last = slices;
+        await new Promise((resolve) => setImmediate(resolve));
+        return same;
+      });
+      // Of 10 kB each: what the system and both ends of the connection keep.
+      expect(slices).toBeLessThan(200);
+      call.destroy();
+      await eventually(() => hasEnded, 'the end of the command');
+    } finally {
+      await server.close();
+      await store.remove();
+    }
+  });
 });
 
 /** A program to start instead of Node. */
