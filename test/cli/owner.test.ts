@@ -428,11 +428,11 @@ describe('without a server', () => {
   });
 });
 
-describe('a folder that cannot be', () => {
+describe('a command that creates the store refuses with one sentence a folder that', () => {
   test.each([
     ['is a file', 'is not a folder'],
-    ['the system has no room for', 'cannot be created or written (ENOENT)'],
-  ])('because it %s is refused by a command that creates the store', async (kind, sentence) => {
+    ['cannot be created', 'cannot be created or written (ENOENT)'],
+  ])('%s', async (kind, sentence) => {
     const store = await Store.create();
     try {
       const file = store.file('lines.ndjson', members(0, 1));
