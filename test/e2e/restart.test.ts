@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Answer, CredenceClient } from '../../clients/typescript/src/client.js';
 import { ACTION, Server, loseReadModels, unique } from './server.js';
 
-/** What survives a restart and the loss of the read models, and what several servers of one store see of each other. */
+/** What survives a restart and the loss of the read models. */
 
 const folders: string[] = [];
 async function folder(): Promise<string> {
@@ -79,20 +79,4 @@ test('after a restart and a rebuild, equal coordinates give equal bytes', async 
   });
   expect(same(await once(server.client))).toEqual(same(relayed));
   await server.end();
-});
-
-test('a second server on the same folder sees what the first one writes', async () => {
-  const data = await folder();
-  const first = await Server.start({ data });
-  const second = await Server.start({ data });
-  const tris_id = unique();
-  const relay = ({ client }: Server) =>
-    client.post('/api/decision-relay', { body: { ...ACTION, tris_id, external_id: 'shared' } });
-  const written = await relay(first);
-  second.client.position = first.client.position;
-  const score = await second.client.get('/api/disc-score/{tris_id}', { params: { path: { tris_id } } });
-  expect(score.data.total_tct).toBe(100);
-  expect((await relay(second)).data).toEqual(written.data);
-  await second.stop();
-  await first.end();
 });
