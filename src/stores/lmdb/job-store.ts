@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -6,31 +5,17 @@ import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import { type Job, type JobStatus, LONGEST_WAIT_MS } from '../ports/jobs.js';
-import { isAlive } from '../../kernel/processes.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
-
-/** The instance that runs a job. The claim ends after its time, or when its process has ended (docs/decisions/0028). */
-interface Claim {
-  pid: number;
-  token: string;
-  /** ms since the epoch */
-  expires_at: number;
-}
 
 export interface StoredJob extends Job {
   /** Order of enqueueing, from 1. */
   sequence: number;
   /** Not to be run before, ms since the epoch; 0 unless it waits for its next attempt. */
   run_at: number;
-  claim: Claim | null;
 }
 
 type Name = [kind: string, id: string];
 
-/**
- * The instances of this process. A claim with this process id but of no instance is one of a process before a restart.
- */
-const instances = new Set<string>();
 const LIST_SLICE = 1_000;
 const OPEN_SLICE = 100;
 const MAX_NAME_LENGTH = 300;
@@ -40,12 +25,10 @@ const MAX_NAME_LENGTH = 300;
  * written is absent, as if the folder had been deleted.
  */
 export class JobStore {
-  private readonly token = randomUUID();
-
-  static async open(folder: string, clock: Clock, claimMs: number): Promise<JobStore> {
+  static async open(folder: string, clock: Clock): Promise<JobStore> {
     const text = { encoding: 'string' } as const;
     const databases = { jobs: text, job_order: text, open_jobs: text, open_of_kind: text };
-    const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
+    const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock);
     await store.indexOpen();
     return store;
   }
@@ -53,10 +36,7 @@ export class JobStore {
   private constructor(
     private readonly env: LmdbEnvironment,
     private readonly clock: Clock,
-    private readonly claimMs: number,
-  ) {
-    instances.add(this.token);
-  }
+  ) {}
 
   async add(kind: string, id: string, input: JsonObject): Promise<StoredJob> {
     return this.env.grow(() => {
@@ -77,7 +57,6 @@ export class JobStore {
         finished_at: null,
         sequence,
         run_at: 0,
-        claim: null,
       };
       this.order.putSync(sequence, JSON.stringify([kind, id]));
       this.put(job);
@@ -120,33 +99,30 @@ export class JobStore {
     return count;
   }
 
-  /** Takes the oldest job of a kind that is due, or whose runner is gone. */
-  async claim(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
+  /**
+   * Takes the oldest job of a kind that is due. None of this kind may be running: one that is so in the store was
+   * interrupted by the end of its process, or its outcome could not be written.
+   */
+  async take(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
     for await (const { id } of this.openOf(kind)) {
       if (!this.dueJob(kind, id)) continue;
-      const claimed = await this.env.write(() => {
-        // Another process may have taken it meanwhile.
+      const taken = await this.env.write(() => {
+        // It may have been cancelled meanwhile.
         const job = this.dueJob(kind, id);
         if (!job) return undefined;
         if (job.attempts >= maxAttempts) {
           const error = job.error ?? 'its process ended while it ran';
           return this.put({ ...job, status: 'failed', error, ...this.finished() });
         }
-        return this.put({ ...job, status: 'running', attempts: job.attempts + 1, claim: this.newClaim() });
+        return this.put({ ...job, status: 'running', attempts: job.attempts + 1 });
       });
-      if (claimed?.status === 'running') return claimed;
+      if (taken?.status === 'running') return taken;
     }
     return undefined;
   }
 
-  /** Whether this instance still holds the claim under which it runs the job. */
-  holds(job: StoredJob): boolean {
-    return this.isHeld(this.get(job.kind, job.id), job);
-  }
-
-  /** Extends the claim and stores the progress. */
-  async renew(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
-    await this.change(job, (stored) => ({ ...stored, progress, claim: this.newClaim() }));
+  async setProgress(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
+    await this.change(job, (stored) => ({ ...stored, progress }));
   }
 
   async complete(job: StoredJob, progress: { done: number; total: number }, result: Json): Promise<void> {
@@ -171,7 +147,7 @@ export class JobStore {
     await this.change(job, (stored) =>
       waitMs === null
         ? { ...stored, status: 'failed', progress, error, ...this.finished() }
-        : { ...stored, status: 'queued', progress, error, claim: null, run_at },
+        : { ...stored, status: 'queued', progress, error, run_at },
     );
   }
 
@@ -184,26 +160,13 @@ export class JobStore {
   ): Promise<void> {
     const run_at = this.clock() + waitMs;
     const attempts = job.attempts - 1;
-    await this.change(job, (stored) => ({
-      ...stored,
-      status: 'queued',
-      attempts,
-      progress,
-      error,
-      claim: null,
-      run_at,
-    }));
+    await this.change(job, (stored) => ({ ...stored, status: 'queued', attempts, progress, error, run_at }));
   }
 
   /** Puts a job back without counting this attempt, since the job did not cause its end. */
   async putBack(job: StoredJob): Promise<void> {
-    await this.change(job, (stored) => ({
-      ...stored,
-      status: 'queued',
-      attempts: stored.attempts - 1,
-      claim: null,
-      run_at: 0,
-    }));
+    const attempts = job.attempts - 1;
+    await this.change(job, (stored) => ({ ...stored, status: 'queued', attempts, run_at: 0 }));
   }
 
   async cancel(kind: string, id: string): Promise<StoredJob | undefined> {
@@ -231,7 +194,6 @@ export class JobStore {
   }
 
   async close(): Promise<void> {
-    instances.delete(this.token);
     await this.env.close();
   }
 
@@ -273,27 +235,18 @@ export class JobStore {
     return job && this.isDue(job) ? job : undefined;
   }
 
-  private isDue({ status, run_at, claim }: StoredJob): boolean {
+  private isDue({ status, run_at }: StoredJob): boolean {
     const wait = run_at - this.clock();
     // A wait longer than any job may have means that the clock was set back.
     if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
-    return status === 'running' && (claim === null || this.isGone(claim));
+    return status === 'running';
   }
 
-  private isGone({ pid, token, expires_at }: Claim): boolean {
-    if (expires_at <= this.clock()) return true;
-    return pid === process.pid ? !instances.has(token) : !isAlive(pid);
-  }
-
-  private isHeld(stored: StoredJob | undefined, job: StoredJob): stored is StoredJob {
-    return stored?.status === 'running' && stored.claim?.token === this.token && stored.attempts === job.attempts;
-  }
-
-  /** Changes a job this instance runs; no effect if it was cancelled or taken over meanwhile. */
+  /** Changes a job that runs; no effect if it was cancelled meanwhile, also if it was put back since. */
   private async change(job: StoredJob, change: (stored: StoredJob) => StoredJob): Promise<void> {
     await this.env.write(() => {
       const stored = this.get(job.kind, job.id);
-      if (this.isHeld(stored, job)) this.put(change(stored));
+      if (stored?.status === 'running') this.put(change(stored));
     });
   }
 
@@ -310,12 +263,8 @@ export class JobStore {
     return job;
   }
 
-  private newClaim(): Claim {
-    return { pid: process.pid, token: this.token, expires_at: this.clock() + this.claimMs };
-  }
-
-  private finished(): { finished_at: string; claim: null } {
-    return { finished_at: this.now(), claim: null };
+  private finished(): { finished_at: string } {
+    return { finished_at: this.now() };
   }
 
   private now(): string {

@@ -3,9 +3,8 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 import { JobStore, type StoredJob } from './job-store.js';
 import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
-/** How often progress is written, and how often the store is polled for cancellations, retries and new jobs, ms. */
+/** How often progress is written, and how often to look for jobs whose next attempt is due, ms. */
 const POLL_MS = 250;
-const CLAIM_MS = 30_000;
 /** How long closing waits for a handler after its abort signal. */
 const GRACE_MS = 5_000;
 
@@ -21,13 +20,12 @@ interface Run {
   progress: { done: number; total: number };
   /** Progress that is not written yet. */
   unwritten: boolean;
-  renewedAt: number;
   settled: Promise<void>;
 }
 
 /**
- * Jobs kept in LMDB and run in this process, one at a time of each kind. Several processes may share the folder: each
- * job is claimed by one of them, and taken over when that process ends or no longer renews its claim.
+ * Jobs kept in LMDB and run in this process, one at a time of each kind. A job that runs when the process ends runs
+ * again after the next start.
  */
 export class LmdbJobs implements Jobs {
   private readonly kinds = new Map<string, Registration>();
@@ -37,17 +35,11 @@ export class LmdbJobs implements Jobs {
   private lookAgain = false;
   private closing = false;
 
-  /** @param options.claimMs how long a hanging process keeps its jobs, default 30 s */
-  static async open(folder: string, options: { clock: Clock; claimMs?: number }): Promise<LmdbJobs> {
-    const claimMs = options.claimMs ?? CLAIM_MS;
-    return new LmdbJobs(await JobStore.open(folder, options.clock, claimMs), options.clock, claimMs);
+  static async open(folder: string, { clock }: { clock: Clock }): Promise<LmdbJobs> {
+    return new LmdbJobs(await JobStore.open(folder, clock));
   }
 
-  private constructor(
-    private readonly store: JobStore,
-    private readonly clock: Clock,
-    private readonly claimMs: number,
-  ) {}
+  private constructor(private readonly store: JobStore) {}
 
   handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
     this.kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
@@ -109,45 +101,32 @@ export class LmdbJobs implements Jobs {
     const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
     await Promise.race([settled, grace]);
     clearTimeout(timer);
-    await this.store.putBack(job).catch(() => undefined); // If this fails, the claim expires.
+    await this.store.putBack(job).catch(() => undefined); // The next start does, if this fails.
   }
 
   private poll(): void {
-    for (const run of this.runs.values()) this.attend(run);
-    this.look();
-  }
-
-  /** Stops a run that was cancelled or taken over elsewhere; otherwise writes its progress and renews its claim. */
-  private attend(run: Run): void {
-    try {
-      if (!this.store.holds(run.job)) {
-        run.controller.abort(new Error('the job was cancelled'));
-        return;
-      }
-    } catch {
-      return; // The environment is being reopened.
+    for (const run of this.runs.values()) {
+      if (!run.unwritten) continue;
+      run.unwritten = false;
+      this.store.setProgress(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
     }
-    const now = this.clock();
-    if (!run.unwritten && now - run.renewedAt < this.claimMs / 3) return;
-    run.unwritten = false;
-    run.renewedAt = now;
-    this.store.renew(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
+    this.look();
   }
 
   /** Starts all jobs that can run now. A call during a check causes one more check. */
   private look(): void {
     this.lookAgain = true;
     if (this.timer === undefined || this.closing) return;
-    this.looking ??= this.claimDue().finally(() => (this.looking = undefined));
+    this.looking ??= this.runDue().finally(() => (this.looking = undefined));
   }
 
-  private async claimDue(): Promise<void> {
+  private async runDue(): Promise<void> {
     while (this.lookAgain && !this.closing) {
       this.lookAgain = false;
       for (const [kind, registration] of this.kinds) {
         if (this.runs.has(kind)) continue;
-        // If the claim cannot be written now, the next poll tries again.
-        const job = await this.store.claim(kind, registration.attempts).catch(() => undefined);
+        // If that cannot be written now, the next poll tries again.
+        const job = await this.store.take(kind, registration.attempts).catch(() => undefined);
         if (job) this.run(job, registration);
       }
     }
@@ -159,12 +138,11 @@ export class LmdbJobs implements Jobs {
       controller: new AbortController(),
       progress: { ...job.progress },
       unwritten: false,
-      renewedAt: this.clock(),
       settled: Promise.resolve(),
     };
     this.runs.set(job.kind, run);
     run.settled = this.execute(run, registration)
-      // The outcome could not be written: the claim runs out and the job is run again.
+      // The outcome could not be written: the job is run again.
       .catch(() => undefined)
       .then(() => {
         this.runs.delete(job.kind);
