@@ -16,7 +16,7 @@ import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
 import { parseJsonText } from '../kernel/json.js';
-import { isAlive } from '../kernel/processes.js';
+import { FileLock } from '../kernel/file-lock.js';
 
 /**
  * Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. It
@@ -71,54 +71,37 @@ const LOCK_POLL_MS = 20;
 const LOCK_WAIT_MS = 5_000;
 
 /**
- * Runs a read and change of a file while no other process runs one. The lock is a file beside it that names the
- * process; the lock of a process that has ended does not count.
+ * Runs a read and change of a file while no other process runs one. The lock is on a file beside it.
  * @throws Error if another process holds the lock for longer than five seconds
  */
 export function exclusively<T>(file: string, change: () => T): T {
-  const lock = `${file}.lock`;
-  for (let waited = 0; !tryToLock(lock, file, waited); waited += LOCK_POLL_MS) {
+  let lock: FileLock | undefined;
+  for (let waited = 0; !(lock = tryToLock(file, waited)); waited += LOCK_POLL_MS) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
   }
-  try {
-    return change();
-  } finally {
-    rmSync(lock, { force: true });
-  }
+  return changeAndRelease(lock, change);
 }
 
 /** As `exclusively`, for a process that must go on with other work while it waits. */
 export async function exclusivelyWithoutBlocking<T>(file: string, change: () => T): Promise<T> {
-  const lock = `${file}.lock`;
-  for (let waited = 0; !tryToLock(lock, file, waited); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
+  let lock: FileLock | undefined;
+  for (let waited = 0; !(lock = tryToLock(file, waited)); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
+  return changeAndRelease(lock, change);
+}
+
+/** @returns undefined while another process has the lock. @throws Error once it was waited for too long */
+function tryToLock(file: string, waited: number): FileLock | undefined {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const lock = FileLock.take(`${file}.lock`);
+  if (!lock && waited >= LOCK_WAIT_MS) throw new Error(`${file} is being changed by another process.`);
+  return lock;
+}
+
+function changeAndRelease<T>(lock: FileLock, change: () => T): T {
   try {
     return change();
   } finally {
-    rmSync(lock, { force: true });
-  }
-}
-
-/** @returns whether this process has the lock now. @throws Error once it was waited for too long */
-function tryToLock(lock: string, file: string, waited: number): boolean {
-  if (createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`)) return true;
-  if (waited >= LOCK_WAIT_MS) {
-    throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
-  }
-  removeIfAbandoned(lock);
-  return false;
-}
-
-function removeIfAbandoned(lock: string): void {
-  const grave = `${lock}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    const owner = readFileSync(lock, 'utf8');
-    if (isAlive(Number.parseInt(owner, 10))) return;
-    renameSync(lock, grave);
-    // Another process may have removed it first, and a third one may hold the lock now: restore that lock.
-    if (readFileSync(grave, 'utf8') !== owner) linkSync(grave, lock);
-    rmSync(grave, { force: true });
-  } catch (error) {
-    if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    lock.release({ removes: true });
   }
 }
 

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, constants, fstatSync, openSync, statSync, unlinkSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { StartError } from './start-error.js';
 
@@ -42,7 +42,7 @@ export class FileLock {
   }
 
   release({ removes = false }: { removes?: boolean } = {}): void {
-    if (removes) unlinkSync(this.path);
+    if (removes) rmSync(this.path, { force: true });
     closeSync(this.fd);
   }
 }

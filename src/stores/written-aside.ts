@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { ftruncateSync, readFileSync, writeSync } from 'node:fs';
+import { lstat, open, readdir, realpath, rename, rm, rmdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { FileLock } from '../kernel/file-lock.js';
 import { freeBytes } from '../kernel/free-space.js';
-import { isAlive } from '../kernel/processes.js';
 
 /** A target cannot be written; the message is one sentence. */
 export class TargetRefused extends Error {
@@ -13,7 +14,7 @@ export class TargetRefused extends Error {
 /** Bytes that copies leave free on a disk: a log on it must still be able to grow. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 
-/** The process that writes to a target, and its machine. */
+/** The process that writes to a target, and its machine: for a sentence, and to remove what it left. */
 interface Holder {
   pid: number;
   host: string;
@@ -30,9 +31,8 @@ interface Holder {
 export async function writtenAside(target: string, write: (aside: string) => Promise<void>): Promise<void> {
   // A symbolic link stays, and the file that it points to is replaced.
   const path = await realpath(target).catch(() => resolve(target));
-  const lock = `${path}.lock`;
   const aside = `${path}.unfinished-${randomUUID()}`;
-  await takeLock(lock, { pid: process.pid, host: hostname(), aside }, target);
+  const lock = await takeLock(`${path}.lock`, { pid: process.pid, host: hostname(), aside }, target);
   try {
     await write(aside);
     await syncAll(aside);
@@ -42,7 +42,7 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
     await rm(aside, { recursive: true, force: true });
     throw error;
   } finally {
-    await rm(lock, { force: true });
+    lock.release({ removes: true });
   }
 }
 
@@ -65,49 +65,37 @@ const FLAWS: Record<string, string> = {
   EROFS: 'is not writable',
 };
 
-async function takeLock(lock: string, own: Holder, target: string): Promise<void> {
-  for (;;) {
-    try {
-      await writeFile(lock, JSON.stringify(own), { flag: 'wx', mode: 0o600 });
-      return;
-    } catch (error) {
-      const { code = '' } = error as NodeJS.ErrnoException;
-      if (code !== 'EEXIST') throw FLAWS[code] ? new TargetRefused(`${dirname(target)} ${FLAWS[code]}.`) : error;
-    }
-    const holder = await holderOf(lock);
-    if (holder === 'gone') continue;
-    if (!holder || isRunning(holder)) {
-      const who = holder ? `Process ${holder.pid} on ${holder.host}` : 'Another process';
-      throw new TargetRefused(`${who} is writing to ${target}; if there is no such process, delete ${lock}.`);
-    }
-    // If two processes get here at once, one fails at the rename, and neither damages the files of the other.
-    await removeRemains(lock, holder);
-  }
-}
-
-/** Removes only files that the ended process created under its own name. */
-async function removeRemains(lock: string, { aside }: Holder): Promise<void> {
-  if (dirname(aside) === dirname(lock) && basename(aside).includes('.unfinished-')) {
-    await rm(aside, { recursive: true, force: true });
-  }
-  await rm(lock, { force: true });
-}
-
-/** Undefined if it cannot be read, for example while it is being written. */
-async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
+async function takeLock(path: string, own: Holder, target: string): Promise<FileLock> {
+  let lock: FileLock | undefined;
   try {
-    const { pid, host, aside } = JSON.parse(await readFile(lock, 'utf8')) as Holder;
-    return Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string'
-      ? { pid, host, aside }
-      : undefined;
+    lock = FileLock.take(path);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'gone' : undefined;
+    const flaw = FLAWS[(error as NodeJS.ErrnoException).code ?? ''];
+    throw flaw ? new TargetRefused(`${dirname(target)} ${flaw}.`) : error;
   }
+  const holder = holderIn(path);
+  if (!lock) {
+    const who = holder ? `Process ${holder.pid} on ${holder.host}` : 'Another process';
+    throw new TargetRefused(`${who} is writing to ${target}.`);
+  }
+  // Of a process that has ended. Only what it created under its own name is removed.
+  if (holder && dirname(holder.aside) === dirname(path) && basename(holder.aside).includes('.unfinished-')) {
+    await rm(holder.aside, { recursive: true, force: true });
+  }
+  ftruncateSync(lock.fd);
+  writeSync(lock.fd, JSON.stringify(own), 0);
+  return lock;
 }
 
-/** Whether the process may still run. For one on another machine, or in another container, this is unknown. */
-function isRunning({ pid, host }: Holder): boolean {
-  return host !== hostname() || isAlive(pid);
+/** Undefined if there is none, or while it is being written. */
+function holderIn(path: string): Holder | undefined {
+  try {
+    const { pid, host, aside } = JSON.parse(readFileSync(path, 'utf8')) as Holder;
+    const isHolder = Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string';
+    return isHolder ? { pid, host, aside } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function moveTo(path: string, aside: string, target: string): Promise<void> {

@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { exclusively, replaceFile } from '../../src/credentials/secret-file.js';
+import { Child } from '../embedded/processes/child.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -10,16 +10,14 @@ afterEach(() => folder.remove());
 
 test('a change of a key file waits for a running one in another process, and then reads its result', async () => {
   const file = join(folder.path, 'keys.json');
-  const other = spawn('sleep', ['60']);
-  writeFileSync(`${file}.lock`, `${other.pid} other`);
+  const other = new Child(new URL('../embedded/processes/lock-holder.ts', import.meta.url), [`${file}.lock`, '']);
+  expect(await other.printed(1)).toEqual(['locked']);
   replaceFile(file, 'first');
   expect(() => exclusively(file, () => replaceFile(file, 'second'))).toThrow(/is being changed by another process/);
   expect(readFileSync(file, 'utf8')).toBe('first');
 
   // It is gone without having given its lock back.
-  const gone = new Promise((resolve) => other.once('exit', resolve));
-  other.kill('SIGKILL');
-  await gone;
+  await other.kill();
   exclusively(file, () => replaceFile(file, `${readFileSync(file, 'utf8')} and second`));
   expect(readFileSync(file, 'utf8')).toBe('first and second');
   expect(readdirSync(folder.path)).toEqual(['keys.json']);

@@ -1,12 +1,12 @@
-import { open, readFile, readdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { isAlive } from '../../kernel/processes.js';
+import { fsync, ftruncateSync, writeSync } from 'node:fs';
+import { readFile, rename } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { sentenceFor } from '../../kernel/failures.js';
+import { FileLock } from '../../kernel/file-lock.js';
 import { StartError } from '../../kernel/start-error.js';
 import type { Position } from '../../kernel/event.js';
 
 const WRITE_EVERY_MS = 1_000;
-const TEMPORARY = '.tmp';
 
 interface Marker {
   log_id: string;
@@ -21,13 +21,12 @@ interface Marker {
 export class LogMarker {
   private written: Position = -1;
   private readonly timer: NodeJS.Timeout;
-  private writing: Promise<void>;
+  private writing = Promise.resolve();
 
   constructor(
     private readonly path: string,
     private readonly current: () => Marker,
   ) {
-    this.writing = this.removeRemains().catch(() => undefined);
     this.timer = setInterval(() => this.writeNext(), WRITE_EVERY_MS).unref();
   }
 
@@ -44,27 +43,19 @@ export class LogMarker {
   private async write(): Promise<void> {
     const marker = this.current();
     if (marker.position === this.written) return;
-    const temporary = `${this.path}.${process.pid}${TEMPORARY}`;
-    const file = await open(temporary, 'w');
+    // Another process of a cluster may be writing it: then the next call does.
+    const temporary = FileLock.take(`${this.path}.tmp`);
+    if (!temporary) return;
     try {
-      await file.writeFile(`${JSON.stringify(marker)}\n`);
-      await file.sync();
+      // What a process left that was killed here is overwritten.
+      ftruncateSync(temporary.fd);
+      writeSync(temporary.fd, `${JSON.stringify(marker)}\n`, 0);
+      await promisify(fsync)(temporary.fd);
+      await rename(temporary.path, this.path);
     } finally {
-      await file.close();
+      temporary.release();
     }
-    await rename(temporary, this.path);
     this.written = marker.position;
-  }
-
-  /** Removes what processes left that were killed while they wrote. */
-  private async removeRemains(): Promise<void> {
-    const folder = dirname(this.path);
-    const start = `${basename(this.path)}.`;
-    for (const name of await readdir(folder)) {
-      if (!name.startsWith(start) || !name.endsWith(TEMPORARY)) continue;
-      const pid = Number(name.slice(start.length, -TEMPORARY.length));
-      if (pid > 0 && !isAlive(pid)) await rm(join(folder, name), { force: true });
-    }
   }
 }
 
