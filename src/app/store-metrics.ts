@@ -126,14 +126,8 @@ function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores)
   );
 }
 
-/** Readers, jobs and dead letters. */
+/** Jobs and dead letters. */
 function registerStores(gauges: Gauges, stores: Stores): void {
-  gauges.addPer(
-    'environment',
-    'credence_reader_age_seconds',
-    'How long the oldest reader of an environment has been on a superseded snapshot',
-    () => Object.entries(stores.readerAges?.() ?? {}),
-  );
   gauges.addPer('kind', 'credence_jobs_waiting', 'Jobs that wait to be run', () =>
     stores.jobs.waiting().then(Object.entries<number>, noneWhileAway),
   );

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
 import type { EventStore } from './ports/event-store.js';
@@ -8,7 +8,6 @@ import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
 import type { KeyValue } from './ports/key-value.js';
 import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
-import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
 import { Ownership } from './owner.js';
 import { LmdbReadModels } from './lmdb/lmdb-read-models.js';
@@ -23,10 +22,6 @@ export interface Stores {
   jobs: Jobs;
   /** Of the data folder. Embedded stores only. */
   ownership?: Ownership;
-  /**
-   * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
-   */
-  readerAges?: () => Record<string, number>;
   /** By server: whether it is unavailable, and how often it was connected to again. Of the cluster profile only. */
   connections?: () => Record<string, { isUnavailable: boolean; reconnections: number }>;
   /** How far the clock of this process is ahead of that of Redis, ms; negative: behind. Of the cluster profile only. */
@@ -85,10 +80,6 @@ export async function openStores(
       readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
       keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) })),
       jobs: await open(LmdbJobs.open(state, { clock })),
-      readerAges: () =>
-        Object.fromEntries(
-          LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
-        ),
     };
   });
 }

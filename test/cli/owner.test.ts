@@ -15,7 +15,7 @@ import { Child } from '../embedded/processes/child.js';
 import { Server } from '../e2e/server.js';
 import { configuration } from '../policies/configuration.js';
 import { type Ran, ended, runCommand, spawnCommand, spawnServer } from '../servers/launch.js';
-import { SLOW, Store, action, actions } from './credence.js';
+import { SLOW, Store, actions } from './credence.js';
 
 /** Commands that the server carries out that owns the folder, and commands that own it themselves. */
 

@@ -52,8 +52,6 @@ describe('a running server', () => {
     expect(text).toMatch(/^credence_projection_lag_events\{generation="g1"\} 0$/m);
     expect(text).toMatch(/^credence_projection_lag_seconds\{generation="g1"\} 0$/m);
     expect(text).toMatch(/^credence_projection_applied_events\{generation="g1"\} [1-9]/m);
-    expect(text).toMatch(/^credence_reader_age_seconds\{environment="log"\} \d/m);
-    expect(text).toMatch(/^credence_reader_age_seconds\{environment="views\/g-g1"\} \d/m);
     expect(text).toMatch(/^credence_dead_letters 0$/m);
     expect(text).toContain('route="/api/decision-relay",status="202"');
   });

@@ -29,14 +29,13 @@ const put = (stream: string, revision: number) => {
 };
 const append = (stream: string, revision: number) => env.write(() => put(stream, revision));
 
-/** The environment as one of several processes sees it whose writes wait for `release`. */
+/** The environment as one sees it whose writes wait for `release`. */
 function withSlowWrites(): { slow: LmdbEnvironment; release: () => void } {
   let release!: () => void;
   const gate = new Promise<void>((resolve) => (release = resolve));
   const slow = new Proxy(env, {
     get(target, name) {
-      if (name === 'writeIf')
-        return async (...args: Parameters<typeof env.writeIf>) => gate.then(() => env.writeIf(...args));
+      if (name === 'batch') return async (...args: Parameters<typeof env.batch>) => gate.then(() => env.batch(...args));
       const value: unknown = Reflect.get(target, name);
       return typeof value === 'function' ? value.bind(target) : value;
     },
@@ -49,32 +48,35 @@ test('entries being written to the stored index are never taken for the end of a
   await append('s', 0);
   await append('t', 0);
   const index = new StreamIndex(slow);
-  index.catchUp();
+  await index.catchUpTo(head);
   const storing = index.store();
-  // Another process goes on with the stream, and is the first to have its bulk stored.
   await append('s', 1);
-  const other = new StreamIndex(env);
-  other.catchUp();
-  await other.store();
-  index.catchUp();
+  await index.catchUpTo(head);
   expect([index.last('s'), index.last('t'), index.position('s', 1)]).toEqual([1, 0, 3]);
   release();
   await storing;
   expect([index.last('s'), index.last('t'), index.position('s', 0), index.position('s', 1)]).toEqual([1, 0, 1, 3]);
 });
 
-test('events whose entries a failed write has lost are found again, although others were committed meanwhile', async () => {
+test('no entry is lost by a failed write, although others were committed meanwhile', async () => {
   await append('s', 0);
   const index = new StreamIndex(env);
-  index.catchUp();
-  jest.spyOn(env, 'writeIf').mockRejectedValueOnce(new Error('the disk is full'));
-  await expect(index.store()).rejects.toThrow('the disk is full');
-  await append('t', 0);
+  await index.catchUpTo(head);
+  jest.spyOn(env, 'batch').mockRejectedValueOnce(new Error('the disk is full'));
+  const storing = index.store();
+  await append('s', 1);
   const committed = new StreamPositions();
-  committed.add('t', 0, 2);
-  index.add(committed, 1, 1);
-  index.catchUp();
-  expect([index.last('s'), index.last('t')]).toEqual([0, 0]);
+  committed.add('s', 1, 2);
+  index.add(committed, 1);
+  await expect(storing).rejects.toThrow('the disk is full');
+  await append('t', 0);
+  const later = new StreamPositions();
+  later.add('t', 0, 3);
+  index.add(later, 1);
+  const found = (of: StreamIndex) => [of.known, of.last('s'), of.position('s', 0), of.last('t')];
+  expect(found(index)).toEqual([3, 1, 1, 0]);
+  await index.store();
+  expect(found(new StreamIndex(env))).toEqual([3, 1, 1, 0]);
 });
 
 test('a stream longer than a slice is stored whole', async () => {
@@ -82,7 +84,7 @@ test('a stream longer than a slice is stored whole', async () => {
     for (let n = 0; n < 5_000; n++) put('long', n);
   });
   const index = new StreamIndex(env);
-  index.catchUp();
+  await index.catchUpTo(head);
   await index.store();
   const again = new StreamIndex(env);
   expect([again.known, again.last('long'), again.position('long', 0), again.position('long', 4_999)]).toEqual([
@@ -96,7 +98,7 @@ test('the events of a stream need not follow each other in the log', async () =>
   for (const place of places) {
     const [stream, revision] = place.split(' ') as [string, string];
     await append(stream, Number(revision));
-    index.catchUp();
+    await index.catchUpTo(head);
   }
   const found = (of: StreamIndex) => {
     return ['a', 'b', 'c'].flatMap((stream) =>

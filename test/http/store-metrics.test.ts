@@ -47,11 +47,7 @@ function serviceWith(
   ]);
   const app = { get: (token: unknown) => parts.get(token) };
   const metrics = new StoreMetrics();
-  metrics.register(
-    app as never,
-    { eventStore, readModels, jobs, readerAges: () => ({ log: 2.5 }) } as never,
-    { halted } as never,
-  );
+  metrics.register(app as never, { eventStore, readModels, jobs } as never, { halted } as never);
   const append = (outcome: Error | null) => {
     failure = outcome;
     return writer.create('stream-1', [{ type: 'Tested', schema: 1, data: {} }], CONTEXT);
@@ -137,7 +133,6 @@ test('reports how many events each generation has applied, the age of readers, a
   const text = await serviceWith({ status: 'building', position: 5 }).scrape();
   expect(text).toContain('credence_jobs_waiting{kind="replay"} 2');
   expect(text).toContain('credence_projection_applied_events{generation="g1"} 5');
-  expect(text).toContain('credence_reader_age_seconds{environment="log"} 2.5');
 });
 
 test('a halted projector leaves the service ready, unless a serving generation is not built yet', async () => {

@@ -1,8 +1,7 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { CommitPause } from './commit-pause.js';
 import { orUnavailable } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { failureOf } from '../../kernel/failures.js';
@@ -10,7 +9,6 @@ import { FreeSpace, freeBytes, unwritable } from '../../kernel/free-space.js';
 import { ARE_FEW_PAGES_KEPT } from '../../kernel/memory.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
-const READER_CHECK_MS = 60_000;
 /**
  * Writes that need space are refused if less than this is free: if many writers meet a full disk, the library corrupts
  * its memory while it reports the failure, and ends the process.
@@ -29,15 +27,6 @@ export interface EnvironmentOptions {
   relaxed?: boolean;
 }
 
-/**
- * The condition of a write: a database has no such key (null), or the key's value begins with this number as a double.
- */
-export interface Condition {
-  database: string;
-  key: Key;
-  version: number | null;
-}
-
 /** Writes that share a transaction, or at least the outcome of one. */
 interface WriteGroup {
   /** Whether another write may still join. */
@@ -52,23 +41,19 @@ interface WriteGroup {
  * commit fails. Every folder has one instance per process, which its users share and count, since two handles of the
  * library on one folder can deadlock.
  *
- * Reading: `environment.database('x').get(...)`. All reads within one synchronous piece of code see one snapshot. It is
- * not older than the callback of the event loop that they run in. So reads after a message of another process, which
- * arrives in a callback of its own, see what that process has stored.
+ * Reading: `environment.database('x').get(...)`. All reads within one synchronous piece of code see one snapshot, with
+ * every write that has resolved before.
  */
 export class LmdbEnvironment {
   private static readonly opened = new Map<string, LmdbEnvironment>();
 
   readonly folder: string;
   private readonly options: EnvironmentOptions;
-  private readonly readerCheck: NodeJS.Timeout;
-  private oldestReader: { snapshot: number; since: number } | undefined;
   private users = 0;
   private root: RootDatabase | undefined;
   /** Whether it is open for reads only, since its disk was read-only. */
   private isReadOnly = false;
   private opening: Promise<void> | undefined;
-  private pause: CommitPause | undefined;
   /** The files that were opened: others may take their place. */
   private files: string | undefined;
   private databases: Record<string, Database> = {};
@@ -77,13 +62,10 @@ export class LmdbEnvironment {
   /** Backups under way, which read the open file. */
   private backups: Promise<unknown> = Promise.resolve();
   private readonly space: FreeSpace;
-  /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
-  private isFresh = false;
 
   /**
-   * Other processes commit nothing meanwhile (see CommitPause).
-   * @throws if the folder cannot be opened as an environment; StartError if another process does not answer;
-   * StoreUnavailable for a failure that is not damage, and if a new one needs space that the disk does not have
+   * @throws if the folder cannot be opened as an environment; StoreUnavailable for a failure that is not damage, and if a
+   * new one needs space that the disk does not have
    */
   static async open(folder: string, options: EnvironmentOptions): Promise<LmdbEnvironment> {
     const path = resolve(folder);
@@ -95,7 +77,7 @@ export class LmdbEnvironment {
     environment.users++;
     try {
       await (environment.opening ??= environment.openFiles());
-      await environment.add(options.databases);
+      environment.add(options.databases);
       return environment;
     } catch (error) {
       await environment.close();
@@ -111,15 +93,9 @@ export class LmdbEnvironment {
     this.folder = folder;
     this.space = new FreeSpace(folder, RESERVED_BYTES);
     this.options = { ...options, databases: { ...options.databases } };
-    // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
-    this.readerCheck = setInterval(() => this.root?.readerCheck(), READER_CHECK_MS);
-    this.readerCheck.unref();
   }
 
-  /**
-   * Are the files that were opened still in their folder? If only the file of locks was removed, the next process creates
-   * another one, and both would write at the same time.
-   */
+  /** Are the files that were opened still in their folder? */
   get isInPlace(): boolean {
     return this.files === undefined || filesIn(this.folder) === this.files;
   }
@@ -140,11 +116,6 @@ export class LmdbEnvironment {
    */
   database<V, K extends Key = string>(name: string): Database<V, K> {
     if (!this.root) throw new StoreUnavailable(`${this.folder} is not open`);
-    if (!this.isFresh) {
-      this.refresh();
-      this.isFresh = true;
-      process.nextTick(this.callbackEnded);
-    }
     return this.databases[name] as Database<V, K>;
   }
 
@@ -153,17 +124,11 @@ export class LmdbEnvironment {
    * library refuses every read.
    * @throws StoreUnavailable in that case, while closed, and for a failure that is not damage
    */
-  read<T>(action: () => T, isRetry = false): T {
+  read<T>(action: () => T): T {
     try {
       return action();
     } catch (error) {
-      const isFailure = failureOf(error) !== undefined;
-      // Processes that were killed leave their places to whoever asks first.
-      if (isFailure && isRetry) throw orUnavailable(this.folder, error);
-      if (isFailure) {
-        this.root?.readerCheck();
-        return this.read(action, true);
-      }
+      if (failureOf(error) !== undefined) throw orUnavailable(this.folder, error);
       if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
       throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
     }
@@ -188,19 +153,13 @@ export class LmdbEnvironment {
 
   /**
    * Runs `queue`, which puts and removes with the library's asynchronous methods. The library's own thread executes
-   * them in one transaction, while this thread continues. If the condition (null: none) holds when the transaction
-   * starts, all of it is written; otherwise nothing is, and the result is false. Resolves as `write` does.
+   * them in one transaction, while this thread continues. Resolves as `write` does.
    * @param queue must not throw, since what it has already queued could not be undone
    * @throws StoreUnavailable as `grow`
    */
-  async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
+  async batch(queue: () => void): Promise<void> {
     this.requireSpace();
-    return this.inGroup(() => {
-      if (!condition) return this.root!.batch(queue);
-      const { database, key, version } = condition;
-      const conditional = this.database<unknown, Key>(database);
-      return version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue);
-    });
+    await this.inGroup(() => this.root!.batch(queue));
   }
 
   /**
@@ -209,10 +168,9 @@ export class LmdbEnvironment {
    * the process with a rejection that nobody can handle, or never settle the queued writes.
    */
   private async inGroup<T>(start: () => Promise<T>): Promise<T> {
-    while (this.group?.isOpen === false || !this.root || this.pause?.isOn) {
+    while (this.group?.isOpen === false || !this.root) {
       if (this.group?.isOpen === false) await this.group.settled;
-      else if (!this.root) await this.ready();
-      else await this.pause?.over();
+      else await this.ready();
     }
     if (!this.group) {
       this.requireWritable();
@@ -240,37 +198,6 @@ export class LmdbEnvironment {
     return group;
   }
 
-  /**
-   * How long the oldest reader of each open environment, in any process, has been on a snapshot that later commits have
-   * superseded, in seconds; 0 if no reader is behind. Pages freed meanwhile cannot be reused. The age of a snapshot
-   * counts from the first call that saw it.
-   */
-  static readerAges(): { folder: string; seconds: number }[] {
-    return [...LmdbEnvironment.opened.values()].map((environment) => {
-      return { folder: environment.folder, seconds: environment.readerAge() };
-    });
-  }
-
-  private readerAge(): number {
-    // The list is a table of text: process, thread, and the snapshot's transaction or "-".
-    const snapshots = [...(this.root?.readerList() ?? '').matchAll(/^\s*\d+\s+\S+\s+(\d+)$/gm)].map(([, id]) =>
-      Number(id),
-    );
-    const oldest = Math.min(...snapshots);
-    const { lastTxnId } = (this.root?.getStats() ?? {}) as { lastTxnId?: number };
-    if (lastTxnId === undefined || oldest >= lastTxnId) this.oldestReader = undefined;
-    else if (this.oldestReader?.snapshot !== oldest) this.oldestReader = { snapshot: oldest, since: performance.now() };
-    return this.oldestReader ? (performance.now() - this.oldestReader.since) / 1000 : 0;
-  }
-
-  /** Runs after the callback and the promises that it settled. */
-  private readonly callbackEnded = (): void => void (this.isFresh = false);
-
-  /** Makes the next read see the newest commit, also one made since this callback's first read. */
-  refresh(): void {
-    this.root?.resetReadTxn();
-  }
-
   /** Copies the environment into another, existing folder while it is in use. */
   async backup(folder: string): Promise<void> {
     if (!this.root) throw new StoreUnavailable(`${this.folder} is not open`);
@@ -283,41 +210,30 @@ export class LmdbEnvironment {
   async close(): Promise<void> {
     if (--this.users > 0) return;
     LmdbEnvironment.opened.delete(this.folder);
-    clearInterval(this.readerCheck);
-    await this.settled();
+    while (this.group) await this.group.settled;
     await this.opening?.catch(() => undefined);
     await this.reopening?.catch(() => undefined);
     const root = this.root;
     this.root = undefined;
     await this.backups;
     await root?.close();
-    this.pause?.close();
   }
 
-  /** Resolves when no commit is in flight. */
-  private async settled(): Promise<void> {
-    while (this.group) await this.group.settled;
-  }
-
+  // Asynchronous, so that it rejects.
   private async openFiles(isReadOnly = false): Promise<void> {
     this.requireSpaceIfNew();
-    this.pause ??= await CommitPause.listen(this.folder, () => this.settled());
-    const root = await this.pause.whileOthersPause(() =>
-      open({
-        path: this.folder,
-        noSubdir: false,
-        readOnly: isReadOnly,
-        // With it, readers see a commit before its sync, and a failed sync leaves it there.
-        overlappingSync: false,
-        // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
-        // the system reads ahead take the place of pages that are needed again.
-        ...({ noMetaSync: this.options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
-      }),
-    );
-    // Opening a database that does not exist is a commit.
-    await this.pause.over();
     this.databases = {};
-    this.root = root;
+    mkdirSync(this.folder, { recursive: true });
+    this.root = open({
+      path: this.folder,
+      noSubdir: false,
+      readOnly: isReadOnly,
+      // With it, readers see a commit before its sync, and a failed sync leaves it there.
+      overlappingSync: false,
+      // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
+      // the system reads ahead take the place of pages that are needed again.
+      ...({ noMetaSync: this.options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
+    });
     this.isReadOnly = isReadOnly;
     this.openDatabases(this.options.databases);
     this.files ??= filesIn(this.folder);
@@ -369,9 +285,8 @@ export class LmdbEnvironment {
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause });
   }
 
-  private async add(databases: Record<string, DatabaseOptions>): Promise<void> {
+  private add(databases: Record<string, DatabaseOptions>): void {
     Object.assign(this.options.databases, databases);
-    await this.pause?.over();
     if (this.root) this.openDatabases(databases);
   }
 

@@ -42,9 +42,9 @@ export interface LmdbEventStoreOptions {
   indexBulk?: number;
 }
 
-/** The outcome of a batch of appends if no other process appends before it. */
+/** A batch of appends as it is to be written. */
 interface Staged {
-  /** The position before the first event of the batch. */
+  /** The position before its first event. */
   base: Position;
   positions: StreamPositions;
   events: readonly RecordedEvent[];
@@ -65,10 +65,12 @@ interface PendingAppend {
 
 /**
  * The log in an LMDB environment: position -> entry of the event (stored-event.ts), positions dense from 1. A
- * damaged event is returned with a mark, and does not stop readers. Appends that arrive together share one commit;
- * several processes may share the folder.
+ * damaged event is returned with a mark, and does not stop readers. Appends that arrive together share one commit. The
+ * log of a folder may be open once: its appends are numbered here.
  */
 export class LmdbEventStore implements EventStore {
+  private static readonly opened = new Set<string>();
+
   readonly logId: string;
   private readonly reader: LogReader;
   private readonly index: StreamIndex;
@@ -81,8 +83,9 @@ export class LmdbEventStore implements EventStore {
   private readonly buffers = new TextBuffers();
   private queue: PendingAppend[] = [];
   private draining: Promise<void> | undefined;
-  /** Whether a batch of this process is being written. */
-  private writing: Promise<unknown> | undefined;
+  /** Whether a commit has failed: the log may have its events all the same. */
+  private isUncertain = false;
+  private catchingUp: Promise<void> | undefined;
   private storing: Promise<void> | undefined;
   private repairing: Promise<void> | undefined;
   private readonly closing = new AbortController();
@@ -93,6 +96,11 @@ export class LmdbEventStore implements EventStore {
    */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
+    if (LmdbEventStore.opened.has(env.folder)) {
+      await env.close();
+      throw new Error(`the log in ${folder} is open already`);
+    }
+    LmdbEventStore.opened.add(env.folder);
     try {
       const head = readAtStart(folder, () => headPosition(env));
       refuseText(folder, env);
@@ -113,6 +121,7 @@ export class LmdbEventStore implements EventStore {
       }
       return store;
     } catch (error) {
+      LmdbEventStore.opened.delete(env.folder);
       await env.close();
       throw error;
     }
@@ -127,12 +136,16 @@ export class LmdbEventStore implements EventStore {
     this.logId = logId;
     this.onCommit = options.onCommit;
     this.onWarning = options.onWarning;
-    this.reader = new LogReader(env, () => this.refuseIfClosed());
     this.index = new StreamIndex(env, options.indexBulk);
+    this.reader = new LogReader(
+      env,
+      () => this.index.known,
+      () => this.refuseIfClosed(),
+    );
     this.marker = new LogMarker(markerPath(folder), () => {
       // It is that of whatever has taken the place of this log.
       if (!env.isInPlace) throw new StoreUnavailable('the log is not in its place');
-      return { log_id: logId, position: headPosition(env) };
+      return { log_id: logId, position: this.index.known };
     });
     this.placeCheck = setInterval(() => this.checkPlace(), PLACE_CHECK_MS).unref();
   }
@@ -200,15 +213,11 @@ export class LmdbEventStore implements EventStore {
 
   async head(): Promise<Position> {
     this.refuseIfClosed();
-    return headPosition(this.env);
+    return this.index.known;
   }
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     this.refuseIfClosed();
-    const event = this.reader.at(position);
-    if (event) return event;
-    // A reader of the read models may know an event that is newer than this turn's snapshot of the log.
-    this.env.refresh();
     return this.reader.at(position);
   }
 
@@ -238,6 +247,7 @@ export class LmdbEventStore implements EventStore {
     await this.repairing;
     this.reader.wakeSubscribers();
     await this.marker.close();
+    LmdbEventStore.opened.delete(this.env.folder);
     await this.env.close();
   }
 
@@ -288,51 +298,48 @@ export class LmdbEventStore implements EventStore {
     };
   }
 
-  /**
-   * Decides the appends on the present log, and stores them on the condition that no event was added since. Positions
-   * are dense, so an append of another process takes the first position of these; then nothing is stored, and they are
-   * decided again. So no event is ever overwritten.
-   */
+  /** Decides the appends on the present log, and stores them. */
   private async commit(batch: PendingAppend[]): Promise<Staged> {
-    for (;;) {
-      // What is written to a file that was removed is lost.
-      this.checkPlace();
-      if (this.refusedWith) throw this.refusedWith;
-      await this.env.ready();
-      this.env.refresh();
-      await this.catchUp();
-      const staged = this.stage(batch);
-      if (staged.events.length === 0) return staged;
-      const events = this.env.database<never, number>('events');
-      const first = staged.base + 1;
-      const write = this.env.writeIf({ database: 'events', key: first, version: null }, () => {
-        this.buffers.reset();
-        staged.events.forEach((event, i) => {
-          const chunk = this.buffers.withRoomForBytes(staged.bytes[i]!);
-          const start = this.buffers.used;
-          const end = writeEntry(chunk, start, event);
-          this.buffers.used = end;
-          void events.put(event.position, bytesAsValue(chunk, start, end));
-        });
+    // What is written to a file that was removed is lost.
+    this.checkPlace();
+    if (this.refusedWith) throw this.refusedWith;
+    await this.env.ready();
+    await this.catchUp();
+    const staged = this.stage(batch);
+    if (staged.events.length === 0) return staged;
+    const events = this.env.database<never, number>('events');
+    const write = this.env.batch(() => {
+      this.buffers.reset();
+      staged.events.forEach((event, i) => {
+        const chunk = this.buffers.withRoomForBytes(staged.bytes[i]!);
+        const start = this.buffers.used;
+        const end = writeEntry(chunk, start, event);
+        this.buffers.used = end;
+        void events.put(event.position, bytesAsValue(chunk, start, end));
       });
-      this.writing = write;
-      let stored: boolean;
-      try {
-        stored = await write;
-      } finally {
-        this.writing = undefined;
-      }
-      if (!stored) continue;
-      this.index.add(staged.positions, staged.base, staged.events.length);
-      return staged;
+    });
+    try {
+      await write;
+    } catch (error) {
+      this.isUncertain = true;
+      throw error;
     }
+    this.index.add(staged.positions, staged.events.length);
+    return staged;
   }
 
-  /** Indexes the events of other processes, in slices between which other work can run. */
+  /** After a failed commit: finds out which of its events are in the log. */
   private async catchUp(): Promise<void> {
-    // Most likely these are the batch being written, whose entries are about to be added.
-    if (this.writing && this.env.read(() => this.index.isBehind)) await this.writing.catch(() => undefined);
-    while (this.env.read(() => this.index.catchUp(MAX_SLICE))) await setImmediate();
+    if (!this.isUncertain) return;
+    this.catchingUp ??= this.lookAgain().finally(() => (this.catchingUp = undefined));
+    await this.catchingUp;
+  }
+
+  private async lookAgain(): Promise<void> {
+    await this.env.ready();
+    await this.index.catchUpTo(headPosition(this.env));
+    this.isUncertain = false;
+    this.reader.wakeSubscribers();
   }
 
   /** Settles each append's outcome, and gives its events their places. */

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
-import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
+import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
@@ -57,7 +57,6 @@ const DATABASES = {
   state: { encoding: 'string' },
 } as const;
 const HEADER = 'header';
-const LEASE = 'lease';
 
 /** How the rows in a generation's file are checked. */
 export const SEALED_ROWS: Sealed = { name: 'checked_rows', isSound: (entry) => crc32(entry) === RESIDUE };
@@ -70,8 +69,6 @@ export class GenerationDamaged extends Error {
 interface Lease {
   holder: string;
   expires_at: number;
-}
-interface StoredLease extends Lease {
   ttl_ms: number;
 }
 interface Applied {
@@ -82,11 +79,9 @@ interface Applied {
   isLoading?: true;
 }
 
-/** A number that changes with every batch and with every lease holder. A batch applies only if it is unchanged. */
-const FENCE = 'fence';
-
-/** The rows of one generation, with its checkpoint and its lease. */
+/** The rows of one generation, with its checkpoint and its lease. Its process is the only one that has it open. */
 export class LmdbGeneration {
+  private taken: Lease | undefined;
   private lastApplied: { text: string; applied: Applied } | undefined;
   /** The batch in flight. The next one depends on its result. */
   private applying: Promise<unknown> = Promise.resolve();
@@ -106,16 +101,7 @@ export class LmdbGeneration {
     });
   }
 
-  /** Removes the generation, for every process. */
-  async abandon(): Promise<void> {
-    await this.env.write(() => {
-      this.state.removeSync(HEADER);
-      this.state.removeSync(LEASE);
-      this.moveFence();
-    });
-  }
-
-  /** Undefined if it was dropped. */
+  /** Undefined if its creation was interrupted. */
   checkpoint(): Checkpoint | undefined {
     return this.applied()?.checkpoint;
   }
@@ -129,35 +115,23 @@ export class LmdbGeneration {
     }
   }
 
-  lease(now: number): Lease | undefined {
-    const lease = this.storedLease();
-    if (!lease || lease.expires_at <= now) return undefined;
-    // Further ahead than any lease lasts: the clock was set back, so the lease does not count.
-    if (lease.expires_at > now + lease.ttl_ms) return undefined;
-    return { holder: lease.holder, expires_at: lease.expires_at };
+  lease(now: number): { holder: string; expires_at: number } | undefined {
+    if (!this.taken) return undefined;
+    const { holder, expires_at, ttl_ms } = this.taken;
+    // Further ahead than it lasts: the clock was set back, so the lease does not count.
+    if (expires_at <= now || expires_at > now + ttl_ms) return undefined;
+    return { holder, expires_at };
   }
 
-  async acquireLease(holder: string, clock: Clock, ttlMs: number): Promise<boolean> {
-    return this.env.write(() => {
-      // The time at which the transaction runs: it may have waited for a large batch, and another holder may have been
-      // first.
-      const now = clock();
-      const lease = this.lease(now);
-      if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
-      if (lease?.holder !== holder) this.moveFence();
-      const next: StoredLease = { holder, expires_at: now + ttlMs, ttl_ms: ttlMs };
-      this.state.putSync(LEASE, sealedJson(LEASE, next));
-      return true;
-    });
+  acquireLease(holder: string, now: number, ttl_ms: number): boolean {
+    const lease = this.lease(now);
+    if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
+    this.taken = { holder, expires_at: now + ttl_ms, ttl_ms };
+    return true;
   }
 
-  async releaseLease(holder: string): Promise<void> {
-    await this.env.write(() => {
-      const lease = this.storedLease();
-      if (lease?.holder !== holder) return;
-      this.state.removeSync(LEASE);
-      this.moveFence();
-    });
+  releaseLease(holder: string): void {
+    if (this.taken?.holder === holder) this.taken = undefined;
   }
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
@@ -169,36 +143,40 @@ export class LmdbGeneration {
   }
 
   private async applyInTurn(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
-    for (;;) {
-      await this.env.ready();
-      this.env.refresh();
-      const applied = this.applied();
-      if (!applied) return 'refused';
-      if (applied.batch === batch.id) return 'applied';
-      const { checkpoint } = applied;
-      const { base } = batch;
-      const fits =
-        !applied.isLoading &&
-        checkpoint.log === base.log &&
-        checkpoint.log === batch.next.log &&
-        checkpoint.position === base.position &&
-        checkpoint.event_id === base.event_id;
-      if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-      const fence = this.fence();
-      const stored = await this.env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
-        const rows = this.rows;
-        for (const key of deletes) void rows.remove(key);
-        batch.puts.forEach((chunk, start, middle, end) => {
-          const address: Bytes = { buffer: chunk, start, end: middle };
-          void rows.put(address as never, checkedValue(chunk, start, middle, end));
-        });
-        const next: Applied = { checkpoint: batch.next, batch: batch.id };
-        void this.state.put(HEADER, sealedJson(HEADER, next));
-        void this.state.put(FENCE, fenceValue(fence));
+    await this.env.ready();
+    const applied = this.applied();
+    if (!applied) return 'refused';
+    if (applied.batch === batch.id) return 'applied';
+    const { checkpoint } = applied;
+    const { base } = batch;
+    const fits =
+      !applied.isLoading &&
+      checkpoint.log === base.log &&
+      checkpoint.log === batch.next.log &&
+      checkpoint.position === base.position &&
+      checkpoint.event_id === base.event_id;
+    if (!fits) return 'refused';
+    const isApplied = await this.writeAs(batch.holder, clock, () => {
+      const rows = this.rows;
+      for (const key of deletes) void rows.remove(key);
+      batch.puts.forEach((chunk, start, middle, end) => {
+        const address: Bytes = { buffer: chunk, start, end: middle };
+        void rows.put(address as never, checkedValue(chunk, start, middle, end));
       });
-      // Otherwise another batch was applied or the lease was taken: check again.
-      if (stored) return 'applied';
-    }
+      const next: Applied = { checkpoint: batch.next, batch: batch.id };
+      void this.state.put(HEADER, sealedJson(HEADER, next));
+    });
+    return isApplied ? 'applied' : 'refused';
+  }
+
+  /** Writes if the lease is held when the write begins. The next write is decided after it. */
+  private async writeAs(holder: string, clock: Clock, queue: () => void): Promise<boolean> {
+    let isHeld = false;
+    await this.env.batch(() => {
+      isHeld = this.lease(clock())?.holder === holder;
+      if (isHeld) queue();
+    });
+    return isHeld;
   }
 
   /** See ReadModels. */
@@ -240,18 +218,10 @@ export class LmdbGeneration {
   }
 
   private async writeLoading(holder: string, clock: Clock, queue: (loading: Applied) => void): Promise<boolean> {
-    for (;;) {
-      await this.env.ready();
-      this.env.refresh();
-      const applied = this.applied();
-      if (!applied || applied.checkpoint.position > 0 || this.lease(clock())?.holder !== holder) return false;
-      const fence = this.fence();
-      const stored = await this.env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
-        queue(applied);
-        void this.state.put(FENCE, fenceValue(fence));
-      });
-      if (stored) return true;
-    }
+    await this.env.ready();
+    const applied = this.applied();
+    if (!applied || applied.checkpoint.position > 0) return false;
+    return this.writeAs(holder, clock, () => queue(applied));
   }
 
   private lastAddress(): Buffer | null {
@@ -348,20 +318,6 @@ export class LmdbGeneration {
     return found;
   }
 
-  /** Null: the lease has never been held. @throws GenerationDamaged */
-  private fence(): number | null {
-    const value = this.state.getBinary(FENCE);
-    if (value === undefined) return null;
-    const fence = value.length === 8 ? value.readDoubleLE(0) : NaN;
-    // With another value, no batch would ever meet the condition, or every batch would.
-    if (!Number.isSafeInteger(fence)) throw new GenerationDamaged('its fence is not what was written');
-    return fence;
-  }
-
-  private moveFence(): void {
-    this.state.putSync(FENCE, fenceValue(this.fence()));
-  }
-
   private get rows(): Database<Buffer, string> {
     return this.env.database('checked_rows');
   }
@@ -375,12 +331,6 @@ export class LmdbGeneration {
       this.lastApplied = applied && { text: text!, applied };
     }
     return this.lastApplied?.applied;
-  }
-
-  /** A damaged lease does not count: its holder, or another process, takes it again. */
-  private storedLease(): StoredLease | undefined {
-    const text = this.state.get(LEASE);
-    return text === undefined ? undefined : (unsealedJson<StoredLease>(LEASE, text) ?? undefined);
   }
 
   private get state(): Database<string, string> {
@@ -408,13 +358,6 @@ function inOrder(rows: PlacedRows, before: Buffer | null): Buffer | null {
     [chunk, from, to] = [next, start, middle];
   });
   return chunk ? Buffer.from(chunk.subarray(from, to)) : null;
-}
-
-/** The fence after this one. */
-function fenceValue(fence: number | null): never {
-  const value = Buffer.alloc(8);
-  value.writeDoubleLE((fence ?? 0) + 1);
-  return asBinary(value) as never;
 }
 
 /** The value of a stored row. @throws GenerationDamaged */

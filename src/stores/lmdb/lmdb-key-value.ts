@@ -19,8 +19,8 @@ interface Entry {
 }
 
 /**
- * Short-lived state in LMDB. The folder may be shared with `LmdbJobs` and with other processes. An entry that is not
- * what was written is absent, as if the folder had been deleted, and the next sweep removes it.
+ * Short-lived state in LMDB. The folder may be shared with `LmdbJobs`. An entry that is not what was written is absent,
+ * as if the folder had been deleted, and the next sweep removes it.
  */
 export class LmdbKeyValue implements KeyValue {
   private readonly sweeper: NodeJS.Timeout;

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
@@ -44,10 +44,10 @@ export interface LmdbReadModelsOptions {
 
 /**
  * Read models in LMDB: `<folder>/control` holds the manifest and the list of generations, `<folder>/g-<id>` the rows of
- * one generation. Several processes may share the folder.
+ * one generation. The leases of generations are in memory: they end with the process.
  *
  * A generation in which anything differs from what was written, or whose file has an invalid page, is `damaged` from
- * then on, for every process: nothing is read from it or added to it.
+ * then on: nothing is read from it or added to it.
  */
 export class LmdbReadModels implements ReadModels {
   private readonly opened = new Map<string, LmdbGeneration>();
@@ -70,11 +70,7 @@ export class LmdbReadModels implements ReadModels {
         `${join(control, 'data.mdb')} ${flaw}: start the service, which builds the read models again, or delete ${folder}.`,
       );
     }
-    // Renamed first: a process that still has the files open continues with them.
-    const aside = `${folder}.damaged`;
-    await rm(aside, { recursive: true, force: true });
-    await rename(folder, aside);
-    await rm(aside, { recursive: true, force: true });
+    await rm(folder, { recursive: true });
     onGivenUp(`${join(control, 'data.mdb')} ${flaw}`);
     return LmdbReadModels.create(folder, clock);
   }
@@ -171,20 +167,17 @@ export class LmdbReadModels implements ReadModels {
     // Readers close a generation that they find dropped.
     this.opened.delete(id);
     await this.setStatus(id, 'dropped');
-    // Other processes may have the files open: they then find the generation empty, even with an old record.
-    await generation?.abandon();
     await generation?.close();
     await this.opened.get(id)?.close();
     this.opened.delete(id);
     this.damaged.delete(id);
-    // Another process may just be opening it.
-    await rm(this.path(id), { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.path(id), { recursive: true, force: true });
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
     const taken = await this.ask(id, (generation) => {
       if (log !== undefined && generation.checkpoint()?.log !== log) return false;
-      return generation.acquireLease(holder, this.clock, ttlMs);
+      return generation.acquireLease(holder, this.clock(), ttlMs);
     });
     return taken ?? false;
   }
@@ -326,8 +319,6 @@ export class LmdbReadModels implements ReadModels {
 
   /** Marks a generation that gave no answer as damaged. @returns false if it was dropped */
   private giveUpUnlessDropped(id: string): boolean {
-    // Whoever drops one records that first.
-    this.control.refresh();
     const record = this.record(id);
     if (!record || record.status === 'dropped') return false;
     if (this.statusOf(record) !== 'damaged') this.giveUp(id, 'its rows are gone');
@@ -342,7 +333,7 @@ export class LmdbReadModels implements ReadModels {
         const record = this.record(id);
         if (record && record.status !== 'dropped') this.putRecord({ ...record, status: 'damaged', damage });
       })
-      .catch(() => undefined); // This process knows it anyway.
+      .catch(() => undefined); // It is known anyway, until the next start, which finds it again.
   }
 
   /** The generation, once `ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
@@ -361,7 +352,7 @@ export class LmdbReadModels implements ReadModels {
     return status !== undefined && status !== 'dropped' && status !== 'damaged';
   }
 
-  /** Opens a generation that is not open here, if it is there to be used: another process may have created it. */
+  /** Opens a generation of an earlier run that is not open yet, if it is there to be used. */
   private async ready(id: string): Promise<void> {
     if (this.opened.has(id) || !isThere(join(this.path(id), 'data.mdb'))) return;
     if (this.isUsable(this.record(id))) await this.openGeneration(id);
@@ -387,7 +378,7 @@ export class LmdbReadModels implements ReadModels {
       // The process that loaded it may have been killed before it removed its files.
       if (generation.isLoaded) await rm(this.buildPath(id), { recursive: true, force: true });
     } catch (error) {
-      // Another process may have removed it meanwhile.
+      // It may have been dropped meanwhile.
       if (this.record(id)?.status !== 'dropped') throw error;
     }
   }

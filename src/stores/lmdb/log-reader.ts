@@ -7,9 +7,7 @@ import { damaged, readEntry } from './stored-event.js';
 /** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
 export const MAX_SLICE = 5_000;
 const DEFAULT_SLICE = 1_000;
-/** How often the head is polled for appends of other processes, ms. */
-const POLL_MS = 10;
-/** The newest events of this process that are kept for subscribers: more than are appended between two of their reads. */
+/** The newest events that are kept for subscribers: more than are appended between two of their reads. */
 const KEPT_EVENTS = 4_096;
 /** Positions are keys of 32 bits. */
 export const MAX_POSITION = 0xffff_ffff;
@@ -21,12 +19,16 @@ export class LogReader {
   /** Subscriptions that have not ended. */
   subscribers = 0;
   private readonly wakeUps = new Set<() => void>();
-  /** Events that this process has made durable, by their position modulo KEPT_EVENTS; empty without subscribers. */
+  /** The newest events, by their position modulo KEPT_EVENTS; empty without subscribers. */
   private kept: (RecordedEvent | undefined)[] = [];
 
-  /** @param refuseIfClosed throws if nothing may be read */
+  /**
+   * @param head the position of the newest event
+   * @param refuseIfClosed throws if nothing may be read
+   */
   constructor(
     private readonly env: LmdbEnvironment,
+    private readonly head: () => Position,
     private readonly refuseIfClosed: () => void,
   ) {}
 
@@ -44,11 +46,10 @@ export class LogReader {
     return bytes && readEntry(bytes, bytes.length, position);
   }
 
-  /** As `get`, but a position within the log always has an event. */
+  /** As `get`, but a position within the log always has an event, and no other one has. */
   at(position: Position): RecordedEvent | undefined {
-    const event = this.get(position);
-    if (event || position < 1 || position >= headPosition(this.env)) return event;
-    return damaged(position, 'there is nothing at its place');
+    if (position < 1 || position > this.head()) return undefined;
+    return this.get(position) ?? damaged(position, 'there is nothing at its place');
   }
 
   /** See `EventStore.readAll`. */
@@ -60,8 +61,8 @@ export class LogReader {
   }
 
   /**
-   * See `EventStore.subscribe`. Events that this process has just appended are not read and decoded again: subscribers
-   * get, and share, those that were appended.
+   * See `EventStore.subscribe`. Events that were just appended are not read and decoded again: subscribers get, and share,
+   * those that were appended.
    */
   async *subscribe(
     after: Position,
@@ -85,7 +86,7 @@ export class LogReader {
     }
   }
 
-  /** Tells subscribers of events that this process has made durable. */
+  /** Tells subscribers of events that have become durable. */
   announce(events: readonly RecordedEvent[]): void {
     for (const event of events) this.kept[event.position % KEPT_EVENTS] = event;
     this.wakeSubscribers();
@@ -145,23 +146,13 @@ export class LogReader {
   private nextAppend(position: Position, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
-        clearInterval(poll);
         this.wakeUps.delete(done);
         signal.removeEventListener('abort', done);
         resolve();
       };
-      const poll = setInterval(() => {
-        // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
-        // read throws, and nothing would catch that here.
-        try {
-          if (this.env.isOpen && this.env.database<Buffer, number>('events').doesExist(position + 1)) done();
-        } catch {
-          return;
-        }
-      }, POLL_MS);
       this.wakeUps.add(done);
       signal.addEventListener('abort', done);
-      if (signal.aborted) done();
+      if (signal.aborted || this.head() > position) done();
     });
   }
 }

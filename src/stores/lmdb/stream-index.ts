@@ -43,11 +43,7 @@ export class StreamIndex {
   private newest = new StreamPositions();
   /** Entries being written, which are looked up here meanwhile. */
   private leaving: StreamPositions | undefined;
-  /** Every event up to here is known to this process. */
   private knownUpTo: Position;
-  /** Every event up to here was in the stored index when it was last read. */
-  private stored: Position;
-
   private bulkUsers = 0;
 
   /** @param ordinaryBulk entries kept in memory before they are written */
@@ -55,7 +51,7 @@ export class StreamIndex {
     private readonly env: LmdbEnvironment,
     private readonly ordinaryBulk = BULK,
   ) {
-    this.knownUpTo = this.stored = this.readStored();
+    this.knownUpTo = this.readStored();
   }
 
   /** Keeps more entries in memory, until the function that is returned is called. */
@@ -68,18 +64,12 @@ export class StreamIndex {
     return this.bulkUsers > 0 ? LARGE_BULK : this.ordinaryBulk;
   }
 
+  /** Every event up to here is indexed: the last position of the log. */
   get known(): Position {
     return this.knownUpTo;
   }
 
-  /** Whether the log has events that this process has not indexed. */
-  get isBehind(): boolean {
-    return this.env.database<Buffer, number>('events').doesExist(this.knownUpTo + 1);
-  }
-
-  /**
-   * As `catchUp`, up to the last event of the log: also past positions without an event, since that event is damaged.
-   */
+  /** Indexes events of the log up to its last one, also past positions without an event, since that event is damaged. */
   async catchUpTo(head: Position): Promise<void> {
     while (this.knownUpTo < head) {
       while (this.env.read(() => this.catchUp(SLICE))) {
@@ -91,19 +81,11 @@ export class StreamIndex {
   }
 
   /**
-   * Indexes events that another process has appended. Costs little if there are none.
    * @param most indexes at most this many
    * @returns whether there may be more
    */
-  catchUp(most = Infinity): boolean {
-    if (!this.isBehind) return false;
+  private catchUp(most: number): boolean {
     const events = this.env.database<Buffer, number>('events');
-    const stored = this.readStored();
-    // Not while entries are being written: they would look like the last of their streams.
-    if (!this.leaving && stored > this.stored && (stored > this.knownUpTo || this.newest.size > this.bulk)) {
-      this.newest = new StreamPositions();
-      this.knownUpTo = this.stored = stored;
-    }
     for (let learned = 0; learned < most; learned++) {
       const position = this.knownUpTo + 1;
       const entry = events.getBinary(position);
@@ -115,12 +97,10 @@ export class StreamIndex {
     return true;
   }
 
-  /** Adds the `count` events that this process has just committed after `base`. */
-  add(committed: StreamPositions, base: Position, count: number): void {
-    // Earlier events are unknown and must be read from the log, so these are read with them.
-    if (this.knownUpTo < base) return;
+  /** Adds the next `count` events of the log, which have just been committed. */
+  add(committed: StreamPositions, count: number): void {
     this.newest.take(committed);
-    this.knownUpTo = Math.max(this.knownUpTo, base + count);
+    this.knownUpTo += count;
   }
 
   position(stream: string, revision: number): Position | undefined {
@@ -169,16 +149,11 @@ export class StreamIndex {
     this.leaving = entries;
     this.newest = new StreamPositions();
     try {
-      // Another process may write the same entries, which changes nothing.
       for (const slice of entries.slices(SLICE)) await this.put(slice);
-      await this.env.write(() => {
-        if (upTo > this.readStored()) this.putStored(upTo);
-      });
-      this.stored = Math.max(this.stored, upTo);
+      await this.env.write(() => this.putStored(upTo));
     } catch (error) {
-      // The entries are read again from the log.
-      this.newest = new StreamPositions();
-      this.knownUpTo = this.stored;
+      entries.take(this.newest);
+      this.newest = entries;
       throw error;
     } finally {
       this.leaving = undefined;
@@ -194,13 +169,7 @@ export class StreamIndex {
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<IndexCheck> {
     const upTo = this.env.read(() => this.readStored());
-    const found: IndexCheck = {
-      events: 0,
-      entries: 0,
-      newest: Math.max(0, this.knownUpTo - upTo),
-      missing: 0,
-      stray: 0,
-    };
+    const found: IndexCheck = { events: 0, entries: 0, newest: this.knownUpTo - upTo, missing: 0, stray: 0 };
     for (let from = 1; from <= upTo; from += SLICE) {
       const missing = this.env.read(() => this.missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
       found.missing += missing.length;
@@ -212,7 +181,7 @@ export class StreamIndex {
       const { last, stray } = this.env.read(() => this.strayEntries(after, found));
       found.stray += stray.length;
       if (repair && stray.length > 0) {
-        await this.env.writeIf(null, () => {
+        await this.env.batch(() => {
           for (const key of stray) void this.env.database<Buffer, Buffer>('index').remove(key);
         });
       }
@@ -225,12 +194,12 @@ export class StreamIndex {
     return found;
   }
 
-  /** In one transaction, since another process would take what is missing meanwhile for a stream that does not exist. */
+  /** In one transaction, since an append would take what is missing meanwhile for a stream that does not exist. */
   private makeAgain(): void {
     const events = this.env.database<Buffer, number>('events');
     const index = this.env.database<Buffer, Buffer>('index');
     index.clearSync();
-    // Also what is not stored yet: another process may be writing it.
+    // Also what is not stored yet: it may be being written.
     const [last = 0] = events.getKeys({ reverse: true, limit: 1 });
     for (let position = 1; position <= last; position++) {
       const entry = events.getBinary(position);
@@ -303,7 +272,7 @@ export class StreamIndex {
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
-    await this.env.writeIf(null, () => {
+    await this.env.batch(() => {
       const index = this.env.database<Buffer, Buffer>('index');
       for (const { stream, revision, position } of entries) {
         const key = lookUpKey(stream, revision);
