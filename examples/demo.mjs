@@ -2,7 +2,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Cli, EXIT } from '../dist/src/cli/cli.js';
+import { Cli } from '../dist/src/cli/cli.js';
+import { EXIT } from '../dist/src/cli/exit.js';
 import { withHandlers } from '../dist/src/cli/handlers.js';
 import { importActions } from '../dist/src/cli/import-actions.js';
 import { applyAll } from '../dist/src/cli/read-models.js';

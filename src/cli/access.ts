@@ -1,5 +1,6 @@
 import { type Audited, audit } from '../features/access/audit.js';
-import { type Cli, EXIT } from './cli.js';
+import type { Cli } from './cli.js';
+import { EXIT } from './exit.js';
 import { count } from './progress.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';

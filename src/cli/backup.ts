@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup } from '../stores/backup.js';
-import { type Cli, CommandFailed, EXIT } from './cli.js';
+import type { Cli } from './cli.js';
+import { CommandFailed, EXIT } from './exit.js';
 import { count, describeDamage, duration } from './progress.js';
 
 interface Target {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseJson } from '../http/json-body.js';
 import { Problem } from '../kernel/problems.js';
-import { UsageError } from './cli.js';
+import { UsageError } from './exit.js';
 
 const REASONS: Record<string, string> = { ENOENT: 'does not exist', EISDIR: 'is a folder', EACCES: 'is not readable' };
 

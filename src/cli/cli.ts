@@ -11,22 +11,9 @@ import { Problem } from '../kernel/problems.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { FolderOwned, Ownership, describeOwner } from '../stores/owner.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
+import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type Caller, callOwner } from './owner-client.js';
 import { type Progress, startProgress } from './progress.js';
-
-/** Exit codes: 0 success, 1 a finding or a failure, 2 wrong usage. */
-export const EXIT = { ok: 0, finding: 1, usage: 2 } as const;
-export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
-
-/** Wrong usage. The message is one sentence. Exit code 2. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
-
-/** The command failed. The message is one sentence. Exit code 1. */
-export class CommandFailed extends Error {
-  override readonly name = 'CommandFailed';
-}
 
 /** The environment and streams of a command: those of the process, unless another program runs the command. */
 export interface CommandIo {
@@ -34,6 +21,8 @@ export interface CommandIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable & { isTTY?: boolean; columns?: number };
+  /** Starts the server on a data folder in this process. */
+  serve?: (data: string) => Promise<void>;
 }
 
 /** What a command receives. */

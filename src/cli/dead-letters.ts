@@ -6,7 +6,8 @@ import {
 } from '../features/dead-letters/dead-letters.dto.js';
 import { AcknowledgeDeadLetter, ListDeadLetters } from '../features/dead-letters/dead-letters.handlers.js';
 import { readBody, readParams } from '../http/validation.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import type { Cli } from './cli.js';
+import { EXIT, UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';

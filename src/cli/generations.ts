@@ -6,7 +6,8 @@ import {
 } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import type { Manifest } from '../stores/ports/read-models.js';
-import { type Cli, EXIT } from './cli.js';
+import type { Cli } from './cli.js';
+import { EXIT } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
 

@@ -4,7 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotFoundException } from '@nestjs/cqrs';
 import { AppModule } from '../app/app.module.js';
 import { beginLog } from '../features/lenses/new-log.js';
-import { type Cli, CommandFailed, type ExitCode, type Folder, type Prepare, type StoresContext } from './cli.js';
+import type { Cli, Folder, Prepare, StoresContext } from './cli.js';
+import { CommandFailed, type ExitCode } from './exit.js';
 
 /** The open stores, and the buses that reach the handlers of the features. */
 export interface HandlersContext<V = unknown> extends StoresContext<V> {

@@ -2,7 +2,8 @@ import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Stores } from '../stores/open.js';
 import { TransferError, importEvents } from '../stores/transfer.js';
-import { CommandFailed, type Context, EXIT, type ExitCode } from './cli.js';
+import type { Context } from './cli.js';
+import { CommandFailed, EXIT, type ExitCode } from './exit.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 

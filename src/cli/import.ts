@@ -7,16 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import type { RecordedEvent } from '../kernel/event.js';
 import { TransferError, appendsIn, checkExport, isExport } from '../stores/transfer.js';
 import type { ActionLine } from './action-lines.js';
-import {
-  type Cli,
-  CommandFailed,
-  type Context,
-  EXIT,
-  type ExitCode,
-  type Prepared,
-  type StoresContext,
-  UsageError,
-} from './cli.js';
+import type { Cli, Context, Prepared, StoresContext } from './cli.js';
+import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type CheckOptions, type ImportReport, checkActions, recordActions } from './import-actions.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';

@@ -8,7 +8,8 @@ import {
   revokeKey,
 } from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
-import { type Cli, CommandFailed, type Context, EXIT } from './cli.js';
+import type { Cli, Context } from './cli.js';
+import { CommandFailed, EXIT } from './exit.js';
 import { table } from './table.js';
 
 interface CreateOptions {

@@ -3,7 +3,8 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import { TransferError, appendsOf, hashLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
 import { openLog } from '../stores/open.js';
-import { type Cli, CommandFailed, type Context, EXIT, UsageError, requireStore } from './cli.js';
+import { type Cli, type Context, requireStore } from './cli.js';
+import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { count, duration } from './progress.js';
 
 interface Options {

@@ -9,7 +9,8 @@ import {
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import type { Cli } from './cli.js';
+import { EXIT, UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';

@@ -7,7 +7,8 @@ import {
   SetVetting,
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
-import { type Cli, EXIT, type StoresContext } from './cli.js';
+import type { Cli, StoresContext } from './cli.js';
+import { EXIT } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';

@@ -6,7 +6,8 @@ import { text } from 'node:stream/consumers';
 import { socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
-import { CommandFailed, type CommandIo, type ExitCode } from './cli.js';
+import type { CommandIo } from './cli.js';
+import { CommandFailed, type ExitCode } from './exit.js';
 import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
 
 /** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
@@ -135,7 +136,8 @@ async function connect(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ECONNREFUSED') return undefined;
-    const remedy = code === 'EAGAIN' ? 'the service is stopped or overloaded' : 'run this as the user who runs the service';
+    const remedy =
+      code === 'EAGAIN' ? 'the service is stopped or overloaded' : 'run this as the user who runs the service';
     throw new StartError(`${file} cannot be connected to (${code}): ${remedy}.`);
   } finally {
     close();

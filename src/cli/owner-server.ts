@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type SocketPath, socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
-import { type Host, type Hosted, CommandFailed } from './cli.js';
+import type { Host, Hosted } from './cli.js';
+import { CommandFailed } from './exit.js';
 import { programFor } from './commands.js';
 import { BadLine, type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
 

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { ExitCode } from './cli.js';
+import type { ExitCode } from './exit.js';
 
 /**
  * How a command reaches the process that owns its folder: one HTTP request on a Unix socket in the folder, `POST

@@ -9,7 +9,8 @@ import { PromotePolicy } from '../features/validation-policies/promotions.handle
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
-import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
+import type { Cli, Context } from './cli.js';
+import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';

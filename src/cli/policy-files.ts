@@ -17,7 +17,7 @@ import {
 } from '../features/lenses/domain/validation-policy.js';
 import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto.js';
 import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
-import { UsageError } from './cli.js';
+import { UsageError } from './exit.js';
 
 /** Policies as YAML files: one policy in a file, with its kind and the fields of the API. What is read of one is JSON. */
 

@@ -3,7 +3,7 @@ import { RATINGS } from '../scoring/model.js';
 import type { PopulationChange } from '../features/validation-policies/replays.js';
 import { GetReplay } from '../features/validation-policies/replays.handlers.js';
 import type { ReplayDto } from '../features/validation-policies/vp.dto.js';
-import { CommandFailed } from './cli.js';
+import { CommandFailed } from './exit.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';
 import { count } from './progress.js';

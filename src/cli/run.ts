@@ -1,8 +1,18 @@
 import 'reflect-metadata';
-import { EXIT } from './cli.js';
+import { EXIT } from './exit.js';
 import { programFor } from './commands.js';
 
-const cli = await programFor(process.argv, process);
+/** Here, since the server itself runs commands. */
+async function serve(data: string): Promise<void> {
+  // The server reads its configuration itself.
+  process.env['CREDENCE_DATA'] = data;
+  // Unlike a command, it continues if its output cannot be written.
+  process.stdout.removeAllListeners('error');
+  await import('../main.js');
+}
+
+const { env, stdin, stdout, stderr } = process;
+const cli = await programFor(process.argv, { env, stdin, stdout, stderr, serve });
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   // The reader of the output may close the pipe, as `head` does.
   if (code === 'EPIPE') process.exit(cli.exitCode);

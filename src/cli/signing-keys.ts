@@ -2,7 +2,8 @@ import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
 import { ANNOUNCED_MS } from '../credentials/key-file.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
-import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
+import type { Cli, Context } from './cli.js';
+import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;

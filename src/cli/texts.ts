@@ -1,6 +1,7 @@
 import { deleteText } from '../commands/kept-texts.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
-import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import type { Cli } from './cli.js';
+import { CommandFailed, EXIT, UsageError } from './exit.js';
 
 export function textsCommands(cli: Cli): void {
   const texts = cli.program.command('texts').description('manage the free text that is stored outside the log');

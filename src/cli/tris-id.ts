@@ -1,5 +1,5 @@
 import { TRIS_ID, TRIS_ID_FORM } from '../kernel/identifiers.js';
-import { UsageError } from './cli.js';
+import { UsageError } from './exit.js';
 
 /** The TRIS id of an argument. @throws UsageError */
 export function checkedTrisId(text: string): string {

@@ -16,7 +16,8 @@ import { type PolicyContent, identityOf } from '../features/lenses/domain/valida
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
-import { type Cli, type Context, EXIT, UsageError } from './cli.js';
+import type { Cli, Context } from './cli.js';
+import { EXIT, UsageError } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';

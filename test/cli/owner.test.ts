@@ -25,7 +25,10 @@ interface Status {
 }
 
 const REPAID = { category: 'finance', action_type: 'loan_repayment' };
-const members = (from: number, to: number) => actions(to).slice(from).map((one) => ({ ...one, ...REPAID, occurred_at: '2020-01-01T00:00:00Z' }));
+const members = (from: number, to: number) =>
+  actions(to)
+    .slice(from)
+    .map((one) => ({ ...one, ...REPAID, occurred_at: '2020-01-01T00:00:00Z' }));
 const vp = (policy_id: string) => ({
   policy_id,
   tris_org: 'tris:lender',
@@ -140,14 +143,18 @@ describe('each command ends and prints beside a server as it does without one', 
   ];
 
   const run = (store: Store, args: readonly string[]) => {
-    const input = members(300, 320).map((line) => `${JSON.stringify(line)}\n`).join('');
+    const input = members(300, 320)
+      .map((line) => `${JSON.stringify(line)}\n`)
+      .join('');
     const given = args.map((argument) => argument.replace('<folder>', store.folder));
     return runCommand(given, store.env, args.at(-1) === '-' ? input : '');
   };
   const files = (store: Store) =>
     ['all.ndjson', 'diff.csv'].map((name) => {
       const path = join(store.folder, name);
-      return existsSync(path) ? normal(store.folder, { code: 0, stdout: readFileSync(path, 'utf8'), stderr: '' }).stdout : '';
+      return existsSync(path)
+        ? normal(store.folder, { code: 0, stdout: readFileSync(path, 'utf8'), stderr: '' }).stdout
+        : '';
     });
 
   test.each(STEPS)('%i: %s %s %s %s', async (code, ...args) => {
@@ -185,7 +192,9 @@ describe('the server that owns a folder', () => {
       const file = store.file('progress.ndjson', members(20_000, 40_000));
       const command = `exec ${process.execPath} dist/src/cli.js import ${file}`;
       const { code, stdout } = await ended(
-        spawnCommand(['import', file], store.env, { node: scriptOf(store, `exec script -qefc '${command}' /dev/null`) }),
+        spawnCommand(['import', file], store.env, {
+          node: scriptOf(store, `exec script -qefc '${command}' /dev/null`),
+        }),
       );
       expect(code).toBe(0);
       // A bar, which only a terminal gets.
@@ -296,12 +305,20 @@ describe('the server that owns a folder', () => {
     test('with a wrong first line, or a path of its own', async () => {
       expect(await answered('{\n')).toEqual([400, 'The command cannot be read: a line is no JSON.']);
       expect(await answered('{}\n')).toEqual([400, 'The command cannot be read: the first line is no command.']);
-      expect(await answered(call({ argv: [1] }))).toEqual([400, 'The command cannot be read: the first line is no command.']);
+      expect(await answered(call({ argv: [1] }))).toEqual([
+        400,
+        'The command cannot be read: the first line is no command.',
+      ]);
       expect(await answered(call({}), '/other')).toEqual([404, 'POST /commands runs a command']);
     });
 
     test.each(['serve', 'keys', 'signing-keys', 'migrate'])('that works without the stores: %s', async (name) => {
-      const rest = { serve: [], keys: ['list'], 'signing-keys': ['list'], migrate: ['--from', 'embedded', '--to', 'cluster'] };
+      const rest = {
+        serve: [],
+        keys: ['list'],
+        'signing-keys': ['list'],
+        migrate: ['--from', 'embedded', '--to', 'cluster'],
+      };
       const [status, body] = await answered(call({ argv: [name, ...rest[name as 'serve']] }));
       expect(status).toBe(200);
       expect(body).toMatch(/"exit":2/);
@@ -337,7 +354,9 @@ describe('the server that owns a folder', () => {
       const data = join(store.folder, 'long'.repeat(30), 'data');
       const long = await Server.start({ data });
       try {
-        expect(JSON.parse((await runCommand(['status', '--json'], { CREDENCE_DATA: data })).stdout).events).toBeGreaterThan(0);
+        expect(
+          JSON.parse((await runCommand(['status', '--json'], { CREDENCE_DATA: data })).stdout).events,
+        ).toBeGreaterThan(0);
         expect(existsSync(join(data, 'owner.sock'))).toBe(true);
       } finally {
         expect(await long.stop()).toBe(0);
@@ -353,8 +372,13 @@ describe('the server that owns a folder', () => {
       const data = join(store.folder, 'few');
       const few = await Server.start({ data, env: { CREDENCE_MODULES: 'relay,disc' } });
       try {
-        const sentence = 'credence: The service that runs on the folder leaves out what this needs: see its CREDENCE_MODULES.\n';
-        for (const args of [['ap', 'list'], ['vp', 'retire', 'VP_A_V1'], ['orgs', 'list']]) {
+        const sentence =
+          'credence: The service that runs on the folder leaves out what this needs: see its CREDENCE_MODULES.\n';
+        for (const args of [
+          ['ap', 'list'],
+          ['vp', 'retire', 'VP_A_V1'],
+          ['orgs', 'list'],
+        ]) {
           expect(await runCommand(args, { CREDENCE_DATA: data })).toEqual({ code: 1, stdout: '', stderr: sentence });
         }
         expect((await runCommand(['verify'], { CREDENCE_DATA: data })).code).toBe(0);
@@ -365,9 +389,13 @@ describe('the server that owns a folder', () => {
     SLOW,
   );
 
-  test('still has a sound log after all that', async () => {
-    expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
-  }, SLOW);
+  test(
+    'still has a sound log after all that',
+    async () => {
+      expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
+    },
+    SLOW,
+  );
 });
 
 describe('without a server', () => {
@@ -413,18 +441,22 @@ describe('without a server', () => {
     const socket = () => join(store.data, 'owner.sock');
     const isNone = () => `${socket()} is no socket, and Credence did not create it: remove it.\n`;
 
-    test.each(['symlink', 'file', 'folder'])('a %s is refused by commands and by a server', async (kind) => {
-      if (kind === 'symlink') symlinkSync('/nowhere', socket());
-      if (kind === 'file') writeFileSync(socket(), '');
-      if (kind === 'folder') mkdirSync(socket());
-      const refused = { code: 1, stderr: `credence: ${isNone()}` };
-      expect(await store.run('status')).toMatchObject(refused);
-      expect(await ended(spawnServer(store.env))).toMatchObject(refused);
-      await owner.kill();
-      expect(await ended(spawnServer(store.env))).toMatchObject(refused);
-      // No server can be there: a command works.
-      expect((await store.run('status')).code).toBe(0);
-    }, SLOW);
+    test.each(['symlink', 'file', 'folder'])(
+      'a %s is refused by commands and by a server',
+      async (kind) => {
+        if (kind === 'symlink') symlinkSync('/nowhere', socket());
+        if (kind === 'file') writeFileSync(socket(), '');
+        if (kind === 'folder') mkdirSync(socket());
+        const refused = { code: 1, stderr: `credence: ${isNone()}` };
+        expect(await store.run('status')).toMatchObject(refused);
+        expect(await ended(spawnServer(store.env))).toMatchObject(refused);
+        await owner.kill();
+        expect(await ended(spawnServer(store.env))).toMatchObject(refused);
+        // No server can be there: a command works.
+        expect((await store.run('status')).code).toBe(0);
+      },
+      SLOW,
+    );
   });
 });
 
@@ -450,7 +482,15 @@ describe('a caller that reads nothing', () => {
     const store = await Store.create();
     mkdirSync(store.data);
     let [slices, hasEnded] = [0, false];
-    const event = { position: 1, stream: 'a', revision: 0, id: 'x', type: 'T', data: { text: 'x'.repeat(10_000) }, metadata: {} };
+    const event = {
+      position: 1,
+      stream: 'a',
+      revision: 0,
+      id: 'x',
+      type: 'T',
+      data: { text: 'x'.repeat(10_000) },
+      metadata: {},
+    };
     const eventStore = {
       countAfter: async () => 1,
       readAll: async function* () {

@@ -154,7 +154,11 @@ describe('what is no lock of ours is refused with one sentence', () => {
 
 namespaceTest('a full disk only takes the name of the owner from the sentence', async () => {
   mkdirSync(data);
-  const fill = [`mount -t tmpfs -o size=64k tmpfs ${data}`, `touch ${data}/owner.lock`, `cat /dev/zero >${data}/zeros; exec "$@"`];
+  const fill = [
+    `mount -t tmpfs -o size=64k tmpfs ${data}`,
+    `touch ${data}/owner.lock`,
+    `cat /dev/zero >${data}/zeros; exec "$@"`,
+  ];
   const { pid } = await owner({ within: ['unshare', '--mount', 'sh', '-c', fill.join(' && '), 'sh'] });
   expect(await refusal({ within: ['nsenter', '--mount', '--target', String(pid)] })).toMatchObject({
     ...OWNED,
@@ -202,7 +206,10 @@ describe('where the binary of the lock does not load', () => {
 
   (hasProgram ? test : test.skip)('the program flock locks, and its lock ends with the process', async () => {
     const child = await owner({ env });
-    expect(await refusal({ env })).toMatchObject({ ...OWNED, message: expect.stringContaining(`process ${child.pid} `) });
+    expect(await refusal({ env })).toMatchObject({
+      ...OWNED,
+      message: expect.stringContaining(`process ${child.pid} `),
+    });
     await child.kill();
     expect(await refusal({ env })).toBe('owned');
   });

@@ -40,7 +40,8 @@ function start(program?: string, env: Record<string, string> = {}): Started {
   const child = spawnServer({ CREDENCE_DATA: data, ...env }, undefined, program);
   running.push(child);
   let output = '';
-  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const ran = ended(child);
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const serves = async () => {
@@ -53,9 +54,13 @@ function start(program?: string, env: Record<string, string> = {}): Started {
 /** A program that starts Node after a line of shell, within another program. */
 function program(name: string, within: readonly string[], first = ':'): string {
   const path = join(folder.path, name);
-  writeFileSync(path, `#!/bin/sh\nexec ${within.join(' ')} sh -c '${first} && exec "$@"' sh ${process.execPath} "$@"\n`, {
-    mode: 0o755,
-  });
+  writeFileSync(
+    path,
+    `#!/bin/sh\nexec ${within.join(' ')} sh -c '${first} && exec "$@"' sh ${process.execPath} "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  );
   return path;
 }
 
@@ -72,58 +77,76 @@ const refused = (pid: number | undefined) => ({
 });
 
 describe('a second server is refused by name', () => {
-  test('while one serves, and while that is stopped', async () => {
-    const first = start();
-    await first.serves();
-    expect(await start().ran).toEqual(refused(first.child.pid));
-    first.child.kill('SIGSTOP');
-    expect(await start().ran).toEqual(refused(first.child.pid));
-    first.child.kill('SIGCONT');
-    expect((await command('verify')).code).toBe(0);
-  }, SLOW);
+  test(
+    'while one serves, and while that is stopped',
+    async () => {
+      const first = start();
+      await first.serves();
+      expect(await start().ran).toEqual(refused(first.child.pid));
+      first.child.kill('SIGSTOP');
+      expect(await start().ran).toEqual(refused(first.child.pid));
+      first.child.kill('SIGCONT');
+      expect((await command('verify')).code).toBe(0);
+    },
+    SLOW,
+  );
 
-  namespaceTest('in PID, network and mount namespaces of its own, as in another container on the same volume', async () => {
-    const first = start();
-    await first.serves();
-    const elsewhere = program('elsewhere', ANOTHER_CONTAINER);
-    expect(await start(elsewhere).ran).toEqual(refused(first.child.pid));
-    // A command there is carried out by the server here, and a backup goes to the volume of both.
-    const ran = execFileSync(elsewhere, ['dist/src/cli.js', 'backup', join(folder.path, 'copy')], {
-      env: { ...process.env, NODE_OPTIONS: '', CREDENCE_DATA: data },
-    });
-    expect(ran.toString()).toMatch(/^Copied /);
-    expect(existsSync(join(folder.path, 'copy', 'log', 'data.mdb'))).toBe(true);
-    first.child.kill('SIGTERM');
-    expect((await first.ran).code).toBe(0);
-    const next = start(elsewhere);
-    await next.serves();
-    expect(await start().ran).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use by process') });
-    expect((await command('status')).code).toBe(0);
-  }, SLOW);
+  namespaceTest(
+    'in PID, network and mount namespaces of its own, as in another container on the same volume',
+    async () => {
+      const first = start();
+      await first.serves();
+      const elsewhere = program('elsewhere', ANOTHER_CONTAINER);
+      expect(await start(elsewhere).ran).toEqual(refused(first.child.pid));
+      // A command there is carried out by the server here, and a backup goes to the volume of both.
+      const ran = execFileSync(elsewhere, ['dist/src/cli.js', 'backup', join(folder.path, 'copy')], {
+        env: { ...process.env, NODE_OPTIONS: '', CREDENCE_DATA: data },
+      });
+      expect(ran.toString()).toMatch(/^Copied /);
+      expect(existsSync(join(folder.path, 'copy', 'log', 'data.mdb'))).toBe(true);
+      first.child.kill('SIGTERM');
+      expect((await first.ran).code).toBe(0);
+      const next = start(elsewhere);
+      await next.serves();
+      expect(await start().ran).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use by process') });
+      expect((await command('status')).code).toBe(0);
+    },
+    SLOW,
+  );
 });
 
-namespaceTest('a backup is refused where the server sees another disk than the caller', async () => {
-  const target = join(folder.path, 'targets');
-  mkdirSync(target);
-  await start(program('apart', ['unshare', '--mount'], `mount -t tmpfs tmpfs ${target}`)).serves();
-  expect(await command('backup', join(target, 'copy'))).toEqual({
-    code: 1,
-    stdout: '',
-    stderr: `credence: The service that owns the folder does not see ${target} as you do: name a folder on a volume that both use, under the same path.\n`,
-  });
-  expect(existsSync(join(target, 'copy'))).toBe(false);
-}, SLOW);
+namespaceTest(
+  'a backup is refused where the server sees another disk than the caller',
+  async () => {
+    const target = join(folder.path, 'targets');
+    mkdirSync(target);
+    await start(program('apart', ['unshare', '--mount'], `mount -t tmpfs tmpfs ${target}`)).serves();
+    expect(await command('backup', join(target, 'copy'))).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `credence: The service that owns the folder does not see ${target} as you do: name a folder on a volume that both use, under the same path.\n`,
+    });
+    expect(existsSync(join(target, 'copy'))).toBe(false);
+  },
+  SLOW,
+);
 
-test('a server waits while a command owns the folder, and takes over when it ends', async () => {
-  const other = new Child(OWNER, [data, 'import file']);
-  others.push(other);
-  await other.printed(1);
-  const server = start();
-  await eventually(() => server.output().includes('waiting until'), 'the line of the server');
-  expect(server.output()).toContain(`waiting until ${data} is free: process ${other.pid} on ${hostname()} (credence import file`);
-  await other.kill();
-  await server.serves();
-}, SLOW);
+test(
+  'a server waits while a command owns the folder, and takes over when it ends',
+  async () => {
+    const other = new Child(OWNER, [data, 'import file']);
+    others.push(other);
+    await other.printed(1);
+    const server = start();
+    await eventually(() => server.output().includes('waiting until'), 'the line of the server');
+    expect(server.output()).toContain(
+      `waiting until ${data} is free: process ${other.pid} on ${hostname()} (credence import file`,
+    );
+    await other.kill();
+    await server.serves();
+  },
+  SLOW,
+);
 
 describe('a server starts at once after the one before was killed', () => {
   /** Each ends the process at a step of the start, by a function of the built service that runs then. */
@@ -138,22 +161,26 @@ describe('a server starts at once after the one before was killed', () => {
     'while opening': `require('fs').promises.rename = die;`,
   };
 
-  test.each([...Object.keys(STEPS), 'while serving'])('%s', async (step) => {
-    const hook = join(folder.path, 'die.cjs');
-    const die = `const die = () => process.kill(process.pid, 'SIGKILL');`;
-    writeFileSync(hook, `${die}\n${STEPS[step] ?? ''}\nrequire('module').syncBuiltinESMExports();\n`);
-    const first = start(undefined, { NODE_OPTIONS: `--require ${hook}` });
-    if (!(step in STEPS)) {
-      await first.serves();
-      first.child.kill('SIGKILL');
-    }
-    expect((await first.ran).code).toBeNull();
-    expect(first.child.signalCode).toBe('SIGKILL');
-    expect(existsSync(join(data, 'owner.lock'))).toBe(true);
-    expect(existsSync(join(data, 'owner.sock'))).toBe(step !== 'after the lock');
-    const next = start();
-    await next.serves();
-    expect(next.output()).not.toContain('waiting');
-    expect((await command('verify')).code).toBe(0);
-  }, SLOW);
+  test.each([...Object.keys(STEPS), 'while serving'])(
+    '%s',
+    async (step) => {
+      const hook = join(folder.path, 'die.cjs');
+      const die = `const die = () => process.kill(process.pid, 'SIGKILL');`;
+      writeFileSync(hook, `${die}\n${STEPS[step] ?? ''}\nrequire('module').syncBuiltinESMExports();\n`);
+      const first = start(undefined, { NODE_OPTIONS: `--require ${hook}` });
+      if (!(step in STEPS)) {
+        await first.serves();
+        first.child.kill('SIGKILL');
+      }
+      expect((await first.ran).code).toBeNull();
+      expect(first.child.signalCode).toBe('SIGKILL');
+      expect(existsSync(join(data, 'owner.lock'))).toBe(true);
+      expect(existsSync(join(data, 'owner.sock'))).toBe(step !== 'after the lock');
+      const next = start();
+      await next.serves();
+      expect(next.output()).not.toContain('waiting');
+      expect((await command('verify')).code).toBe(0);
+    },
+    SLOW,
+  );
 });

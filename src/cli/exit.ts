@@ -1,0 +1,13 @@
+/** Exit codes: 0 success, 1 a finding or a failure, 2 wrong usage. */
+export const EXIT = { ok: 0, finding: 1, usage: 2 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Wrong usage. The message is one sentence. Exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** The command failed. The message is one sentence. Exit code 1. */
+export class CommandFailed extends Error {
+  override readonly name = 'CommandFailed';
+}
