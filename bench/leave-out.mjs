@@ -88,6 +88,9 @@ export const PARTS = {
       '(_stream, _expected, events) => Promise.resolve({ position: (position += events.length), revision: 0 })',
     )} }`,
   },
+  'projector: folding and writing rows': {
+    'src/read-side/projector.js': method('Projector', 'start', 'async () => undefined'),
+  },
   'facts of the subject, with its rows': {
     'src/features/access/subjects.js': first('Subjects', 'observe'),
   },

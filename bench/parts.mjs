@@ -14,7 +14,6 @@ import {
   relayOptions,
   zipf,
 } from './http.mjs';
-import { PARTS } from './leave-out.mjs';
 import { ROOT, inTemporaryFolder, load, startServer } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
@@ -31,7 +30,6 @@ const WARM_UP = 3;
 const CONVENTIONS = ['request id, ETag and other headers', 'metrics of requests'];
 const OF_COMMANDS = [...CONVENTIONS, 'key of the request', 'checks of the body', 'digests of body and event ids'];
 const LOG = ['checks and encoding of events', 'sync to the disk', 'log: encoding, index, transaction, sync'];
-/** Not by a change of the service: an API process beside it has no projector. */
 const PROJECTOR = 'projector: folding and writing rows';
 
 /**
@@ -155,9 +153,8 @@ async function measured(route, rounds, folder, prepared, bodies) {
     for (const [name, parts] of contestants) {
       const data = join(folder, `data-${servers.length}`);
       await cp(prepared, data, { recursive: true });
-      const env = { CREDENCE_DATA: data, ...(parts.includes(PROJECTOR) && { CREDENCE_ROLES: 'api' }) };
-      const changes = parts.filter((part) => part in PARTS);
-      if (changes.length > 0) Object.assign(env, { LEAVE_OUT: changes.join(';'), NODE_OPTIONS: `--import=${PRELOAD}` });
+      const env = { CREDENCE_DATA: data };
+      if (parts.length > 0) Object.assign(env, { LEAVE_OUT: parts.join(';'), NODE_OPTIONS: `--import=${PRELOAD}` });
       servers.push([name, await startServer(SERVER, env)]);
     }
     // Bare Fastify is compared with single requests.
