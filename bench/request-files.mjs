@@ -1,16 +1,30 @@
 /**
- * `npm run bench:files`: which of our files a warm relay, the score look-up after it and another look-up run, and how
- * many functions of each. The projector runs in a separate process, so that what it does after the append is listed by
- * itself. Functions that also run without any request, or not for every request, are left out.
+ * `npm run bench:files`: which of our files a warm relay, a look-up after it, another look-up and a check of an access
+ * policy run, and how many functions of each; and the lines of each folder. The projector runs in a separate process, so
+ * that what it does after the append is listed by itself. Functions that also run without any request, or not for every
+ * request, are left out. What the projector runs is not compared: on a busy machine other work of it falls into a request.
  */
 import { fork } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { commandLine } from './command-line.mjs';
 
+const USAGE = `npm run bench:files -- [options]: the lines of each folder, and our functions that requests run, by file;
+compared with bench/size.json, so that a growth is seen in review
+  --compare   print only what differs, as the check does
+  --update    write what was found into bench/size.json`;
+const ROOT = join(import.meta.dirname, '..');
+const TABLE = join(import.meta.dirname, 'size.json');
 const OURS = /\/dist\/((?:src|projections)\/.+\.js)$/;
+/** The number of functions of a request may differ by so many: a timer may fall into it. Nine runs gave the same. */
+const TOLERANCE = 3;
+const PROJECTOR = ', in the projector';
+const ROUNDS = 5;
+/** The last rounds. What runs in most of them counts. */
+const WARM = 3;
 
 /** In the server: how often each function has run since the last message. */
 async function report() {
@@ -30,9 +44,9 @@ async function report() {
   });
 }
 
-/** Starts a process of the service. @returns it, with the first line of its output that says this */
-async function start(data, role, line) {
-  const server = fork(join(import.meta.dirname, '../dist/src/main.js'), {
+/** Starts a process of the service. @returns it, with its address */
+async function start(data, role) {
+  const server = fork(join(ROOT, 'dist/src/main.js'), {
     execArgv: ['--import', import.meta.url],
     env: { ...process.env, CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_ROLES: role },
     silent: true,
@@ -40,67 +54,141 @@ async function start(data, role, line) {
   let output = '';
   for await (const text of server.stdout.setEncoding('utf8')) {
     output += text;
-    const url = line.exec(output)?.[1];
+    const [url] = /http:\S+/.exec(output) ?? [];
     if (url) return { server, url };
   }
   throw new Error(`the ${role} ended: ${output}`);
 }
 
-/** The files of a process, with the functions that ran since the last call. */
-async function filesOf(server) {
+/** The functions of a process that ran since the last call, each as `<file> <name> <place>`. */
+async function functionsOf({ server }) {
   const taken = await new Promise((settle) => server.once('message', settle).send('take'));
-  return new Map(taken.map(([file, ran]) => [file, ran.map(([name, at]) => `${name} ${at.startOffset}`)]));
+  return taken.flatMap(([file, ran]) => ran.map(([name, at]) => `${file} ${name} ${at.startOffset}`));
 }
 
-async function main() {
+/** By request, and by request in the projector: the functions of ours that it runs. */
+async function functionsOfRequests() {
   const data = mkdtempSync(join(tmpdir(), 'credence-files-'));
-  const { server: worker } = await start(data, 'worker', /(http:\S+)/);
-  const { server: api, url } = await start(data, 'api', /^Credence serves (\S+)/m);
-  const key = readFileSync(join(data, 'dev-api-key'), 'utf8');
-  const body = { tris_id: 'tris:warm', action_type: 'repayment', category: 'financial', criticality: 'High' };
-  const post = { method: 'POST', headers: { 'x-api-key': key, 'content-type': 'application/json' } };
-  const requests = {
-    relay: () => fetch(`${url}/api/decision-relay`, { ...post, body: JSON.stringify({ ...body, platform_id: 'app' }) }),
-    // Until what the relay has left to a timer is done.
-    nothing: () => sleep(1_500),
-    'look-up': () => fetch(`${url}/api/disc-score/tris:warm`),
-    // The text of the answer is kept: nothing has changed since.
-    'look-up again': () => fetch(`${url}/api/disc-score/tris:warm`),
+  const servers = [];
+  try {
+    for (const role of ['api', 'worker']) servers.push(await start(data, role));
+    const key = readFileSync(join(data, 'dev-api-key'), 'utf8');
+    const rounds = await measured(servers, key);
+    return Object.fromEntries(
+      ['relay', 'look-up', 'look-up again', 'check'].flatMap((name) =>
+        [name, name + PROJECTOR].map((title, n) => [title, functionsIn(rounds, name, n)]),
+      ),
+    );
+  } finally {
+    const ended = servers.map(({ server }) => new Promise((settle) => server.once('exit', settle)));
+    for (const { server } of servers) server.kill('SIGTERM');
+    await Promise.all(ended);
+    rmSync(data, { recursive: true });
+  }
+}
+
+/** By round and request: what ran in each process. */
+async function measured(servers, key) {
+  const [{ url }] = servers;
+  const post = (path, body) => {
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+    return fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
   };
-  /** What ran in each process. */
+  const [tris_id, policy_id] = ['tris:warm', 'AP_WARM_V1'];
+  const action = { action_type: 'repayment', category: 'financial', criticality: 'High', platform_id: 'app' };
+  const requests = {
+    check: () => post('/v1/policies/ap/check', { policy_id, subject_tris: tris_id }),
+    relay: () => post('/api/decision-relay', { tris_id, ...action }),
+    // Until what these have left to a timer is done.
+    nothing: () => sleep(1_500),
+    'look-up': () => fetch(`${url}/api/disc-score/${tris_id}`),
+    // The text of the answer is kept: nothing has changed since.
+    'look-up again': () => fetch(`${url}/api/disc-score/${tris_id}`),
+  };
   const during = async (request) => {
-    await Promise.all([api, worker].map(filesOf));
+    await Promise.all(servers.map(functionsOf));
     const answer = await request();
     if (answer && !answer.ok) throw new Error(await answer.text());
     await answer?.text();
     await sleep(300);
-    return Promise.all([api, worker].map(filesOf));
+    return Promise.all(servers.map(functionsOf));
   };
+  while (!(await fetch(`${url}/health/ready`)).ok) await sleep(50);
+  await during(() => post('/v1/policies/ap', { policy_id, rules: { disc_min: 1 } }));
   const rounds = [];
-  for (let n = 0; n < 10; n++) {
+  for (let n = 0; n < ROUNDS; n++) {
     const round = {};
     for (const [name, request] of Object.entries(requests)) round[name] = await during(request);
     rounds.push(round);
   }
-  const warm = rounds.slice(-3);
-  for (const name of ['relay', 'look-up', 'look-up again']) {
-    for (const [n, title] of [name, `${name}, in the projector`].entries()) {
-      const idle = new Set(rounds.flatMap(({ nothing }) => [...nothing[n].values()].flat()));
-      const others = warm.slice(1).map((round) => round[name][n]);
-      const files = [...warm[0][name][n]]
-        .map(([file, functions]) => {
-          const each = functions.filter((one) => !idle.has(one) && others.every((ran) => ran.get(file)?.includes(one)));
-          return [file, each.length];
-        })
-        .filter(([, functions]) => functions > 0)
-        .sort();
-      console.log(`\n${title}: ${files.length} files`);
+  return rounds;
+}
+
+/** The functions that a request runs in the n-th process. */
+function functionsIn(rounds, name, n) {
+  const idle = new Set(rounds.flatMap(({ nothing }) => nothing[n]));
+  const times = counted(rounds.slice(-WARM).flatMap((round) => round[name][n]));
+  return Object.keys(times).filter((one) => times[one] > WARM / 2 && !idle.has(one));
+}
+
+/** `src/features/<name>` and `src/stores/<name>` are folders of their own, as are the other folders of `src`. */
+const folderOf = (file) => /^(?:src\/(?:features|stores)\/[^/]+|src\/[^/]+|[^/]+)(?=\/)/.exec(file)[0];
+
+/** By folder: the lines of its files. */
+function linesOfFolders() {
+  return counted(
+    ['projections', 'src'].flatMap((top) =>
+      readdirSync(join(ROOT, top), { recursive: true })
+        .map((name) => `${top}/${name}`)
+        .filter((file) => /\.(ts|mjs)$/.test(file))
+        .flatMap((file) => Array(readFileSync(join(ROOT, file), 'utf8').split('\n').length - 1).fill(folderOf(file))),
+    ),
+  );
+}
+
+/** How often each name is there, by name. */
+function counted(names) {
+  const numbers = {};
+  for (const name of names.sort()) numbers[name] = (numbers[name] ?? 0) + 1;
+  return numbers;
+}
+
+/** What differs by more than this, as lines of text. */
+function differences(known, found, what, tolerance) {
+  return [...new Set([...Object.keys(known), ...Object.keys(found)])].flatMap((name) => {
+    const [before = 0, now = 0] = [known[name], found[name]];
+    return Math.abs(now - before) > tolerance ? [`${name}: ${now} ${what}, not ${before}`] : [];
+  });
+}
+
+async function main() {
+  const { values: options } = commandLine(USAGE, { compare: { type: 'boolean' }, update: { type: 'boolean' } });
+  const requests = await functionsOfRequests();
+  const compared = Object.entries(requests).filter(([title]) => !title.endsWith(PROJECTOR));
+  const found = {
+    lines: linesOfFolders(),
+    functions: Object.fromEntries(compared.map(([title, ran]) => [title, ran.length])),
+  };
+  if (!options.compare) {
+    for (const [title, ran] of Object.entries(requests)) {
+      if (ran.length === 0) continue;
+      const files = Object.entries(counted(ran.map((one) => one.split(' ')[0])));
+      console.log(`\n${title}: ${ran.length} functions in ${files.length} files`);
       for (const [file, functions] of files) console.log(`${String(functions).padStart(4)} ${file}`);
     }
+    const total = Object.values(found.lines).reduce((sum, lines) => sum + lines, 0);
+    console.log(`\n${total} lines`);
+    for (const [folder, lines] of Object.entries(found.lines)) console.log(`${String(lines).padStart(6)} ${folder}`);
   }
-  for (const server of [api, worker]) server.kill('SIGTERM');
-  await Promise.all([api, worker].map((server) => new Promise((ended) => server.once('exit', ended))));
-  rmSync(data, { recursive: true });
+  if (options.update) return writeFileSync(TABLE, `${JSON.stringify(found, null, 2)}\n`);
+  const known = JSON.parse(readFileSync(TABLE, 'utf8'));
+  const different = [
+    ...differences(known.lines, found.lines, 'lines', 0),
+    ...differences(known.functions, found.functions, 'functions', TOLERANCE),
+  ];
+  if (different.length === 0) return;
+  console.log(`\n${different.join('\n')}\nIf this is meant: npm run bench:files -- --update`);
+  process.exitCode = 1;
 }
 
 await (process.send ? report() : main());

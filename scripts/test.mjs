@@ -140,7 +140,7 @@ async function main() {
   const checks = (async () => {
     if (!types) return;
     count(await types);
-    for (const name of ['lint', 'format', 'dependencies', 'unused', 'openapi']) count(await check(name));
+    for (const name of ['lint', 'format', 'dependencies', 'unused', 'openapi', 'size']) count(await check(name));
   })();
 
   const faults = option('--faults');
