@@ -1,7 +1,7 @@
 /**
  * `npm run bench:files`: which of our files a warm relay, a look-up after it, another look-up and a check of an access
- * policy run, and how many functions of each; and the lines of each folder. The projector runs in a separate process, so
- * that what it does after the append is listed by itself. Functions that also run without any request, or not for every
+ * policy run, and how many functions of each; and the lines of each folder. The projector is told of what
+ * a request has appended once the request has ended, so that what it does is listed by itself. Functions that also run without any request, or not for every
  * request, are left out. What the projector runs is not compared: on a busy machine other work of it falls into a request.
  */
 import { fork } from 'node:child_process';
@@ -26,13 +26,30 @@ const ROUNDS = 5;
 /** The last rounds. What runs in most of them counts. */
 const WARM = 3;
 
-/** In the server: how often each function has run since the last message. */
+/**
+ * In the server. A message `take` is answered with how often each function has run since the last one; `hold` keeps
+ * appends from subscribers of the log until `release`.
+ */
 async function report() {
+  const { LogReader } = await import('../dist/src/stores/lmdb/log-reader.js');
+  const { announce } = LogReader.prototype;
+  let held;
+  LogReader.prototype.announce = function (events) {
+    if (held) held.push(() => announce.call(this, events));
+    else announce.call(this, events);
+  };
   const session = new Session();
   session.connect();
   await session.post('Profiler.enable');
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  process.on('message', async () => {
+  process.on('message', async (message) => {
+    if (message === 'hold') held = [];
+    if (message === 'release') {
+      const waiting = held;
+      held = undefined;
+      for (const tell of waiting) tell();
+    }
+    if (message !== 'take') return;
     const { result } = await session.post('Profiler.takePreciseCoverage');
     process.send(
       result.flatMap(({ url, functions }) => {
@@ -44,11 +61,11 @@ async function report() {
   });
 }
 
-/** Starts a process of the service. @returns it, with its address */
-async function start(data, role) {
+/** Starts the service. @returns its process and its address */
+async function start(data) {
   const server = fork(join(ROOT, 'dist/src/main.js'), {
     execArgv: ['--import', import.meta.url],
-    env: { ...process.env, CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_ROLES: role },
+    env: { ...process.env, CREDENCE_DATA: data, CREDENCE_PORT: '0' },
     silent: true,
   });
   let output = '';
@@ -57,11 +74,11 @@ async function start(data, role) {
     const [url] = /http:\S+/.exec(output) ?? [];
     if (url) return { server, url };
   }
-  throw new Error(`the ${role} ended: ${output}`);
+  throw new Error(`the server ended: ${output}`);
 }
 
-/** The functions of a process that ran since the last call, each as `<file> <name> <place>`. */
-async function functionsOf({ server }) {
+/** The functions that ran since the last call, each as `<file> <name> <place>`. */
+async function functionsOf(server) {
   const taken = await new Promise((settle) => server.once('message', settle).send('take'));
   return taken.flatMap(([file, ran]) => ran.map(([name, at]) => `${file} ${name} ${at.startOffset}`));
 }
@@ -69,27 +86,24 @@ async function functionsOf({ server }) {
 /** By request, and by request in the projector: the functions of ours that it runs. */
 async function functionsOfRequests() {
   const data = mkdtempSync(join(tmpdir(), 'credence-files-'));
-  const servers = [];
+  const { server, url } = await start(data);
   try {
-    for (const role of ['api', 'worker']) servers.push(await start(data, role));
-    const key = readFileSync(join(data, 'dev-api-key'), 'utf8');
-    const rounds = await measured(servers, key);
+    const rounds = await measured(server, url, readFileSync(join(data, 'dev-api-key'), 'utf8'));
     return Object.fromEntries(
       ['relay', 'look-up', 'look-up again', 'check'].flatMap((name) =>
         [name, name + PROJECTOR].map((title, n) => [title, functionsIn(rounds, name, n)]),
       ),
     );
   } finally {
-    const ended = servers.map(({ server }) => new Promise((settle) => server.once('exit', settle)));
-    for (const { server } of servers) server.kill('SIGTERM');
-    await Promise.all(ended);
+    const ended = new Promise((settle) => server.once('exit', settle));
+    server.kill('SIGTERM');
+    await ended;
     rmSync(data, { recursive: true });
   }
 }
 
-/** By round and request: what ran in each process. */
-async function measured(servers, key) {
-  const [{ url }] = servers;
+/** By round and request: what ran before the projector was told of it, and after. */
+async function measured(server, url, key) {
   const post = (path, body) => {
     const headers = { 'x-api-key': key, 'content-type': 'application/json' };
     return fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -106,12 +120,16 @@ async function measured(servers, key) {
     'look-up again': () => fetch(`${url}/api/disc-score/${tris_id}`),
   };
   const during = async (request) => {
-    await Promise.all(servers.map(functionsOf));
+    server.send('hold');
+    await functionsOf(server);
     const answer = await request();
     if (answer && !answer.ok) throw new Error(await answer.text());
     await answer?.text();
     await sleep(300);
-    return Promise.all(servers.map(functionsOf));
+    const ran = await functionsOf(server);
+    server.send('release');
+    await sleep(300);
+    return [ran, await functionsOf(server)];
   };
   while (!(await fetch(`${url}/health/ready`)).ok) await sleep(50);
   await during(() => post('/v1/policies/ap', { policy_id, rules: { disc_min: 1 } }));
@@ -124,7 +142,7 @@ async function measured(servers, key) {
   return rounds;
 }
 
-/** The functions that a request runs in the n-th process. */
+/** The functions that a request runs, before (0) or after (1) the projector is told of it. */
 function functionsIn(rounds, name, n) {
   const idle = new Set(rounds.flatMap(({ nothing }) => nothing[n]));
   const times = counted(rounds.slice(-WARM).flatMap((round) => round[name][n]));
