@@ -7,7 +7,7 @@ import { socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 import type { CommandIo } from './cli.js';
-import { CommandFailed, type ExitCode } from './exit.js';
+import type { ExitCode } from './exit.js';
 import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
 
 /** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
@@ -28,7 +28,7 @@ export interface Caller {
 /**
  * Lets the server that owns a folder carry out a command.
  * @returns undefined if no server listens in the folder
- * @throws CommandFailed if the server refuses it or goes away; StartError if its socket cannot be connected to
+ * @throws StartError if the server cannot be reached, refuses it, or goes away
  */
 export async function callOwner(
   data: string,
@@ -49,7 +49,7 @@ export async function callOwner(
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
   try {
     const answer = await response;
-    if (answer.statusCode !== 200) throw new CommandFailed(await text(answer));
+    if (answer.statusCode !== 200) throw new StartError(await text(answer));
     const sending = sendItems(caller.items, request, send);
     try {
       return await show(answer, caller);
@@ -82,7 +82,7 @@ async function show(answer: IncomingMessage, { io, write }: Caller): Promise<{ e
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
   }
-  throw new CommandFailed('The service that carried out the command has ended: start it, and run the command again.');
+  throw new StartError('The service that carried out the command has ended: start it, and run the command again.');
 }
 
 async function sendItems(
@@ -144,7 +144,7 @@ async function connect(
   }
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     const timer = setTimeout(() => {
-      call.destroy(new CommandFailed(`The service that owns ${data} does not answer: is it stopped or overloaded?`));
+      call.destroy(new StartError(`The service that owns ${data} does not answer: is it stopped or overloaded?`));
     }, ANSWER_MS);
     call.once('response', (answer) => {
       clearTimeout(timer);
@@ -152,10 +152,8 @@ async function connect(
     });
     call.on('error', (error: NodeJS.ErrnoException) => {
       clearTimeout(timer);
-      const isOurs = error instanceof CommandFailed;
-      reject(
-        isOurs ? error : new CommandFailed(`The service that owns ${data} closed the connection (${error.code}).`),
-      );
+      const isOurs = error instanceof StartError;
+      reject(isOurs ? error : new StartError(`The service that owns ${data} closed the connection (${error.code}).`));
     });
   });
   response.catch(() => undefined);

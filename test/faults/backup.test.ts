@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { credence, credenceWith } from './faults.js';
@@ -60,11 +60,14 @@ describeFaulty('while one is being made', () => {
     ['export', (target: string) => ['export', '--out', target]],
   ])('another %s to the same target is refused with a sentence, and spoils nothing', async (_name, args) => {
     const target = join(safe, 'copy');
+    // Commands on one folder wait for each other.
+    const other = join(folder, 'other');
+    await cp(data, other, { recursive: true });
     machine!.set('hold_syncs', 1);
     const first = credenceWith(machine!.env, data, ...args(target));
     await machine!.holds();
     expect(existsSync(target)).toBe(false);
-    const second = await credence(data, ...args(target));
+    const second = await credence(other, ...args(target));
     expect(second.code).toBe(1);
     expect(second.stderr).toMatch(/^credence: Process \d+ on \S+ is writing to \S+copy\.\n$/);
     machine!.set('hold_syncs', 0);
