@@ -1,36 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
 import { parseJsonText } from '../kernel/json.js';
 import { FileLock } from '../kernel/file-lock.js';
+import { replaceBySync } from '../kernel/replace-file.js';
 
 /**
  * Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. It
  * is on the disk once this returns.
  */
 export function replaceFile(file: string, content: string): void {
-  const draft = writeDraft(file, content);
-  renameSync(draft, file);
-  const folder = openSync(dirname(file), 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  const draft = draftOf(file);
+  replaceBySync(file, draft, () => writeDraft(draft, content));
 }
 
 /**
@@ -38,7 +22,8 @@ export function replaceFile(file: string, content: string): void {
  * @returns whether this one created it
  */
 export function createFile(file: string, content: string): boolean {
-  const draft = writeDraft(file, content);
+  const draft = draftOf(file);
+  writeDraft(draft, content);
   try {
     linkSync(draft, file);
     return true;
@@ -136,9 +121,9 @@ function versionOf(file: string): string {
   return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
 }
 
-function writeDraft(file: string, content: string): string {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
+const draftOf = (file: string): string => `${file}.${randomBytes(6).toString('hex')}.tmp`;
+
+function writeDraft(draft: string, content: string): void {
+  mkdirSync(dirname(draft), { recursive: true, mode: 0o700 });
   writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
-  return draft;
 }

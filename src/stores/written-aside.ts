@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { ftruncateSync, readFileSync, writeSync } from 'node:fs';
-import { lstat, open, readdir, realpath, rename, rm, rmdir } from 'node:fs/promises';
+import { lstat, realpath, rm, rmdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { FileLock } from '../kernel/file-lock.js';
 import { freeBytes } from '../kernel/free-space.js';
+import { replaceBy } from '../kernel/replace-file.js';
 
 /** A target cannot be written; the message is one sentence. */
 export class TargetRefused extends Error {
@@ -34,13 +35,13 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
   const aside = `${path}.unfinished-${randomUUID()}`;
   const lock = await takeLock(`${path}.lock`, { pid: process.pid, host: hostname(), aside }, target);
   try {
-    await write(aside);
-    await syncAll(aside);
-    await moveTo(path, aside, target);
-    await sync(dirname(path), true);
+    await replaceBy(path, aside, async () => {
+      await write(aside);
+      // Fails, as the rename does, if the folder is not empty.
+      if ((await lstat(aside)).isDirectory()) await rmdir(path).catch(ignoreMissing);
+    });
   } catch (error) {
-    await rm(aside, { recursive: true, force: true });
-    throw error;
+    throw refusalOf(error as Failure, path, target) ?? error;
   } finally {
     lock.release({ removes: true });
   }
@@ -56,6 +57,9 @@ export function requireSpace(folder: string, bytes: number): void {
       `${RESERVED_BYTES / 2 ** 20} MB stay free.`,
   );
 }
+
+/** An error of the file system; `dest`: the new name, if a file could not be renamed. */
+type Failure = NodeJS.ErrnoException & { dest?: string };
 
 /** What is wrong with the folder of a target. */
 const FLAWS: Record<string, string> = {
@@ -98,34 +102,15 @@ function holderIn(path: string): Holder | undefined {
   }
 }
 
-async function moveTo(path: string, aside: string, target: string): Promise<void> {
-  try {
-    // Fails, as the rename does, if the folder is not empty.
-    if ((await lstat(aside)).isDirectory()) await rmdir(path).catch(ignoreMissing);
-    await rename(aside, path);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOTEMPTY' || code === 'EEXIST') throw new TargetRefused(`${target} exists and is not empty.`);
-    if (code === 'ENOTDIR') throw new TargetRefused(`${target} is a file.`);
-    if (code === 'EISDIR') throw new TargetRefused(`${target} is a folder.`);
-    throw error;
-  }
+/** What the error of a rename or removal says of the target. */
+function refusalOf({ code, path, dest = path }: Failure, own: string, target: string): TargetRefused | undefined {
+  if (dest !== own) return undefined;
+  if (code === 'ENOTEMPTY' || code === 'EEXIST') return new TargetRefused(`${target} exists and is not empty.`);
+  if (code === 'ENOTDIR') return new TargetRefused(`${target} is a file.`);
+  if (code === 'EISDIR') return new TargetRefused(`${target} is a folder.`);
+  return undefined;
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
-}
-
-/** Syncs a file, or a folder with all of its content. */
-async function syncAll(path: string): Promise<void> {
-  const isFolder = (await lstat(path)).isDirectory();
-  if (isFolder) for (const name of await readdir(path)) await syncAll(join(path, name));
-  await sync(path, isFolder);
-}
-
-async function sync(path: string, isFolder: boolean): Promise<void> {
-  // Windows cannot sync a folder.
-  if (isFolder && process.platform === 'win32') return;
-  const file = await open(path, isFolder ? 'r' : 'r+');
-  await file.sync().finally(() => file.close());
 }

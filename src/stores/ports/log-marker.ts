@@ -1,8 +1,7 @@
-import { fsync, ftruncateSync, writeSync } from 'node:fs';
-import { readFile, rename } from 'node:fs/promises';
-import { promisify } from 'node:util';
+import { readFile, writeFile } from 'node:fs/promises';
 import { sentenceFor } from '../../kernel/failures.js';
 import { FileLock } from '../../kernel/file-lock.js';
+import { replaceBy } from '../../kernel/replace-file.js';
 import { StartError } from '../../kernel/start-error.js';
 import type { Position } from '../../kernel/event.js';
 
@@ -47,11 +46,7 @@ export class LogMarker {
     const temporary = FileLock.take(`${this.path}.tmp`);
     if (!temporary) return;
     try {
-      // What a process left that was killed here is overwritten.
-      ftruncateSync(temporary.fd);
-      writeSync(temporary.fd, `${JSON.stringify(marker)}\n`, 0);
-      await promisify(fsync)(temporary.fd);
-      await rename(temporary.path, this.path);
+      await replaceBy(this.path, temporary.path, () => writeFile(temporary.path, `${JSON.stringify(marker)}\n`));
     } finally {
       temporary.release();
     }
