@@ -82,8 +82,8 @@ export async function replay(
   reader: IdentityReader,
   trisId: string,
   coordinates: CoordinateParameters,
-  limit = Infinity,
-  onProgress: (done: number, total: number) => void = () => undefined,
+  limit: number,
+  onProgress: (done: number, total: number) => void,
 ): Promise<Replay> {
   const snapshot = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(snapshot.lens);

@@ -34,8 +34,6 @@ export const signingKeyFile = (config: Config) =>
 /** The keys that sign all proofs and tokens, from a JWK set file (RFC 7517). All are published. */
 export class SigningKeys {
   private readonly ring: KeyRing<SigningKey>;
-  /** Protected headers already encoded, by kid and `typ`. */
-  private readonly headers = new Map<string, string>();
 
   /**
    * Reads the file, or creates it with one new key (0600) if it does not exist; in the cluster profile it must exist.
@@ -82,12 +80,7 @@ export class SigningKeys {
    */
   async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
     const key = kid === undefined ? this.ring.current : this.ring.signer(kid)!;
-    const name = `${key.kid} ${typ}`;
-    let header = this.headers.get(name);
-    if (header === undefined) {
-      header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
-      this.headers.set(name, header);
-    }
+    const header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
     const input = `${header}.${base64url(canonicalJson(payload))}`;
     await endOfTurn();
     const signature = await signBytes(null, Buffer.from(input), key.secret!);

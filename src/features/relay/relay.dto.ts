@@ -64,7 +64,7 @@ export function toAction(body: RelayActionDto, now: number): Action {
     category: categoryOf(body.category)!,
     criticality: criticalityOf(body.criticality)!,
     platform_id: body.platform_id,
-    occurred_at: body.occurred_at === undefined ? null : notInTheFuture('occurred_at', body.occurred_at, now),
+    occurred_at: body.occurred_at === undefined ? null : notInTheFuture(body.occurred_at, now),
     external_id: body.external_id ?? null,
     evidence_uri: body.evidence_uri ?? null,
   };

@@ -38,7 +38,7 @@ export function toSubmission(body: SubmitRecordDto, submitter: string | null, no
     title,
     content_hash,
     uri: uri ?? null,
-    occurred_at: notInTheFuture('occurred_at', body.occurred_at, now),
+    occurred_at: notInTheFuture(body.occurred_at, now),
     agent_id: agent_id ?? null,
     operator_tris: operator_tris ?? null,
     proof: proof ? toProof(proof) : null,
