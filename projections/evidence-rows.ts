@@ -294,8 +294,11 @@ export function totalOf(metric: string): string {
 
 /** The sort key of a day's period among the cells of a metric or total; in the order of the days, also before 1970. */
 export function periodOf(day: number): string {
-  return String(Math.floor(day / PERIOD_DAYS) + 100_000).padStart(6, '0');
+  return String(Math.floor(day / PERIOD_DAYS) + 100_000).padStart(PERIOD_DIGITS, '0');
 }
+
+/** Characters of a `periodOf`. */
+export const PERIOD_DIGITS = 6;
 
 /** The sort key of a time of day, or of an action at that time, among the entries of its day. */
 export function timeOfDay(ms: number, position?: number): string {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readSigned } from './jws.js';
+import { CLOCK_SKEW_MS } from '../kernel/clock.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { SigningKeys } from './signing-keys.js';
 import type { Caller, Session } from './caller.js';
@@ -8,8 +9,6 @@ import type { Caller, Session } from './caller.js';
 export const ACCESS_TOKEN_S = 300;
 const TYPE = 'session+jwt';
 const AUDIENCE = 'credence-session';
-/** How far another process's clock may be ahead of ours. */
-const CLOCK_SKEW_S = 60;
 const NO_SCOPES: ReadonlySet<never> = new Set<never>();
 
 /**
@@ -51,11 +50,11 @@ export class AccessTokens {
     if (!isSession || !(chain_id === null || isNumber(chain_id)) || !(tris_id === null || typeof tris_id === 'string'))
       throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
     const now = Date.now() / 1000;
-    if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token was issued in the future.');
+    if (iat > now + CLOCK_SKEW_MS / 1000) throw refused('token_malformed', 'The token was issued in the future.');
     // With a stolen key, somebody could create tokens that never expire, or that were issued after the key was retired.
     if (exp - iat > ACCESS_TOKEN_S)
       throw refused('token_malformed', 'The lifetime of the token is longer than that of any issued token.');
-    if (this.keys.wasRetired(read.kid, (iat - CLOCK_SKEW_S) * 1000)) {
+    if (this.keys.wasRetired(read.kid, iat * 1000 - CLOCK_SKEW_MS)) {
       throw refused('token_signature', 'The key of the token no longer signed when the token was issued.');
     }
     if (exp <= now) throw refused('token_expired', 'The access token has expired; refresh it.');

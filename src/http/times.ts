@@ -1,8 +1,6 @@
+import { CLOCK_SKEW_MS } from '../kernel/clock.js';
 import { Problem } from '../kernel/problems.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
-
-/** How far a client's clock may be ahead of the server's. */
-const CLOCK_SKEW_MS = 60_000;
 
 /** The time of a validated `occurred_at` in ms. @throws Problem validation_failed if it is over a minute ahead of `now` */
 export function notInTheFuture(text: string, now: number): number {

@@ -1,13 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { CLOCK, CLOCK_SKEW_MS, type Clock } from '../../kernel/clock.js';
 import { formatPosition, POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import { PublicAddress } from '../../kernel/public-address.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type EligibilityVerification, verify } from '../../credentials/jws.js';
-
-/** How far another process's clock may be ahead of ours. */
-const CLOCK_SKEW_S = 60;
 
 /** Signs eligibility tokens for recorded decisions, and verifies them as an integrator would. */
 @Injectable()
@@ -55,7 +52,7 @@ export class EligibilityTokens {
   /** Verifies the token itself. Whether it was revoked is only in the log. */
   verify(token: string, expected: { audience?: string; policy?: string }): EligibilityVerification {
     const verified = verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
-    if (!verified.active || !this.keys.wasRetired(kidOf(token), (verified.claims.iat - CLOCK_SKEW_S) * 1000))
+    if (!verified.active || !this.keys.wasRetired(kidOf(token), verified.claims.iat * 1000 - CLOCK_SKEW_MS))
       return verified;
     const detail = 'The key of the token no longer signed when the token was issued.';
     return { active: false, reason: 'eligibility_signature', detail };

@@ -1,4 +1,5 @@
 import type { SiweMessage } from 'siwe';
+import { CLOCK_SKEW_MS } from '../../kernel/clock.js';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import { ownTris } from './domain/wallet.js';
 
@@ -9,8 +10,6 @@ export type Purpose = (typeof PURPOSES)[number];
 
 /** How long a message stays valid, ms. */
 export const LIFETIME_MS = 10 * 60_000;
-/** How far ahead of ours a client's clock may be. */
-const CLOCK_SKEW_MS = 60_000;
 /** UTF-16 units; issued messages have about 500. Also limits the parser's input: it takes 1 ms per 10 lines. */
 export const MAX_MESSAGE_LENGTH = 4_096;
 const MAX_LINES = 20;

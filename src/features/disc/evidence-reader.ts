@@ -11,7 +11,7 @@ import {
   metricPart,
   metricsOf,
   partsOf,
-  periodOf,
+  PERIOD_DIGITS,
   slotOf,
   slotsAt,
   timeOfDay,
@@ -298,7 +298,6 @@ export class EvidenceReader {
   }
 }
 
-const PERIOD_DIGITS = periodOf(0).length;
 const DAY_MS = 86_400_000;
 const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 

@@ -3,7 +3,7 @@ import { type PackedMetric, metricRow, unpackMetric } from '../../../projections
 import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
 import { isFlags } from '../../scoring/names.js';
-import type { Scoring } from '../../scoring/models/all.js';
+import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import type { Ledger } from '../../scoring/score.js';
 import { EvidenceReader } from './evidence-reader.js';
 
@@ -52,8 +52,4 @@ async function readLimited(views: Pick<Views, 'readSince'>, trisId: string, lens
   if (known) return { row, ledger: known, position };
   const evidence = await new EvidenceReader(views).through({ tris_id: trisId, spread: row.spread!, position }, lens);
   return { row, ledger: lens.model.ledger(evidence, lens), position };
-}
-
-function isLimited(lens: Scoring): boolean {
-  return lens.model.earnedPerDay(lens) !== Infinity;
 }

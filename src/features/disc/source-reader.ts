@@ -16,6 +16,7 @@ import {
   blocksOf,
   metricsOf,
   namesOf,
+  PERIOD_DIGITS,
   periodOf,
   platformsOf,
   sendersOf,
@@ -269,7 +270,6 @@ export class SourceReader {
   }
 }
 
-const PERIOD_DIGITS = periodOf(0).length;
 /** Rows in one read: about half a millisecond's work. */
 const ACTION_ROWS = 32;
 const NAME_ROWS = 64;

@@ -2,6 +2,7 @@ import { createPublicKey, verify } from 'node:crypto';
 import { keccak256 } from 'ethers/crypto';
 import { TypedDataEncoder, hashMessage, solidityPacked } from 'ethers/hash';
 import { recoverAddress } from 'ethers/transaction';
+import { CLOCK_SKEW_MS } from '../../kernel/clock.js';
 import type { Issuer } from './domain/issuer.js';
 import { statementOf, type TroveRecord } from './domain/record.js';
 import type { RecordProof } from './domain/trove.events.js';
@@ -29,7 +30,6 @@ const ATTEST = [
   { name: 'salt', type: 'bytes32' },
 ];
 
-const CLOCK_SKEW_S = 60;
 /** DER of an Ed25519 public key up to its 32 bytes (RFC 8410). */
 const ED25519_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
@@ -86,7 +86,7 @@ async function easFailure(
   const uid = solidityPacked(['string', 'address', 'bool'], [EAS_SCHEMA, ZERO_ADDRESS, message['revocable'] === true]);
   if (message['schema'] !== keccak256(uid)) return 'attestation_schema_unknown';
   const [attested, expires] = [Number(message['time']), Number(message['expirationTime'])];
-  if (attested > now / 1000 + CLOCK_SKEW_S) return 'attestation_in_the_future';
+  if (attested > (now + CLOCK_SKEW_MS) / 1000) return 'attestation_in_the_future';
   if (expires !== 0 && expires <= now / 1000) return 'attestation_expired';
   const abi = (await import('ethers/abi')).AbiCoder.defaultAbiCoder(); // loaded when first needed
   try {

@@ -4,7 +4,7 @@ import { contributions } from '../../scoring/contributions.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
-import type { Scoring } from '../../scoring/models/all.js';
+import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 
@@ -156,10 +156,6 @@ export class Comparison {
     // 0 marks an empty slot: the lowest score of a non-negative net TCT is 7.0.
     return this.scores[slot]! || (this.scores[slot] = Math.round(scoreOf(net) * 10));
   }
-}
-
-function isLimited({ model, ...lens }: Scoring): boolean {
-  return model.earnedPerDay(lens) !== Infinity;
 }
 
 /** Reduces the TCT of metrics to their shares of the daily limits. */

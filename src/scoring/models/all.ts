@@ -27,6 +27,11 @@ export interface Scoring extends Lens {
   model: ScoringModel;
 }
 
+/** Whether the actions of a day can earn only so much. */
+export function isLimited(lens: Scoring): boolean {
+  return lens.model.earnedPerDay(lens) !== Infinity;
+}
+
 const made = new WeakMap<Lens, Map<ModelId, Scoring>>();
 
 /** Returns the same object for the same lens and version, so that it can be the key of a cache. */
