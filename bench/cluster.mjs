@@ -6,6 +6,7 @@ import { Agent, request } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { SCOPES } from '../dist/src/credentials/caller.js';
@@ -14,7 +15,7 @@ import { drop, rebuild, swap } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
-import { appending, clientAppend, freePort, withEventStoreDb } from './eventstoredb.mjs';
+import { appending, clientAppend, freePort, withCosts, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
 import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
@@ -253,20 +254,15 @@ export async function relays(env, key, rounds) {
   const api = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
   const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
-  // The load generator prepares all of them for each connection.
-  const requests = Array.from({ length: 100 }, (_, n) => {
-    const { external_id: _e, evidence_uri: _u, occurred_at: _o, ...fields } = action(n, n, Date.now());
-    return { path: '/api/decision-relay', method: 'POST', body: JSON.stringify(fields) };
-  });
+  const requests = requestsToRelay();
   const headers = { 'content-type': 'application/json', 'x-api-key': key };
   const cpu = { ours: [], peer: [] };
-  const seconds = 5;
   const contestants = {
     ours: async () => {
       const used = await processorTime(api.pid);
-      const rate = await accepted({ url: api.url, connections: 256, seconds, requests, headers });
-      cpu.ours.push((1e6 * ((await processorTime(api.pid)) - used)) / (rate * seconds));
-      return rate;
+      const relayed = await accepted({ url: api.url, connections: 256, seconds: 5, requests, headers });
+      cpu.ours.push((1e6 * ((await processorTime(api.pid)) - used)) / relayed.requests);
+      return relayed.rate;
     },
     peer: async () => {
       const used = process.cpuUsage();
@@ -289,6 +285,53 @@ export async function relays(env, key, rounds) {
   }
 }
 
+/** Relays of 100 identities. The load generator prepares all of them for each connection. */
+function requestsToRelay() {
+  return Array.from({ length: 100 }, (_, n) => {
+    const { external_id: _e, evidence_uri: _u, occurred_at: _o, ...fields } = action(n, n, Date.now());
+    return { path: '/api/decision-relay', method: 'POST', body: JSON.stringify(fields) };
+  });
+}
+
+/**
+ * Two API processes, of which one appends by the client's unary call. No worker runs beside them, since it would read what
+ * one of them has recorded while the other is measured.
+ * @param work is given what relays over so many connections to both, in turn: how many are recorded per second, and the
+ * processor time of a relay in that process and in the server of the log, in microseconds
+ */
+export async function besideUnary(env, key, eventStored, rounds, work) {
+  const variables = { ...env, CREDENCE_ROLES: 'api' };
+  const preload = pathToFileURL(join(ROOT, 'bench/leave-out.mjs'));
+  const LEAVE_OUT = 'own appends to EventStoreDB';
+  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const ours = await startServer(SERVER, variables);
+  const unary = await startServer(SERVER, { ...variables, LEAVE_OUT }, [`--import=${preload}`]);
+  const requests = requestsToRelay();
+  const headers = { 'content-type': 'application/json', 'x-api-key': key };
+  // Equally many for both, since code that has run more often is faster.
+  const amount = 5_000;
+  const by = ({ url, pid }, connections) => [
+    pid,
+    async () => {
+      const relayed = await accepted({ url, connections, seconds: 1, amount, requests, headers, timeout: 60 });
+      return { rate: relayed.rate, appended: relayed.requests };
+    },
+  ];
+  try {
+    try {
+      for (const { url } of [ours, unary]) await ready(url);
+      await registerPlatforms(ours.url, key);
+    } finally {
+      await worker.stop();
+    }
+    await work((connections) =>
+      withCosts(rounds, eventStored, { ours: by(ours, connections), peer: by(unary, connections) }),
+    );
+  } finally {
+    await Promise.all([ours.stop(), unary.stop()]);
+  }
+}
+
 /**
  * Relays recorded per second over 1,500 connections and over 256, each of which sends the next as soon as it is answered;
  * with `bytesPerSecond`, on an EventStoreDB that takes no more than that.
@@ -303,7 +346,7 @@ export async function overload(env, key, rounds, bytesPerSecond = Infinity) {
   const over = (connections) => async () => {
     // The requests of the round before are worked on although their clients are gone.
     while (await isBusy(api.url)) await sleep(50);
-    return accepted({ url: api.url, connections, seconds: 5, requests, headers });
+    return (await accepted({ url: api.url, connections, seconds: 5, requests, headers })).rate;
   };
   try {
     await ready(api.url);

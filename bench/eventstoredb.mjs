@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
 import { eventId } from '../dist/src/stores/ports/event-encoding.js';
 import { EventStoreDbEventStore } from '../dist/src/stores/eventstoredb/eventstoredb-event-store.js';
-import { inTemporaryFolder, interleave } from './measure.mjs';
+import { inTemporaryFolder, interleave, median, processorTime } from './measure.mjs';
+import { UnaryAppends } from './unary-appends.mjs';
 
 /**
  * The log in EventStoreDB against its own client, both in this process, against the server in EVENTSTORE_URL or one
@@ -54,6 +55,53 @@ export async function appends(url, rounds, actions = 5_000) {
   await store.close();
   await client.dispose();
   return result;
+}
+
+/**
+ * The same with so many in flight, beside the client's unary call: also the processor time of an append in this process
+ * and in the server, in microseconds.
+ * @param server the process id of the server; undefined: unknown
+ */
+export async function appendsBesideUnary(url, server, rounds, inFlight, actions = 5_000) {
+  const store = await EventStoreDbEventStore.open({ url });
+  const client = EventStoreDBClient.connectionString(url);
+  const unary = new UnaryAppends();
+  const by = (append) => [
+    process.pid,
+    async () => ({ rate: await appending(append, inFlight, actions), appended: actions }),
+  ];
+  const result = await withCosts(rounds, server, {
+    ours: by((stream, events) => store.append(stream, 'no-stream', events)),
+    peer: by((stream, events) => unary.append(client, stream, 'no-stream', events)),
+  });
+  await store.close();
+  await client.dispose();
+  return result;
+}
+
+/**
+ * Interleaved rounds of contestants, after one that does not count.
+ * @param contestants each is the id of its process, and what returns the rate of one round and how much was appended
+ * @returns medians: `rates`, and the processor time of an append in that process and in the server, in microseconds
+ */
+export async function withCosts(rounds, server, contestants) {
+  const costs = { own: {}, server: {} };
+  const used = async (pid) => (pid === undefined ? 0 : 1e6 * (await processorTime(pid)));
+  const measured = Object.entries(contestants).map(([name, [pid, run]]) => [
+    name,
+    async () => {
+      const before = [await used(pid), await used(server)];
+      const { rate, appended } = await run();
+      (costs.own[name] ??= []).push(((await used(pid)) - before[0]) / appended);
+      (costs.server[name] ??= []).push(((await used(server)) - before[1]) / appended);
+      return rate;
+    },
+  ]);
+  await interleave(1, Object.fromEntries(measured));
+  for (const each of Object.values(costs)) for (const name of Object.keys(each)) each[name] = [];
+  const rates = await interleave(rounds, Object.fromEntries(measured));
+  const medians = (times) => Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)]));
+  return { rates, own: medians(costs.own), server: server && medians(costs.server) };
 }
 
 /** The client's own append of the events of an action. */

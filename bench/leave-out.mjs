@@ -19,8 +19,13 @@ const named = (name, value) => `${name} = ${value};`;
 const first = (type, name, key = '0') =>
   `{ const original = ${type}.prototype.${name}; const first = [];` +
   `${method(type, name, `function (...args) { return (first[${key}] ??= original.apply(this, args)); }`)} }`;
+/** In place of a property that the class computes, which must exist. */
+const computed = (type, name, value) =>
+  `if (!Object.getOwnPropertyDescriptor(${type}.prototype, '${name}')?.get) throw new Error('there is no ${type}.${name}');` +
+  `Object.defineProperty(${type}.prototype, '${name}', { get: ${value} });`;
 
 const STORE = 'src/stores/lmdb';
+const REMOTE_STORE = 'src/stores/eventstoredb';
 
 /** By name of the part: what is added to the modules, or replaced in them. */
 export const PARTS = {
@@ -90,6 +95,19 @@ export const PARTS = {
   },
   'projector: folding and writing rows': {
     'src/read-side/projector.js': method('Projector', 'start', 'async () => undefined'),
+  },
+  // In their place, the client's unary call.
+  'own appends to EventStoreDB': {
+    [`${REMOTE_STORE}/append-pipe.js`]: `
+      import { UnaryAppends } from '${new URL('unary-appends.mjs', import.meta.url)}';
+      { const appends = new UnaryAppends(); ${method(
+        'AppendPipe',
+        'append',
+        'function (...append) { return appends.append(this.connection.link.client, ...append); }',
+      )} }`,
+    [`${REMOTE_STORE}/append-window.js`]: `
+      import { CALLS } from '${new URL('unary-appends.mjs', import.meta.url)}';
+      ${computed('AppendWindow', 'size', '() => CALLS')}`,
   },
   'facts of the subject, with its rows': {
     'src/features/access/subjects.js': first('Subjects', 'observe'),

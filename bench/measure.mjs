@@ -78,11 +78,11 @@ export async function load({ url, connections, seconds, refusals = 0, ...request
   return { requests: answered, rate: result.requests.average, p99: result.latency.p99 };
 }
 
-/** Requests per second that were answered with 2xx; the others are not counted. */
+/** Requests that were answered with 2xx, and their number per second; the others are not counted. */
 export async function accepted({ url, connections, seconds, ...request }) {
   const result = await autocannon({ url, connections, duration: seconds, ...request });
   if (result.errors > 0) throw new Error(`${url}: ${result.errors} errors`);
-  return result['2xx'] / result.duration;
+  return { requests: result['2xx'], rate: result['2xx'] / result.duration };
 }
 
 /** Anonymous resident memory of a process in MB: a scan of a memory-mapped log counts as resident otherwise. */

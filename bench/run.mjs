@@ -5,9 +5,9 @@ import { bytesOfActions } from './bytes.mjs';
 import { checksums, checksumsOfLookUps, checksumsOfRelays, checksumsOverHttp } from './checksums.mjs';
 import { commandLine, wrongUsage } from './command-line.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
-import { lag, lookUps, overload, reads, rebuilds, relays, withCluster } from './cluster.mjs';
+import { besideUnary, lag, lookUps, overload, reads, rebuilds, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
-import { appends } from './eventstoredb.mjs';
+import { appends, appendsBesideUnary } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { append, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
@@ -280,6 +280,28 @@ const cluster = {
         '≥ 0.75×',
       ),
     ),
+  unary: async () => {
+    const peer = 'unary call of the client';
+    const tell = (what, where, { rates: measured, own, server }) => {
+      rates(what, measured, peer, '> 1.25×');
+      costs(`${what}: processor time of ${where}`, own, peer);
+      if (server) costs(`${what}: processor time of EventStoreDB`, server, peer);
+    };
+    const amounts = [256, 1_500];
+    await withCluster(async ({ EVENTSTORE_URL }, _, { eventStored }) => {
+      for (const many of amounts) {
+        const what = `append, two events each, ${count(many)} in flight`;
+        tell(what, 'the process that appends', await appendsBesideUnary(EVENTSTORE_URL, eventStored, rounds, many));
+      }
+    });
+    await withCluster((env, key, { eventStored }) =>
+      besideUnary(env, key, eventStored, rounds, async (relaysOver) => {
+        for (const many of amounts) {
+          tell(`relays without a worker, ${count(many)} connections`, 'the API process', await relaysOver(many));
+        }
+      }),
+    );
+  },
   'look-up': () =>
     withCluster(async (env) =>
       rates('look-up from Redis, 64 in flight', await lookUps(env, rounds), 'embedded', '≥ 0.5×'),

@@ -42,7 +42,8 @@ interface Pending {
  * `appendToStream`. That method keeps the appends of the whole process in one table: an error of one
  * connection rejects the appends of another, and an answer that then arrives for one of them ends the process. A
  * connection that breaks while writes wait ends the process too (an unhandled rejection). It also sends the server an
- * absolute time of this machine as the deadline. See test/eventstoredb/faults.test.ts.
+ * absolute time of this machine as the deadline. See test/eventstoredb/faults.test.ts. Its unary call does none of this,
+ * but is too slow (docs/decisions/0031).
  *
  * Appends are sent in the order of the calls. If their outcome is unknown (the connection broke, the server was silent
  * or timed out), all unanswered appends are sent again in that order, identical, on a new connection. Those that were
