@@ -18,6 +18,7 @@ const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/j
  */
 const FAULTS = [
   'test/cli/built.test',
+  'test/cli/owner.test',
   'test/client/browser.test',
   'test/cluster/compose.test',
   'test/cluster/e2e/features.test',
