@@ -3,6 +3,29 @@ import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
+test('a read sees every write that has resolved, also where an earlier one in the same turn began before it', async () => {
+  const folder = await temporaryFolder();
+  const environment = await LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });
+  const rows = () => environment.database<number>('rows');
+  const seen = () => environment.read(() => rows().get('a'));
+  try {
+    for (let n = 1; n <= 200; n++) {
+      const write =
+        n % 2 === 0
+          ? environment.write(() => rows().putSync('a', n))
+          : environment.batch(() => void rows().put('a', n));
+      const before = seen();
+      await write;
+      const after = seen();
+      expect([before, after]).toEqual([n === 1 ? undefined : n - 1, n]);
+      if (n % 3 === 0) await new Promise(setImmediate);
+    }
+  } finally {
+    await environment.close();
+    await folder.remove();
+  }
+});
+
 test('too many readers end in a sentence, and reads go on once there are fewer', async () => {
   const folder = await temporaryFolder();
   const environment = await LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });

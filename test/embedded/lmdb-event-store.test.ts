@@ -1,9 +1,10 @@
+import { jest } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RecordedEvent } from '../../src/kernel/event.js';
-import type { WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
+import { StoreUnavailable, type WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
@@ -256,6 +257,34 @@ describe('the embedded log', () => {
     await expect(LmdbEventStore.open(path)).rejects.toThrow(`the log in ${path} is open already`);
     await store.close();
     await (await LmdbEventStore.open(path)).close();
+  });
+
+  test('events of a failed commit that are in the log all the same are found before the next one', async () => {
+    const store = await filled(3);
+    const abort = new AbortController();
+    const subscription = store.subscribe(3, { signal: abort.signal });
+    const next = subscription.next();
+    const { batch } = LmdbEnvironment.prototype;
+    jest.spyOn(LmdbEnvironment.prototype, 'batch').mockImplementationOnce(async function (
+      this: LmdbEnvironment,
+      queue,
+    ) {
+      await batch.call(this, queue);
+      throw new StoreUnavailable('the disk failed');
+    });
+    const events = sampleEvents('s', 2);
+    await expect(store.append('s', 'no-stream', events)).rejects.toThrow(StoreUnavailable);
+    expect(await store.head()).toBe(3);
+    const [other, again] = await Promise.all([
+      store.append('t', 'no-stream', sampleEvents('t')),
+      store.append('s', 'no-stream', events),
+    ]);
+    expect([other.position, again.position, await store.head()]).toEqual([6, 5, 6]);
+    expect((await store.readStream('s')).map(({ position }) => position)).toEqual([4, 5]);
+    expect(((await next).value as RecordedEvent[]).slice(0, 2).map(({ position }) => position)).toEqual([4, 5]);
+    abort.abort();
+    await subscription.next();
+    await store.close();
   });
 
   test('kill -9 of the appending process loses no acknowledged event', async () => {

@@ -45,6 +45,29 @@ describe('jobs of a process that was killed', () => {
   });
 });
 
+test('a job that was cancelled and put back while it ran does not store the result of that run', async () => {
+  const folder = await temporaryFolder();
+  const jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+  const ends: ((result: string) => void)[] = [];
+  try {
+    jobs.handle('work', () => new Promise((resolve) => ends.push(resolve)));
+    await jobs.start();
+    await jobs.enqueue('work', 'one', {});
+    await eventually(() => ends.length === 1);
+    await jobs.cancel('work', 'one');
+    expect((await jobs.retry('work', 'one'))!.status).toBe('queued');
+    ends[0]!('old');
+    await eventually(() => ends.length === 2);
+    expect(await jobs.get('work', 'one')).toMatchObject({ status: 'running', attempts: 1, result: null });
+    ends[1]!('new');
+    await eventually(async () => (await jobs.get('work', 'one'))?.status === 'completed');
+    expect(await jobs.get('work', 'one')).toMatchObject({ result: 'new', attempts: 1 });
+  } finally {
+    await jobs.close();
+    await folder.remove();
+  }
+});
+
 test('a clock that is set back delays no job, whether queued or waiting for its next attempt', async () => {
   const folder = await temporaryFolder();
   let now = Date.parse('2026-01-02T00:00:00Z');
