@@ -2,11 +2,16 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
+import type { Type } from '@nestjs/common';
 import { stringify } from 'yaml';
+import type { Host } from '../../src/cli/cli.js';
+import { OwnerServer } from '../../src/cli/owner-server.js';
 import { CreateAccessPolicy, CreateAccessPolicyHandler } from '../../src/features/access/ap.handlers.js';
 import { Lenses } from '../../src/features/lenses/lenses.js';
 import { Replays } from '../../src/features/validation-policies/replays.js';
 import { configuration } from '../policies/configuration.js';
+import { startService } from '../policies/service.fixture.js';
+import { ended } from '../servers/launch.js';
 import { SLOW, Store, action } from './credence.js';
 
 const vp = (policy_id: string, criticality: string, weight: number, more: object = {}) => ({
@@ -339,7 +344,12 @@ describe('credence policies', () => {
         'lens.yaml': vp('VP_LAST_V1', 'Moderate', 0.07, { promote: 'platform' }),
       });
       expect((await store.run('vp', 'create', store.file('next.json', [next]))).code).toBe(0);
-      const elsewhere = async (...args: string[]) => expect(await store.run(...args)).toMatchObject({ code: 0 });
+      // In a server whose handlers are those of this process.
+      const { app, close, config, stores } = await startService({ CREDENCE_DATA: store.data });
+      const owner = await OwnerServer.listen(store.data);
+      owner.start({ config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] });
+      const served = (...args: string[]) => ended(store.spawn(args));
+      const elsewhere = async (...args: string[]) => expect(await served(...args)).toMatchObject({ code: 0 });
 
       const { between } = Replays.prototype;
       const comparing = jest.spyOn(Replays.prototype, 'between');
@@ -347,13 +357,13 @@ describe('credence policies', () => {
         await elsewhere('vp', 'rollback', 'VP_LENDING_V1');
         return between.apply(this, args);
       });
-      const first = await apply();
+      const first = await served('policies', 'apply', folder);
       comparing.mockRestore();
       expect([first.code, first.stderr]).toEqual([
         1,
         'credence: The policies or the lenses changed while this ran; plan again.\n',
       ]);
-      expect((await store.run('ap', 'show', 'AP_LAST_V1')).code).toBe(1);
+      expect((await served('ap', 'show', 'AP_LAST_V1')).code).toBe(1);
 
       const { execute } = CreateAccessPolicyHandler.prototype;
       const create = jest.spyOn(CreateAccessPolicyHandler.prototype, 'execute');
@@ -361,8 +371,10 @@ describe('credence policies', () => {
         await elsewhere('vp', 'promote', 'VP_NEXT_V1');
         return execute.call(this, command);
       });
-      const second = await apply();
+      const second = await served('policies', 'apply', folder);
       create.mockRestore();
+      await owner.close();
+      await close();
       expect([second.code, second.stderr]).toEqual([
         1,
         'stopped at: promote VP_LAST_V1 for the platform; 2 of 3 steps are done. Run it again to continue.\n' +

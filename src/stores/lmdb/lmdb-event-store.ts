@@ -505,7 +505,7 @@ function readAtStart<T>(folder: string, read: () => T): T {
     return read();
   } catch (error) {
     // The id is stored as JSON.
-    if (!isDamage(error) && !(error instanceof SyntaxError)) throw error;
+    if (!isDamage(error) && (error as Error).name !== 'SyntaxError') throw error;
     throw new StartError(`The log in ${folder} is damaged (${(error as Error).message}): restore it from a backup.`);
   }
 }
