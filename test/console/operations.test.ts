@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toNdjson } from '../../examples/otc.mjs';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { openStores } from '../../src/stores/open.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
@@ -42,7 +42,7 @@ describeBrowser('the operations view', () => {
     expect((await runCommand(['import', '-'], { CREDENCE_DATA: data }, toNdjson(ratings))).code).toBe(0);
     const stores = await openStores(data, Date.now);
     await plantAction(stores.eventStore, { tris_id: 'tris:otc:1', metric: 7 });
-    for (const store of [stores.jobs, stores.keyValue, stores.readModels, stores.eventStore]) await store.close();
+    await closeStores(stores);
     const keys = KEYS.map(({ secret, ...key }) => ({
       ...key,
       sha256: createHash('sha256').update(secret).digest('hex'),
