@@ -47,10 +47,18 @@ describeOwnRedis('faults of Redis and of projectors', () => {
 
   const differences = async () => (await verify(service.stores.eventStore, service.stores.readModels)).difference;
 
+  /** In another process, which is sent what the service appends, since one process owns a log. */
   function startProjector(...args: string[]): Child {
     const script = new URL('./processes/projector.ts', import.meta.url);
-    const child = new Child(script, [service.log, redis.url, ...args]);
+    const { eventStore } = service.stores;
+    const child = new Child(script, [`${service.log}-copy`, eventStore.logId, redis.url, ...args]);
     children.push(child);
+    const ended = new AbortController();
+    void child.exited.then(() => ended.abort());
+    void (async () => {
+      child.send(await eventStore.head());
+      for await (const slice of eventStore.subscribe(0, { signal: ended.signal })) child.send(slice);
+    })();
     return child;
   }
 

@@ -18,6 +18,8 @@ export class Child {
     const [program, ...rest] = [...within, process.execPath, '--import', loader, fileURLToPath(script), ...args];
     this.process = spawn(program!, rest, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
     this.process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
+    // Sent to one that has just ended.
+    this.process.stdin!.on('error', () => undefined);
     createInterface({ input: this.process.stdout! }).on('line', (line) => {
       this.lines.push(JSON.parse(line));
       this.wake();

@@ -1,19 +1,38 @@
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { decorated } from '../../../src/kernel/decorated.js';
+import type { RecordedEvent } from '../../../src/kernel/event.js';
 import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
 import { Logger } from '../../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
 import { Projector } from '../../../src/read-side/projector.js';
+import type { EventStore } from '../../../src/stores/ports/event-store.js';
 import { RedisReadModels } from '../../../src/stores/redis/redis-read-models.js';
 
 /**
- * Applies the log in the folder to the read models in a Redis, telling each step; each takes a moment, so that a signal
+ * Applies a log to the read models in a Redis. Input: the position of the log's head, then its events in slices, which are
+ * copied into a log in the folder. Tells each step; each takes a moment, so that a signal
  * can meet it there, and a longer one before a batch is sent if it is to be "slow". With a step to die at, it kills
  * itself when it gets there with that many batches applied.
  */
-const [folder, url, dieAt, batches] = process.argv.slice(2);
+const [folder, logId, url, dieAt, batches] = process.argv.slice(2);
 const tell = (step: string, outcome?: string) => process.stdout.write(`${JSON.stringify([step, outcome])}\n`);
 
-const store = await LmdbEventStore.open(folder!);
+const copy = await LmdbEventStore.open(folder!);
+const input = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const nextLine = async <T>() => JSON.parse((await input.next()).value as string) as T;
+async function follow(until: number): Promise<void> {
+  while ((await copy.head()) < until) {
+    const slice = await nextLine<RecordedEvent[]>();
+    while (slice.length > 0) {
+      const append = slice.splice(0, slice[0]!.metadata.size);
+      await copy.append(append[0]!.stream, 'any', append);
+    }
+  }
+}
+await follow(await nextLine<number>());
+void follow(Infinity);
+const store = decorated<EventStore>(copy, { logId });
 const models = await RedisReadModels.open({ url: url! });
 let applied = 0;
 
