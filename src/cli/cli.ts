@@ -158,12 +158,13 @@ export class Cli {
         return;
       }
       const { data, profile } = context.config;
-      if (profile === 'embedded') (folder === 'existing' ? requireStore : prepareFolder)(data);
+      if (profile === 'embedded' && folder === 'existing') requireStore(data);
       const prepared = await prepare(context, ...args);
       if (typeof prepared === 'number') {
         this.exitCode = prepared;
         return;
       }
+      if (profile === 'embedded' && folder === 'create') prepareFolder(data);
       const { value, items = noItems(), output = new StandardOutput(this.io.stdout) } = prepared;
       const write = (text: string) => output.write(text);
       let isComplete = false;

@@ -37,32 +37,38 @@ async function withStores<T>(work: (stores: Stores) => Promise<T>): Promise<T> {
   }
 }
 
+/** Stores a row behind the projector's back; undefined deletes it. */
+async function put({ readModels }: Stores, row: RowKey, value: Json | undefined): Promise<void> {
+  const { id, checkpoint } = (await readModels.generations())[0]!;
+  const changed =
+    value === undefined
+      ? { puts: new EncodedRows(), deletes: [row] }
+      : { puts: EncodedRows.of([{ row, value }]), deletes: [] };
+  const batch = { id: `planted ${Math.random()}`, base: checkpoint, next: checkpoint, holder: 'test', ...changed };
+  expect(await readModels.acquireLease(id, 'test', 60_000)).toBe(true);
+  expect(await readModels.apply(id, batch)).toBe('applied');
+  await readModels.releaseLease(id, 'test');
+}
+
+async function stored({ readModels }: Stores, row: RowKey): Promise<Json | undefined> {
+  const { id } = (await readModels.generations())[0]!;
+  return (await readModels.read(id, [{ get: row }]))!.results[0] as Json | undefined;
+}
+
 /** Changes a row behind the projector's back, does something, and puts the row back. */
 async function planted<T>(
-  { readModels }: Stores,
+  stores: Stores,
   row: RowKey,
   change: (before: Json | undefined) => Json | undefined,
   work: (before: Json | undefined, planted: Json | undefined) => Promise<T>,
 ): Promise<T> {
-  const { id, checkpoint } = (await readModels.generations())[0]!;
-  const read = await readModels.read(id, [{ get: row }]);
-  const before = read!.results[0] as Json | undefined;
-  const put = async (value: Json | undefined) => {
-    const changed =
-      value === undefined
-        ? { puts: new EncodedRows(), deletes: [row] }
-        : { puts: EncodedRows.of([{ row, value }]), deletes: [] };
-    const batch = { id: `planted ${Math.random()}`, base: checkpoint, next: checkpoint, holder: 'test', ...changed };
-    expect(await readModels.acquireLease(id, 'test', 60_000)).toBe(true);
-    expect(await readModels.apply(id, batch)).toBe('applied');
-    await readModels.releaseLease(id, 'test');
-  };
+  const before = await stored(stores, row);
   const value = change(structuredClone(before));
-  await put(value);
+  await put(stores, row, value);
   try {
     return await work(before, value);
   } finally {
-    await put(before);
+    await put(stores, row, before);
   }
 }
 
@@ -215,8 +221,10 @@ test('verify ends although more rows are written than it compares meanwhile', as
 });
 
 test('verify prints the difference and exits with 1', async () => {
-  const wrong = () => ({ wrong: true });
-  const { code, stdout } = await withStores((stores) => planted(stores, identity, wrong, () => store.run('verify')));
+  const before = await withStores((stores) => stored(stores, identity));
+  await withStores((stores) => put(stores, identity, { wrong: true }));
+  const { code, stdout } = await store.run('verify');
+  await withStores((stores) => put(stores, identity, before));
   expect(stdout).toMatch(
     /DIFFERENT: identities tris:member-3 of g1, at position \d+\n {2}expected \{"events".*\n {2}found {4}\{"wrong":true\}\n$/,
   );

@@ -147,7 +147,7 @@ describe('what is no lock of ours is refused with one sentence', () => {
     chmodSync(data, 0o777);
     expect(await refusal({ within: ['setpriv', '--reuid', '65534', '--clear-groups'] })).toEqual({
       name: 'StartError',
-      message: `${path()} cannot be opened and locked (EACCES): run this as the user who runs the service.`,
+      message: `${path()} cannot be opened and locked (EACCES): run this as the user to whom the data folder belongs.`,
     });
   });
 });
