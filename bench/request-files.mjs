@@ -19,8 +19,11 @@ compared with bench/size.json, so that a growth is seen in review
 const ROOT = join(import.meta.dirname, '..');
 const TABLE = join(import.meta.dirname, 'size.json');
 const OURS = /\/dist\/((?:src|projections)\/.+\.js)$/;
-/** The number of functions of a request may differ by so many: a timer may fall into it. Nine runs gave the same. */
-const TOLERANCE = 3;
+/**
+ * The number of functions of a request may differ by so many. On one machine, runs gave 223 to 259 for a relay: about 27
+ * functions are left out of some runs, since a timer ran them too. The table has the middle.
+ */
+const TOLERANCE = 30;
 const PROJECTOR = ', in the projector';
 const ROUNDS = 5;
 /** The last rounds. What runs in most of them counts. */
