@@ -82,8 +82,8 @@ export async function replay(
   reader: IdentityReader,
   trisId: string,
   coordinates: CoordinateParameters,
-  limit: number,
-  onProgress: (done: number, total: number) => void,
+  limit = Infinity,
+  onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
   const snapshot = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(snapshot.lens);
