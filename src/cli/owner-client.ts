@@ -1,14 +1,15 @@
 import { once } from 'node:events';
-import { lstatSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { drained } from '../kernel/drained.js';
 import { socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 import type { CommandIo } from './cli.js';
 import type { ExitCode } from './exit.js';
-import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
+import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines, socketAt } from './owner-socket.js';
 
 /** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
 const ANSWER_MS = 30_000;
@@ -101,26 +102,14 @@ async function sendItems(
   }
 }
 
-/** It can be written to again, or is closed. */
-function drained(request: ClientRequest): Promise<void> {
-  return new Promise((resolve) => {
-    const settle = () => {
-      request.off('drain', settle).off('close', settle);
-      resolve();
-    };
-    request.on('drain', settle).on('close', settle);
-  });
-}
-
 async function connect(
   data: string,
 ): Promise<{ request: ClientRequest; response: Promise<IncomingMessage> } | undefined> {
   const folder = realpathSync(data);
   const file = join(folder, SOCKET);
-  const found = lstatSync(file, { throwIfNoEntry: false });
+  const found = socketAt(file);
   if (!found) return undefined;
   const user = process.getuid?.() ?? 0;
-  if (!found.isSocket()) throw new StartError(`${file} is no socket, and Credence did not create it: remove it.`);
   if (user !== 0 && found.uid !== user) {
     throw new StartError(`${file} belongs to another user: run this as the user who runs the service.`);
   }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { lstatSync, realpathSync, unlinkSync } from 'node:fs';
+import { realpathSync, unlinkSync } from 'node:fs';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -10,7 +10,7 @@ import { VERSION } from '../kernel/version.js';
 import type { Host, Hosted } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { programFor } from './commands.js';
-import { BadLine, type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines } from './owner-socket.js';
+import { BadLine, type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines, socketAt } from './owner-socket.js';
 
 /** A client that has sent half of its command is waited for this long, ms. */
 const FIRST_LINE_MS = 10_000;
@@ -52,11 +52,7 @@ export class OwnerServer {
     const folder = realpathSync(data);
     const file = join(folder, SOCKET);
     // Whoever owned the folder before may have left it.
-    const found = lstatSync(file, { throwIfNoEntry: false });
-    if (found && !found.isSocket()) {
-      throw new StartError(`${file} is no socket, and Credence did not create it: remove it.`);
-    }
-    if (found) unlinkSync(file);
+    if (socketAt(file)) unlinkSync(file);
     const path = socketPath(folder, SOCKET);
     const owner = new OwnerServer(path);
     // The socket is created by this call, for this user only.

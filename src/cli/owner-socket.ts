@@ -1,4 +1,6 @@
+import { type Stats, lstatSync } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { StartError } from '../kernel/start-error.js';
 import type { ExitCode } from './exit.js';
 
 /**
@@ -25,6 +27,15 @@ export type ToOwner = { item: unknown } | { end: true } | { failure: string } | 
 
 /** A line of the answer. The last one has the exit code, and says whether the output of the command is complete. */
 export type ToCaller = { out: string } | { err: string } | { write: string } | { exit: ExitCode; complete: boolean };
+
+/** What is known of the socket; undefined if there is none. @throws StartError if something else has its name */
+export function socketAt(file: string): Stats | undefined {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found && !found.isSocket()) {
+    throw new StartError(`${file} is no socket, and Credence did not create it: remove it.`);
+  }
+  return found;
+}
 
 /** A line is longer than allowed, or no JSON. */
 export class BadLine extends Error {

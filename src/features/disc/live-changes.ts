@@ -5,6 +5,7 @@ import { Counter, Gauge, Registry } from 'prom-client';
 import { ApiKeys } from '../../credentials/api-keys.js';
 import type { Caller, Session } from '../../credentials/caller.js';
 import { backoff } from '../../kernel/backoff.js';
+import { drained } from '../../kernel/drained.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
@@ -445,15 +446,4 @@ export class LiveChanges implements OnModuleDestroy {
 /** A server-sent event. Its data has no line breaks. */
 function event(name: string, id: string, data: string): string {
   return `event: ${name}\nid: ${id}\ndata: ${data}\n\n`;
-}
-
-/** Resolves once everything is sent, or the response has ended. */
-function drained(out: Out): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      out.off('drain', done).off('close', done);
-      resolve();
-    };
-    out.once('drain', done).once('close', done);
-  });
 }

@@ -128,7 +128,8 @@ export class LmdbEnvironment {
     try {
       return action();
     } catch (error) {
-      if (failureOf(error) !== undefined) throw orUnavailable(this.folder, error);
+      const failure = orUnavailable(this.folder, error);
+      if (failure !== error) throw failure;
       if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
       throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
     }
