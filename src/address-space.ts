@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { processLimit } from './kernel/process-limit.js';
 
 /**
  * Ends the process with one sentence if the system limits its address space (`ulimit -v`). WebAssembly reserves 10 GB for
@@ -7,17 +7,7 @@ import { readFileSync } from 'node:fs';
  */
 const NEEDED_GB = 32;
 
-/** In GB; Infinity if there is no limit, or the system does not tell. */
-function limitInGb(): number {
-  try {
-    const [, limit] = /^Max address space\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return limit === undefined ? Infinity : Number(limit) / 2 ** 30;
-  } catch {
-    return Infinity;
-  }
-}
-
-const limit = limitInGb();
+const limit = processLimit('Max address space') / 2 ** 30;
 if (limit < NEEDED_GB) {
   process.stderr.write(
     `credence: This process can have ${limit.toFixed(1)} GB of address space, and Credence needs at least ${NEEDED_GB}, ` +

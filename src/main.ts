@@ -1,6 +1,6 @@
 import './node-version.mjs';
 import './address-space.js';
-import { readFileSync } from 'node:fs';
+import { processLimit } from './kernel/process-limit.js';
 
 /**
  * The entry point of the server. It loads the rest only where enough files can be open at once: Node opens many modules
@@ -9,22 +9,12 @@ import { readFileSync } from 'node:fs';
 
 const MIN_OPEN_FILES = 256;
 
-/** How many files this process can have open; Infinity if the system does not tell. */
-function openFilesLimit(): number {
-  try {
-    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return limit === undefined ? Infinity : Number(limit);
-  } catch {
-    return Infinity;
-  }
-}
-
 function refuse(reason: string): never {
   process.stderr.write(`credence: ${reason}: raise the limit ("ulimit -n", LimitNOFILE), best to 65536.\n`);
   process.exit(1);
 }
 
-const limit = openFilesLimit();
+const limit = processLimit('Max open files');
 if (limit < MIN_OPEN_FILES) {
   refuse(`This process can have ${limit} files open, and Credence needs at least ${MIN_OPEN_FILES}`);
 }
