@@ -73,6 +73,15 @@ export interface CheckedActions extends Pick<ImportReport, 'lines' | 'wrong' | '
   close(): Promise<void>;
 }
 
+/** The report on lines of which none is recorded. */
+export function nothingRecorded({
+  lines,
+  wrong,
+  errors,
+}: Pick<ImportReport, 'lines' | 'wrong' | 'errors'>): ImportReport {
+  return { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
+}
+
 /** Reads and checks the whole NDJSON file. */
 export async function checkActions(
   path: string,
@@ -127,15 +136,7 @@ export async function recordActions(
   total: number,
   { clock, waits = false, onProgress = () => undefined }: RecordOptions,
 ): Promise<ImportReport> {
-  const report: ImportReport = {
-    lines: total,
-    wrong: 0,
-    recorded: 0,
-    already_present: 0,
-    conflicts: 0,
-    errors: [],
-    seconds: 0,
-  };
+  const report = nothingRecorded({ lines: total, wrong: 0, errors: [] });
   await beginLog(stores.eventStore, clock);
   const started = performance.now();
   const recorder = new Recorder(stores, clock, waits, report);
@@ -165,9 +166,8 @@ export async function importActions(
     onProgress: (done, total) => onProgress('checking', done, total),
   });
   try {
-    const { lines, wrong, errors } = checked;
-    if (wrong > 0) return { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
-    return await recordActions(stores, checked.read(), lines, {
+    if (checked.wrong > 0) return nothingRecorded(checked);
+    return await recordActions(stores, checked.read(), checked.lines, {
       clock,
       waits,
       onProgress: (done, total) => onProgress('recording', done, total),

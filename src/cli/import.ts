@@ -9,7 +9,13 @@ import { TransferError, appendsIn, checkExport, isExport } from '../stores/trans
 import type { ActionLine } from './action-lines.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
-import { type CheckOptions, type ImportReport, checkActions, recordActions } from './import-actions.js';
+import {
+  type CheckOptions,
+  type ImportReport,
+  checkActions,
+  nothingRecorded,
+  recordActions,
+} from './import-actions.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
@@ -93,11 +99,10 @@ async function openActions(
 ): Promise<Prepared<Value, Item> | ExitCode> {
   const bar = context.progress('Checking', 'bytes');
   const checked = await checkActions(file, { clock: Date.now, format, onProgress: bar.update }).finally(bar.stop);
-  const { lines, wrong, errors, read, close } = checked;
+  const { lines, wrong, read, close } = checked;
   if (wrong === 0) return { value: { lines }, items: read(), close };
   await close();
-  const counts = { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
-  return finish(context, counts, json);
+  return finish(context, nothingRecorded(checked), json);
 }
 
 async function openExport(file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
