@@ -1,5 +1,15 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, constants, fstatSync, openSync, rmSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { StartError } from './start-error.js';
 
@@ -39,6 +49,21 @@ export class FileLock {
         if (!isLocked) closeSync(fd);
       }
     }
+  }
+
+  /** What the holder has written into the file, for the sentences of others; undefined if it is no JSON (yet). */
+  static noteIn(path: string): unknown {
+    try {
+      return JSON.parse(readFileSync(path, 'utf8'));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Replaces the content of the file. @param note as JSON */
+  write(note: object): void {
+    ftruncateSync(this.fd);
+    writeSync(this.fd, `${JSON.stringify(note)}\n`, 0);
   }
 
   release({ removes = false }: { removes?: boolean } = {}): void {

@@ -109,7 +109,7 @@ export async function buildInBulk(
     } catch (error) {
       if (error instanceof NoSpaceToBuild) await build.discard();
       if (!(error instanceof BuildDamaged)) throw error;
-      // A crash of the machine, or another process that lost its lease: from the start.
+      // A crash of the machine, or a builder that lost its lease: from the start.
       await build.discard();
       if (!(await load.clear())) return 'refused';
       last = null;

@@ -1,4 +1,4 @@
-import { ftruncateSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync, writeSync } from 'node:fs';
+import { lstatSync, mkdirSync, realpathSync, statfsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { FileLock } from '../kernel/file-lock.js';
@@ -87,8 +87,7 @@ export class Ownership {
       command: command.slice(0, MAX_COMMAND),
     };
     try {
-      ftruncateSync(this.lock.fd);
-      writeSync(this.lock.fd, `${JSON.stringify(note)}\n`, 0);
+      this.lock.write(note);
     } catch {
       // The disk is full, say: it is owned all the same, and others are told of "another process".
     }
@@ -125,10 +124,6 @@ function lockOf(folder: string): FileLock {
 
 /** What the owner has written; null while it is being written. */
 function noteIn(path: string): OwnerNote | null {
-  try {
-    const note = JSON.parse(readFileSync(path, 'utf8')) as OwnerNote;
-    return Number.isInteger(note.pid) && typeof note.command === 'string' ? note : null;
-  } catch {
-    return null;
-  }
+  const note = FileLock.noteIn(path) as Partial<OwnerNote> | null | undefined;
+  return Number.isInteger(note?.pid) && typeof note?.command === 'string' ? (note as OwnerNote) : null;
 }

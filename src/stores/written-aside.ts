@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { ftruncateSync, readFileSync, writeSync } from 'node:fs';
 import { lstat, realpath, rm, rmdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
@@ -86,20 +85,15 @@ async function takeLock(path: string, own: Holder, target: string): Promise<File
   if (holder && dirname(holder.aside) === dirname(path) && basename(holder.aside).includes('.unfinished-')) {
     await rm(holder.aside, { recursive: true, force: true });
   }
-  ftruncateSync(lock.fd);
-  writeSync(lock.fd, JSON.stringify(own), 0);
+  lock.write(own);
   return lock;
 }
 
 /** Undefined if there is none, or while it is being written. */
 function holderIn(path: string): Holder | undefined {
-  try {
-    const { pid, host, aside } = JSON.parse(readFileSync(path, 'utf8')) as Holder;
-    const isHolder = Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string';
-    return isHolder ? { pid, host, aside } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { pid, host, aside } = (FileLock.noteIn(path) ?? {}) as Partial<Holder>;
+  const isHolder = Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string';
+  return isHolder ? ({ pid, host, aside } as Holder) : undefined;
 }
 
 /** What the error of a rename or removal says of the target. */
