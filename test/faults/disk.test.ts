@@ -307,45 +307,46 @@ const mounts = canMount();
   });
 });
 
-(mounts ? test : test.skip)(
-  'on a small disk, copies of the data leave the space that the log needs to grow',
-  async () => {
-    const place = join(data, 'small');
-    mkdirSync(place);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', place]);
-    try {
-      const folder = join(place, 'data');
-      const server = await Server.start({ data: folder });
-      await server.relay({ tris_id: 'tris:first' });
-      for (const args of [
-        ['backup', join(place, 'backup')],
-        ['export', '--out', join(place, 'events.ndjson')],
-      ]) {
-        expect([args[0], await credence(folder, ...args)]).toEqual([
-          args[0],
-          expect.objectContaining({
-            code: 1,
-            stderr: expect.stringMatching(/The disk of \S+ is too full: \d+ MB are free/),
-          }),
-        ]);
-      }
-      const left = readdirSync(place, { recursive: true }) as string[];
-      expect(left.filter((name) => !name.startsWith('data'))).toEqual([]);
-      expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
-      await server.stop();
-    } finally {
-      execFileSync('umount', ['-l', place]);
+/** @param work gets the path of a disk in memory, of 60 MB */
+async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void> {
+  const place = join(data, 'small');
+  mkdirSync(place);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', place]);
+  try {
+    await work(place);
+  } finally {
+    execFileSync('umount', ['-l', place]);
+  }
+}
+
+(mounts ? test : test.skip)('on a small disk, copies of the data leave the space that the log needs to grow', () =>
+  onSmallDisk(async (place) => {
+    const folder = join(place, 'data');
+    const server = await Server.start({ data: folder });
+    await server.relay({ tris_id: 'tris:first' });
+    for (const args of [
+      ['backup', join(place, 'backup')],
+      ['export', '--out', join(place, 'events.ndjson')],
+    ]) {
+      expect([args[0], await credence(folder, ...args)]).toEqual([
+        args[0],
+        expect.objectContaining({
+          code: 1,
+          stderr: expect.stringMatching(/The disk of \S+ is too full: \d+ MB are free/),
+        }),
+      ]);
     }
-  },
+    const left = readdirSync(place, { recursive: true }) as string[];
+    expect(left.filter((name) => !name.startsWith('data'))).toEqual([]);
+    expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
+    await server.stop();
+  }),
 );
 
 (mounts ? test : test.skip)(
   'on a disk in memory that is full to the last byte, a rebuild ends with a sentence, and the server lives',
-  async () => {
-    const place = join(data, 'small');
-    mkdirSync(place);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', place]);
-    try {
+  () =>
+    onSmallDisk(async (place) => {
       const folder = join(place, 'data');
       const server = await Server.start({ data: folder });
       const first = await server.relay({ tris_id: 'tris:first' });
@@ -363,10 +364,7 @@ const mounts = canMount();
       expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
       expect((await rebuild()).code).toBe(0);
       expect(await server.stop()).toBe(0);
-    } finally {
-      execFileSync('umount', ['-l', place]);
-    }
-  },
+    }),
 );
 
 (mounts ? describe : describe.skip)('a disk that turns read-only', () => {
