@@ -58,19 +58,18 @@ function prepareFolders(config: Config, logger: Logger): void {
   if (config.profile === 'cluster') prepareMarker(config, logger);
   else {
     prepareFolder(config.data);
-    if ((config.eventStoreUrl ?? config.redisUrl) !== undefined) {
+    if ((config.eventStoreUrl ?? config.databaseUrl ?? config.redisUrl) !== undefined) {
       logger.warn(
-        `EVENTSTORE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${config.data}`,
+        `EVENTSTORE_URL, CREDENCE_DATABASE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${config.data}`,
       );
     }
   }
 }
 
-function projectorOf(config: Config, { eventStore, readModels, jobs }: Stores, logger: Logger): Projector {
+function projectorOf(config: Config, { eventStore, readModels }: Stores, logger: Logger): Projector {
   return new Projector(projectionsFor(config.modules), eventStore, readModels, logger, {
     retained: config.retainedGenerations,
     ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
-    jobs,
   });
 }
 

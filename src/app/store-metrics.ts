@@ -194,18 +194,18 @@ function servingCheck(
   };
 }
 
-/** The clock of this process compared with that of Redis. A difference is only a warning: everything works. */
+/** The clock of this process compared with that of PostgreSQL. A difference is only a warning: everything works. */
 function registerClock(gauges: Gauges, health: Health, { clockSkew }: Stores): void {
   if (!clockSkew) return;
   gauges.add(
     'credence_clock_skew_seconds',
-    'How far the clock of this process is ahead of that of Redis; negative: behind',
+    'How far the clock of this process is ahead of that of PostgreSQL; negative: behind',
     () => clockSkew() / 1000,
   );
   health.add('clock', () => {
     const skew = clockSkew();
-    if (Math.abs(skew) <= MOST_SKEW_MS) return { ok: true, detail: `within ${MOST_SKEW_MS / 1000} s of Redis` };
-    return { ok: true, detail: `warning: ${skewOf(skew)} Redis; synchronize the clocks of all machines` };
+    if (Math.abs(skew) <= MOST_SKEW_MS) return { ok: true, detail: `within ${MOST_SKEW_MS / 1000} s of PostgreSQL` };
+    return { ok: true, detail: `warning: ${skewOf(skew)} PostgreSQL; synchronize the clocks of all machines` };
   });
 }
 

@@ -9,7 +9,7 @@ import { hasConsole } from './console.js';
  */
 export function welcome(config: Config, url: string, created: string | undefined): string {
   if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
-  const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
+  const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and PostgreSQL';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
   if (hasConsole(config)) lines.push(`Console: ${url}/console`);
   if (config.apiKeys !== undefined) return lines.join('\n');

@@ -106,7 +106,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_DATA',
     description:
-      'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log',
+      'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log, and temporary files of builds',
     default: './data',
     must: 'be the path of a folder',
   })
@@ -116,7 +116,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PROFILE',
-    description: '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, Redis and BullMQ',
+    description: '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
     default: 'embedded',
     must: `be one of ${PROFILES.join(', ')}`,
   })
@@ -157,6 +157,18 @@ export class Config {
   @IsOptional()
   @Matches(/^rediss?:\/\/\S+$/)
   readonly redisUrl?: string;
+
+  @Variable({
+    name: 'CREDENCE_DATABASE_URL',
+    description:
+      'Address of the PostgreSQL database with the read models, for the cluster profile; `?sslmode=verify-full` for TLS',
+    unset: 'none',
+    must: 'have the form postgres://user:password@host:port/database',
+    secret: true,
+  })
+  @IsOptional()
+  @Matches(/^postgres(ql)?:\/\/\S+$/)
+  readonly databaseUrl?: string;
 
   @Variable({
     name: 'CREDENCE_MODULES',
@@ -389,6 +401,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   if (config.profile === 'cluster') {
     for (const [name, value] of [
       ['EVENTSTORE_URL', config.eventStoreUrl],
+      ['CREDENCE_DATABASE_URL', config.databaseUrl],
       ['REDIS_URL', config.redisUrl],
     ]) {
       if (value === undefined) throw new ConfigError(`The cluster profile requires ${name}.`);

@@ -80,6 +80,8 @@ const [DIVIDE, FOLD, LOAD] = [0.5, 0.3, 0.2];
 
 export interface BulkOptions {
   projections: readonly Projection[];
+  /** About the number of events of the log. */
+  events: number;
   signal: AbortSignal;
   /** Called with the number of events that the work done so far corresponds to; at the end, of all of the log. */
   onProgress?: (done: number) => void;
@@ -121,7 +123,6 @@ class BulkBuild {
   private readonly folder: BuildFolder;
   private readonly sizes: BulkSizes;
   private state!: BulkBuildState;
-  private events = 0;
   /** In events. */
   private done = 0;
   /** The state is recorded once at a time. */
@@ -144,7 +145,6 @@ class BulkBuild {
 
   async run(): Promise<Checkpoint | 'refused' | 'aborted' | 'too_large'> {
     const { signal } = this.options;
-    this.events = await this.store.countAfter(0);
     const known = await this.folder.state(this.store.logId);
     if (!known && this.last !== null) throw new BuildDamaged('the files of the rows already written are gone');
     if (!known) await this.folder.remove();
@@ -165,12 +165,12 @@ class BulkBuild {
     if (written !== 'written') return written;
     if (!(await this.load.finish(next))) return 'refused';
     await this.folder.remove();
-    this.progress(this.events);
+    this.progress(this.options.events);
     return next;
   }
 
   private async begin(): Promise<BulkBuildState> {
-    const partitions = Math.min(MAX_PARTITIONS, Math.ceil(this.events / this.sizes.eventsPerPartition) || 1);
+    const partitions = Math.min(MAX_PARTITIONS, Math.ceil(this.options.events / this.sizes.eventsPerPartition) || 1);
     return {
       format: 2,
       log: this.store.logId,
@@ -195,7 +195,7 @@ class BulkBuild {
   private isTooLarge(): boolean {
     const { partitions, own } = this.state;
     const { eventsPerPartition, partitionBytes } = this.sizes;
-    const most = partitionBytes * Math.max(1, this.events / (partitions * eventsPerPartition));
+    const most = partitionBytes * Math.max(1, this.options.events / (partitions * eventsPerPartition));
     return own.some((parts) => parts.reduce((sum, { length }) => sum + length, 0) > most);
   }
 
@@ -366,9 +366,10 @@ class BulkBuild {
     }
   }
 
-  private progress(events: number): void {
-    this.done += events;
-    this.options.onProgress?.(Math.min(Math.floor(this.done + 1e-6), this.events));
+  private progress(done: number): void {
+    const { events, onProgress } = this.options;
+    this.done += done;
+    onProgress?.(Math.min(Math.floor(this.done + 1e-6), events));
   }
 }
 

@@ -3,6 +3,7 @@ import { type FileHandle, mkdir, open, readFile, readdir, rename, rm, writeFile 
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../kernel/event.js';
+import { failureOf } from '../kernel/failures.js';
 import { FreeSpace } from '../kernel/free-space.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { sealedJson, unsealedJson } from '../stores/ports/sealed-json.js';
@@ -14,6 +15,7 @@ import { sealedJson, unsealedJson } from '../stores/ports/sealed-json.js';
 
 const HEADER = 8;
 const STATE = 'build.json';
+const NOT_WRITABLE: ReadonlySet<string> = new Set(['EROFS', 'EACCES', 'EPERM']);
 
 /** A file, or its beginning. */
 export interface Part {
@@ -47,11 +49,14 @@ export class BuildDamaged extends Error {
   override readonly name = 'BuildDamaged';
 }
 
-/** There is not enough space for the temporary files. The build removes them. */
+/** There is no space for the temporary files. The build removes them. */
 export class NoSpaceToBuild extends StoreUnavailable {
-  constructor(folder: string) {
+  /** @param error where the folder cannot be written, whatever is free */
+  constructor(folder: string, error?: unknown) {
     super(
-      `The disk of ${folder} is almost full: the temporary files of the build were removed, and nothing else was ` +
+      error
+        ? `The folder ${folder}, for the temporary files of builds, cannot be used: ${failureOf(error)}`
+        : `The disk of ${folder} is almost full: the temporary files of the build were removed, and nothing else was ` +
         'changed. Free some space (the build needs about as much as the log) and try again.',
       { code: 'store_full' },
     );
@@ -150,8 +155,9 @@ export class BuildFolder {
     try {
       return await work();
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-      throw new NoSpaceToBuild(this.path);
+      const { code = '' } = error as NodeJS.ErrnoException;
+      if (code === 'ENOSPC') throw new NoSpaceToBuild(this.path);
+      throw NOT_WRITABLE.has(code) ? new NoSpaceToBuild(this.path, error) : error;
     }
   }
 }

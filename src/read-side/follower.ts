@@ -8,8 +8,8 @@ import { NoSpaceToBuild } from './bulk-files.js';
 import { runsOf } from './fold.js';
 import { takeLease } from './lease.js';
 import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
+import { aboutAfter } from './log-size.js';
 import { buildInMemory } from './memory-build.js';
-import { type SharedBuildOptions, buildShared } from './shared-build.js';
 import { projectionsOf } from './own-views.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
@@ -41,12 +41,8 @@ export interface FollowOptions {
 }
 
 export interface FollowerOptions {
-  /** Sizes of a build by this process alone; `from`: a log of fewer events is built in memory. Tests use others. */
+  /** Sizes of a build; `from`: a log of fewer events is built in memory. Tests use others. */
   bulk?: { from: number } & Partial<BulkSizes>;
-  /** To invite workers to a build that several processes can share. */
-  jobs?: SharedBuildOptions['jobs'];
-  /** Sizes of such a build. Tests use others. */
-  sharedSizes?: NonNullable<SharedBuildOptions['sizes']>;
 }
 
 /**
@@ -58,7 +54,6 @@ export class Follower {
   /** Identifies it as the holder of a lease. */
   readonly holder = randomUUID();
   private readonly bulk: NonNullable<FollowerOptions['bulk']>;
-  private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'>;
   /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
   /** Events that a build has reported. One that continues or starts again, or what replaces it, does not report them again. */
@@ -67,10 +62,9 @@ export class Follower {
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    { bulk = { from: BULK_EVENTS }, jobs, sharedSizes = {} }: FollowerOptions = {},
+    { bulk = { from: BULK_EVENTS } }: FollowerOptions = {},
   ) {
     this.bulk = bulk;
-    this.shared = { jobs, sizes: sharedSizes };
   }
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
@@ -158,22 +152,13 @@ export class Follower {
 
   /** Builds an empty generation. @returns undefined if the log is to be applied event by event instead */
   private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Built> {
-    const { id, checkpoint } = generation;
-    if (checkpoint.position > 0) return undefined;
-    if (this.readModels.beginBuild && this.store.marks && this.inBulk) {
-      const finishing = () => reflectPlatformLens(this.store, this.readModels);
-      const onProgress = this.progressOf(generation, options);
-      const ofBuild = { ...this.shared, signal, onProgress };
-      const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, ofBuild);
-      this.inBulk = built !== undefined;
-      return built;
-    }
-    const load = await this.readModels.load?.(id, this.holder);
-    return load && this.buildAlone(generation, load, options, signal);
+    if (generation.checkpoint.position > 0) return undefined;
+    const load = await this.readModels.load(generation.id, this.holder);
+    return load && this.buildInBulk(generation, load, options, signal);
   }
 
-  /** Builds a generation in this process: of a short log in memory, of a long one with files. */
-  private async buildAlone(
+  /** Builds a generation of a short log in memory, of a long one with files. */
+  private async buildInBulk(
     generation: Generation,
     load: BulkLoad,
     options: FollowOptions,
@@ -181,7 +166,7 @@ export class Follower {
   ): Promise<Built> {
     const { id, views } = generation;
     const isBegun = load.last !== null;
-    const events = await this.store.countAfter(0);
+    const events = await aboutAfter(this.store, 0);
     if (!isBegun && (events === 0 || !this.inBulk)) return undefined;
     const finish = async (next: Checkpoint) => {
       await reflectPlatformLens(this.store, this.readModels);
@@ -190,7 +175,7 @@ export class Follower {
     const projections = projectionsOf(views);
     const onProgress = this.progressOf(generation, options);
     const { logger } = options;
-    const ofBuild = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
+    const ofBuild = { projections, events, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
     try {
       if (!isBegun && events < this.bulk.from) {
         const built = await buildInMemory(this.store, { ...load, finish }, ofBuild);

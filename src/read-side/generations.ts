@@ -4,7 +4,6 @@ import type { Clock } from '../kernel/clock.js';
 import type { Position } from '../kernel/event.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
@@ -18,7 +17,7 @@ import {
   refuseOtherLog,
   versionsOf,
 } from './manifest.js';
-import { workOnBuild } from './shared-build.js';
+import { aboutAfter } from './log-size.js';
 import { viewsOf } from './own-views.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
@@ -36,7 +35,6 @@ export const NOTHING_SERVES = 'No generation serves yet: start the service once.
 /** How long a swap waits for a generation that is being followed, ms. */
 const CATCH_UP_MS = 5_000;
 const POLL_MS = 100;
-const MARK_EVERY = 1_000;
 
 export interface GenerationState extends Generation {
   /** Views that the manifest serves from it. */
@@ -52,7 +50,7 @@ export interface GenerationState extends Generation {
 /** The progress of one generation, in events. */
 export interface GenerationProgress extends GenerationState {
   lag: { events: number; seconds: number };
-  /** Events applied; while processes share its build, those that their work so far corresponds to. */
+  /** Events applied. */
   applied: number;
 }
 
@@ -99,16 +97,10 @@ export async function generationProgress(
 ): Promise<GenerationProgress[]> {
   // Counted first, so that the states of the generations are current, however long the count takes.
   const total = await store.countAfter(0);
-  // Before the states: of a build that ends in between, the state counts.
-  const building = (await readModels.generations()).filter(({ status }) => status === 'building');
-  const work = new Map(
-    await Promise.all(building.map(async ({ id }) => [id, await workOnBuild(id, readModels)] as const)),
-  );
   return Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
       const position = appliedBy(generation, store);
-      const missing = generation.behind === null ? 0 : await store.countAfter(position);
-      const events = position === 0 ? missing - (work.get(generation.id) ?? 0) : missing;
+      const events = generation.behind === null ? 0 : await store.countAfter(position);
       const lag = { events, seconds: generation.behind ?? 0 };
       return { ...generation, lag, applied: Math.max(0, total - events) };
     }),
@@ -127,7 +119,6 @@ export interface RebuildProgress {
  * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
  * and is `ready`. An interrupted build continues where it stopped.
  * @param wanted names of projections, or `all`
- * @param jobs to invite workers, where several processes can share a build
  * @throws GenerationError for an unknown view, while another process builds it, or if it was interrupted
  */
 export async function rebuild(
@@ -136,7 +127,6 @@ export async function rebuild(
   readModels: ReadModels,
   signal: AbortSignal,
   onProgress?: (progress: RebuildProgress) => void,
-  jobs?: Jobs,
 ): Promise<Generation> {
   const projections = PROJECTIONS.filter(({ name }) => wanted === 'all' || [wanted].flat().includes(name));
   const unknown = [wanted].flat().find((view) => view !== 'all' && !projections.some(({ name }) => name === view));
@@ -149,8 +139,8 @@ export async function rebuild(
   const { lease, checkpoint } = await find(id, readModels);
   if (lease) throw beingBuilt(id);
   let events = 0;
-  const total = onProgress ? await about(store, checkpoint.position) : 0;
-  const follower = new Follower(store, readModels, { jobs });
+  const total = onProgress ? await aboutAfter(store, checkpoint.position) : 0;
+  const follower = new Follower(store, readModels);
   const follow = () =>
     follower.follow(id, {
       signal,
@@ -173,12 +163,6 @@ export async function rebuild(
   if (ended === 'aborted')
     throw new GenerationError(`The build of ${id} was interrupted; run the command again to continue.`);
   return find(id, readModels);
-}
-
-/** The number of events after a position; about the number where counting means to read them. */
-async function about(store: EventStore, position: Position): Promise<number> {
-  if (!store.marks) return store.countAfter(position);
-  return MARK_EVERY * (await store.marks(position, MARK_EVERY)).length;
 }
 
 function beingBuilt(id: string): GenerationError {

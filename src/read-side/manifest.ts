@@ -172,7 +172,7 @@ export function refuseOtherLog(manifest: Manifest | null, generations: readonly 
   if (!other) return;
   throw new StartError(
     `The read models that serve (${other.ids}) are of the log ${other.log}, but the log here is ${logId}: ` +
-      'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
+      'set EVENTSTORE_URL and CREDENCE_DATABASE_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
       'one for good, run "credence rebuild all --swap --new-log".',
   );
 }

@@ -4,7 +4,6 @@ import { backoff } from '../kernel/backoff.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import { pause } from '../kernel/turn.js';
-import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { Follower } from './follower.js';
@@ -36,8 +35,6 @@ export interface ProjectorOptions {
   abandonedMs?: number;
   /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. Default: 30 s. */
   leftMs?: number;
-  /** To invite other workers to build read models that are lost. */
-  jobs?: Jobs;
 }
 
 /** A generation that is followed. */
@@ -62,7 +59,6 @@ export class Projector {
   private readonly keepUpMs: number;
   private readonly abandonedMs: number;
   private readonly leftMs: number;
-  private readonly jobs: Jobs | undefined;
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
   private supervision: Promise<void> = Promise.resolve();
@@ -79,13 +75,12 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, leftMs = LEFT_MS, jobs }: ProjectorOptions = {},
+    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, leftMs = LEFT_MS }: ProjectorOptions = {},
   ) {
     this.retained = retained;
     this.keepUpMs = keepUpMs;
     this.abandonedMs = abandonedMs;
     this.leftMs = leftMs;
-    this.jobs = jobs;
   }
 
   /**
@@ -132,7 +127,7 @@ export class Projector {
     if (trouble !== null) return;
     const { restarts } = this.readModels;
     if (restarts !== this.restarts) {
-      // The manifest may have gone back behind a promotion that is applied already: its rows may be on another node.
+      // The manifest may have gone back behind a promotion that is applied already: its rows may not have.
       await reflectPlatformLens(this.store, this.readModels);
       this.restarts = restarts;
     }
@@ -196,7 +191,7 @@ export class Projector {
   }
 
   private follow({ id, status }: Generation): void {
-    const follower = new Follower(this.store, this.readModels, { jobs: this.jobs });
+    const follower = new Follower(this.store, this.readModels);
     const stopping = new AbortController();
     const signal = AbortSignal.any([this.stopping.signal, stopping.signal]);
     const ended = this.run(id, follower, signal, status === 'building').finally(() => this.loops.delete(id));
@@ -296,7 +291,7 @@ export class Projector {
     if (other) {
       return (
         `read_models_foreign: the read models that serve (${other.ids}) are of the log ${other.log}, not of ${logId}. ` +
-        'Nothing is read or changed there. Bring back the Redis that belongs to this log, or an empty one.'
+        'Nothing is read or changed there. Bring back the database that belongs to this log, or an empty one.'
       );
     }
     const serving = new Set(Object.values(manifest?.views ?? {}));

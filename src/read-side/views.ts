@@ -251,8 +251,7 @@ export class Views implements PositionGate {
   }
 
   /**
-   * Refuses a manifest that went back behind a promotion. In a Redis Cluster it is on another node than the rows, which
-   * may reflect the promotion all the same.
+   * Refuses a manifest that went back behind a promotion.
    */
   private async refuseOlder({ lens_revision }: Manifest): Promise<void> {
     const { restarts = 0 } = this.readModels;

@@ -24,7 +24,7 @@ export interface Stores {
   ownership?: Ownership;
   /** By server: whether it is unavailable, and how often it was connected to again. Of the cluster profile only. */
   connections?: () => Record<string, { isUnavailable: boolean; reconnections: number }>;
-  /** How far the clock of this process is ahead of that of Redis, ms; negative: behind. Of the cluster profile only. */
+  /** How far the clock of this process is ahead of that of PostgreSQL, ms; negative: behind. Of the cluster profile only. */
   clockSkew?: () => number;
 }
 
@@ -45,7 +45,7 @@ interface OpenOptions {
    */
   repairs?: boolean;
 }
-type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
+type Where = Pick<Config, 'profile' | 'data' | 'databaseUrl' | 'eventStoreUrl' | 'redisUrl'>;
 
 /** Opens the adapters of the profile. @throws StartError if a store cannot be used */
 export function openProfile(where: Where, clock: Clock, options: OpenOptions = {}): Promise<Stores> {
@@ -86,11 +86,11 @@ export async function openStores(
 
 /** Opens the adapters of the cluster profile. The stores are shared by several processes. */
 async function openCluster(
-  { data, eventStoreUrl, redisUrl }: Where,
+  { data, databaseUrl, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
   { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: OpenOptions,
 ): Promise<Stores> {
-  const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
+  const { EventStoreDbEventStore, PostgresReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   return orCloseAll(async (open) => {
@@ -99,14 +99,21 @@ async function openCluster(
     );
     // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
-    const readModels = await open(RedisReadModels.open({ url, logger, ...(logger && { ownClock: clock }) }));
-    const keyValue = await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` }));
+    const readModels = await open(
+      PostgresReadModels.open({
+        url: databaseUrl!,
+        folder: join(data, 'build'),
+        ...(logger && { logger, ownClock: clock }),
+      }),
+    );
+    const keyValue = await open(RedisKeyValue.open({ url, clock, logger, prefix: `credence:${logId}` }));
     return {
       eventStore,
       readModels,
       connections: () => ({
         eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
-        redis: { isUnavailable: readModels.isUnavailable, reconnections: readModels.reconnections },
+        postgresql: { isUnavailable: readModels.isUnavailable, reconnections: readModels.reconnections },
+        redis: { isUnavailable: keyValue.isUnavailable, reconnections: keyValue.reconnections },
       }),
       clockSkew: () => readModels.clockSkew,
       keyValue,
@@ -140,7 +147,7 @@ async function orCloseAll(
 async function clusterAdapters() {
   const [eventStore, readModels, keyValue, jobs] = await Promise.all([
     import('./eventstoredb/eventstoredb-event-store.js'),
-    import('./redis/redis-read-models.js'),
+    import('./postgres/postgres-read-models.js'),
     import('./redis/redis-key-value.js'),
     import('./redis/bullmq-jobs.js'),
   ]);

@@ -13,7 +13,6 @@ import {
 import { refuseOtherLog } from '../../read-side/manifest.js';
 import { type VerifyProgress, type VerifyResult, verify } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 
 /** Operations on the read models, for the command line and for the jobs that HTTP starts. */
@@ -44,7 +43,6 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
-    @Inject(JOBS) private readonly jobs: Jobs,
   ) {}
 
   /** @throws GenerationError; StartError if the serving generation was folded from another log */
@@ -59,7 +57,7 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
       ({ events } = progress);
       run.onProgress?.(progress.events, progress.total);
     };
-    const { id } = await rebuild(views, store, readModels, run.signal, onProgress, this.jobs);
+    const { id } = await rebuild(views, store, readModels, run.signal, onProgress);
     const seconds = (performance.now() - started) / 1000;
     if (options.swap) await swap(id, store, readModels, options.newLog);
     return { generation: id, events, seconds, swapped: options.swap === true };

@@ -4,9 +4,7 @@ import type { CommandContext } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Swapped, rollbackOf } from '../../read-side/generations.js';
-import { BUILD_JOB, helpBuild } from '../../read-side/shared-build.js';
 import { isIdentical } from '../../read-side/verify.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
@@ -35,7 +33,6 @@ export class Operations implements OnModuleInit {
     private readonly kinds: JobKinds,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
   ) {}
 
@@ -44,7 +41,6 @@ export class Operations implements OnModuleInit {
     this.handle('swap', ServingDto, (job) => this.swap(job));
     this.handle('rollback', ServingDto, (job) => this.rollBack(job));
     this.handle('verify', VerifiedDto, (job) => this.verify(job));
-    this.jobs.handle(BUILD_JOB, (job) => this.help(job));
   }
 
   private handle<T extends object>(name: OperationName, result: Type<T>, run: (job: RunningJob) => Promise<T>): void {
@@ -91,12 +87,6 @@ export class Operations implements OnModuleInit {
     if (!swap) return built;
     await this.serve(id, built.generation);
     return { ...built, swapped: true };
-  }
-
-  private async help({ input, signal }: RunningJob): Promise<null> {
-    const { generation, build } = input as { generation: string; build: string };
-    await helpBuild(generation, build, this.store, this.readModels, { signal });
-    return null;
   }
 
   private async swap({ id, input }: RunningJob): Promise<ServingDto> {

@@ -21,7 +21,6 @@ import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
 import type { Link } from './link.js';
-import { marksOf } from './log-marks.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './read-response.js';
 import { isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
@@ -228,10 +227,6 @@ export class EventStoreDbEventStore implements EventStore {
 
   countAfter(position: Position): Promise<number> {
     return this.counter.countAfter(position);
-  }
-
-  marks(after: Position, every: number): Promise<Position[]> {
-    return this.connection.persist((link) => marksOf(link, after, every));
   }
 
   abandon(): void {

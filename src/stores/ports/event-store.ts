@@ -74,12 +74,6 @@ export interface EventStore {
   countAfter(position: Position): Promise<number>;
 
   /**
-   * Positions in the log after this one, about this many events apart, which are found in a fraction of the time of
-   * reading. `readAll` can begin after each of them; one may be in the middle of an append. Absent if counting is fast.
-   */
-  marks?(after: Position, every: number): Promise<Position[]>;
-
-  /**
    * Changes with every new connection, behind which the log may be an older copy. Absent if the log cannot be replaced
    * under a running process.
    */

@@ -1,7 +1,6 @@
 import type { Position } from '../../kernel/event.js';
 import type { Json } from '../../kernel/json.js';
 import type { EncodedRows, PlacedRows } from './encoded-rows.js';
-import type { BuildPlan, SharedBuild } from './shared-build.js';
 
 /**
  * The port to the read models: disposable rows folded from the log, in generations that exist side by side. An adapter
@@ -171,19 +170,10 @@ export interface ReadModels {
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 
   /**
-   * Present if writing all rows of a generation in the order of their addresses is faster than applying batches.
-   * Undefined: something was applied already, or the generation is gone.
+   * Writes all rows of a generation in the order of their addresses, which is faster than applying batches. Undefined:
+   * something was applied already, or the generation is gone.
    */
-  load?(id: string, holder: string): Promise<BulkLoad | undefined>;
-
-  /**
-   * Present if several processes can build a generation together. Begins such a build, or returns the one under way.
-   * Undefined: the holder has not the lease, something was applied already, or the generation is gone.
-   * @param log the generation's log must be this one
-   */
-  beginBuild?(id: string, holder: string, log: string, plan: BuildPlan): Promise<SharedBuild | undefined>;
-  /** The build under way, for a process that helps. */
-  sharedBuild?(id: string): Promise<SharedBuild | undefined>;
+  load(id: string, holder: string): Promise<BulkLoad | undefined>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;

@@ -26,7 +26,7 @@ const NOT_NOW =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE|ERR max number of clients)\b/;
 const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
-/** How often to check whether the server is unchanged, ms. */
+/** How often to check whether the server may evict keys, ms. */
 const CHECK_MS = 1_000;
 
 /** A Lua script: atomic, and all its keys in one hash slot. */
@@ -159,21 +159,12 @@ export interface RedisConnectionOptions {
 
 /** One connection to Redis (a cluster: one to each node). */
 export class RedisConnection {
-  /**
-   * How often the server may have lost data or gone back: it was restarted, perhaps from an older snapshot, or has
-   * evicted keys.
-   */
-  restarts = 0;
   /** The number of reconnects. */
   reconnections = 0;
   private unavailableSince: number | undefined;
   private closed = false;
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
-  /** Set from the loss of a connection until the server behind the next one has been checked. */
-  private unchecked: { checked: Promise<void>; settle: () => void } | undefined;
-  /** By node: its process, and the number of keys that it has evicted. */
-  private seen = new Map<string, { run: string; evicted: number }>();
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials, is too old, or may evict keys */
@@ -210,10 +201,6 @@ export class RedisConnection {
       if (this.unavailableSince === undefined && !this.closed)
         logger?.warn(`Redis at ${where} is unavailable: ${lastError}`);
       this.unavailableSince ??= performance.now();
-      if (this.unchecked || this.closed) return;
-      let settle = () => undefined as void;
-      const checked = new Promise<void>((resolve) => (settle = resolve));
-      this.unchecked = { checked, settle };
     });
     client.on('ready', () => {
       if (this.unavailableSince === undefined) return;
@@ -252,7 +239,6 @@ export class RedisConnection {
     if (this.closed) return;
     this.closed = true;
     clearInterval(this.timer);
-    this.unchecked?.settle();
     if (this.client.status === 'ready') await this.client.quit().catch(() => undefined);
     this.client.disconnect();
   }
@@ -268,14 +254,10 @@ export class RedisConnection {
       const answer = await (this.client instanceof Cluster
         ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
         : action());
-      // The answer may come from the next connection, and from another server.
-      if (this.unchecked) await inTime(this.unchecked.checked, COMMAND_TIMEOUT_MS);
-      this.noteNewMasters();
-      if (this.refusal === undefined) return answer;
+      return answer;
     } catch (error) {
       throw this.failure(error as Error);
     }
-    throw this.refusal;
   }
 
   /** Without the library's error as its cause, since that contains the command with its arguments. */
@@ -311,19 +293,7 @@ export class RedisConnection {
     return new Map(await inTime(Promise.all(all), COMMAND_TIMEOUT_MS));
   }
 
-  /** A replica that has become a master may lack what the one before it had: its first answer must count as changed. */
-  private noteNewMasters(): void {
-    // Any other client has one address for ever; its next connection is checked before an answer counts.
-    if (!(this.client instanceof Cluster)) return;
-    for (const node of this.masters()) {
-      const address = addressOf(node);
-      if (this.seen.has(address)) continue;
-      this.seen.set(address, { run: '', evicted: 0 });
-      this.restarts++;
-    }
-  }
-
-  /** Checks whether the server is the same as before, and whether it may evict keys. */
+  /** Checks whether the server may evict keys. */
   private async checkAgain(): Promise<void> {
     if (this.isUnavailable || this.closed) return;
     let reports: Map<string, string>;
@@ -333,11 +303,7 @@ export class RedisConnection {
       return; // The next check, or the next connection, will show it.
     }
     if (this.isUnavailable || reports.size === 0) return;
-    const evicting = [...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION);
-    if (this.noteReports(reports)) this.restarts++;
-    this.refuseEviction(evicting);
-    this.unchecked?.settle();
-    this.unchecked = undefined;
+    this.refuseEviction([...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION));
   }
 
   /** Refuses all answers of a server that may evict keys. */
@@ -346,33 +312,17 @@ export class RedisConnection {
       if (this.refusal) this.logger?.warn(`Redis at ${this.where} no longer evicts keys`);
       this.refusal = undefined;
     } else if (!this.refusal) {
-      const message = `Redis at ${this.where} may drop read models and jobs: its maxmemory-policy is ${policy}`;
-      this.refusal = new StoreUnavailable(message, { code: 'read_models_damaged' });
+      const message = `Redis at ${this.where} may drop jobs: its maxmemory-policy is ${policy}`;
+      this.refusal = new StoreUnavailable(message);
       this.logger?.error(`${message}. Nothing is read from it until the policy is ${NO_EVICTION}.`);
     }
   }
 
-  /** @returns whether a node has been restarted since the last check, or has evicted keys */
-  private noteReports(reports: ReadonlyMap<string, string>): boolean {
-    const before = this.seen;
-    this.seen = new Map();
-    let changed = false;
-    for (const [node, report] of reports) {
-      const run = /^run_id:(\S+)/m.exec(report)?.[1] ?? '';
-      const evicted = Number(/^evicted_keys:(\d+)/m.exec(report)?.[1] ?? 0);
-      const last = before.get(node);
-      changed ||= last?.run !== run || evicted > last.evicted;
-      this.seen.set(node, { run, evicted });
-    }
-    return changed;
-  }
-
-  /** Any policy other than noeviction silently drops rows and jobs once memory is short. */
+  /** Any policy other than noeviction silently drops jobs once memory is short. */
   private async checkAtStart(): Promise<void> {
     const reports = await this.reports().catch((error: unknown) => {
       throw this.failure(error as Error);
     });
-    this.noteReports(reports);
     for (const report of reports.values()) {
       const version = /^redis_version:(\S+)/m.exec(report)?.[1] ?? '0';
       const [major = 0, minor = 0] = version.split('.').map(Number);
@@ -384,7 +334,7 @@ export class RedisConnection {
       const policy = policyOf(report);
       if (policy !== NO_EVICTION) {
         throw new StartError(
-          `Redis at ${this.where} has the maxmemory-policy ${policy}, which may drop read models and jobs: set it to ${NO_EVICTION}.`,
+          `Redis at ${this.where} has the maxmemory-policy ${policy}, which may drop jobs: set it to ${NO_EVICTION}.`,
         );
       }
     }

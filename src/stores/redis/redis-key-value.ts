@@ -73,6 +73,14 @@ export class RedisKeyValue implements KeyValue {
     private readonly prefix: string,
   ) {}
 
+  get isUnavailable(): boolean {
+    return this.redis.isUnavailable;
+  }
+
+  get reconnections(): number {
+    return this.redis.reconnections;
+  }
+
   async get(key: string): Promise<Json | undefined> {
     return valueOf(await this.redis.send((client) => client.hget(this.stored(key), 'value')));
   }

@@ -1,12 +1,12 @@
-import type { Clock } from '../../kernel/clock.js';
-import type { Logger } from '../../kernel/logger.js';
-import { MOST_SKEW_MS, skewOf } from '../ports/clock-skew.js';
+import type { Clock } from '../kernel/clock.js';
+import type { Logger } from '../kernel/logger.js';
+import { MOST_SKEW_MS, skewOf } from './ports/clock-skew.js';
 
 /** How often to compare, ms. */
 const COMPARE_MS = 5_000;
 
 /**
- * Compares the clock of this process with that of Redis, and so with those of all processes, since they all ask the same
+ * Compares the clock of this process with that of PostgreSQL, and so with those of all processes, since they all ask the same
  * server. Times that a process gives to events are those of its own clock.
  */
 export class ClockComparison {
@@ -40,8 +40,8 @@ export class ClockComparison {
     this.warned = warns;
     this.logger?.warn(
       warns
-        ? `the clock of this process is ${skewOf(this.skew)} that of Redis: synchronize the clocks of all machines`
-        : 'the clocks of this process and of Redis agree again',
+        ? `the clock of this process is ${skewOf(this.skew)} that of PostgreSQL: synchronize the clocks of all machines`
+        : 'the clocks of this process and of PostgreSQL agree again',
     );
   }
 

@@ -1,0 +1,464 @@
+import { once } from 'node:events';
+import { join } from 'node:path';
+import copyStreams from 'pg-copy-streams';
+import type { Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
+import type { Logger } from '../../kernel/logger.js';
+import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
+import { ClockComparison } from '../clock-comparison.js';
+import type { PlacedRows } from '../ports/encoded-rows.js';
+import { StoreUnavailable } from '../ports/event-store.js';
+import {
+  type Batch,
+  type BulkLoad,
+  type Checkpoint,
+  type Generation,
+  type GenerationStatus,
+  type Manifest,
+  type ReadModels,
+  type ReadResult,
+  type RowQuery,
+  type ScannedPage,
+} from '../ports/read-models.js';
+import { PostgresConnection, StatementRefused } from './connection.js';
+import { migrate } from './migrations.js';
+import { DamagedRow, type Head, ReadBatch, type ReadRow, byQuery, damagedResult, headOf, resultOf, wholeValue } from './read-batch.js';
+import { columnsOf, copyOf, removedOf, rowOf } from './rows.js';
+import {
+  ACQUIRE_LEASE,
+  CREATE,
+  DROP,
+  FIRST_MANIFEST,
+  FORGET_PART,
+  GENERATIONS,
+  GIVE_UP,
+  MANIFEST,
+  MAY_BUILD,
+  NEW_PART,
+  NEXT_MANIFEST,
+  RELEASE_LEASE,
+  SET_PART,
+  SET_STATUS,
+  TIME,
+  UNUSED_PARTS,
+  applyStatement,
+  attach,
+  countStatement,
+  createKey,
+  createTable,
+  detach,
+  dropTable,
+  scanStatement,
+  tableOf,
+} from './statements.js';
+
+/** Connections for all but batches. While none is free, reads are collected. */
+const CONNECTIONS = 4;
+const TIMEOUT_MS = 2_000;
+const BATCH_TIMEOUT_MS = 10_000;
+/** The key of a table is made when it is loaded, which takes seconds for a million rows. */
+const LOAD_TIMEOUT_MS = 600_000;
+/** The rows that one statement reads, about. */
+const MAX_PAGE = 1_000;
+/** How often to try again to drop a table that somebody still reads, ms. */
+const SWEEP_MS = 60_000;
+const UNDEFINED_TABLE = '42P01';
+
+export interface PostgresReadModelsOptions {
+  url: string;
+  /** For temporary files of builds, which need not exist. */
+  folder: string;
+  /**
+   * The clock that decides when a lease ends. Default: the server's time, so that machines need not agree on the time.
+   */
+  clock?: Clock;
+  /** The clock of this process, to be compared with the server's. */
+  ownClock?: Clock;
+  logger?: Logger;
+}
+
+/** Read models in PostgreSQL: a row for the manifest, one for each generation, and a table for the rows of each. */
+export class PostgresReadModels implements ReadModels {
+  readonly rowsPerBatch = 2_000;
+  /** By generation: its part, as last seen. */
+  private readonly parts = new Map<string, number>();
+  /** By generation: the part that batches are written to. */
+  private readonly written = new Map<string, Promise<number | undefined>>();
+  /** By generation: the reads that are being collected. */
+  private readonly asked = new Map<string, { batch: ReadBatch; answer: Promise<Answer | undefined> }>();
+  /** By generation and holder: the incarnation that was leased. */
+  private readonly leases = new Map<string, string>();
+  private readonly manifestLookUps = new SharedLookUps<Manifest | null>();
+  private lastManifest: { text: string; manifest: Manifest } | undefined;
+  private comparison: ClockComparison | undefined;
+  private sweeping: NodeJS.Timeout | undefined;
+
+  /** @throws StartError when PostgreSQL cannot be used */
+  static async open({ url, folder, clock, ownClock, logger }: PostgresReadModelsOptions): Promise<PostgresReadModels> {
+    const opened: PostgresConnection[] = [];
+    const open = async (...args: Parameters<typeof PostgresConnection.open>) => {
+      const connection = await PostgresConnection.open(...args);
+      opened.push(connection);
+      return connection;
+    };
+    try {
+      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, ...(logger && { logger }) });
+      await migrate(main);
+      // One, so that a batch follows the one that it is based on. The last ones may be lost with the server: they are
+      // folded again.
+      const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
+      const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS });
+      const models = new PostgresReadModels({ main, batches, loads }, folder, clock);
+      await models.sweep();
+      if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
+      return models;
+    } catch (error) {
+      await Promise.all(opened.map((connection) => connection.close()));
+      throw error;
+    }
+  }
+
+  private constructor(
+    private readonly connections: Readonly<Record<'main' | 'batches' | 'loads', PostgresConnection>>,
+    private readonly folder: string,
+    private readonly clock: Clock | undefined,
+  ) {}
+
+  private get main(): PostgresConnection {
+    return this.connections.main;
+  }
+
+  get restarts(): number {
+    return this.main.restarts;
+  }
+
+  get isUnavailable(): boolean {
+    return this.main.isUnavailable || this.connections.batches.isUnavailable;
+  }
+
+  get reconnections(): number {
+    return this.main.reconnections;
+  }
+
+  /** How far the clock of this process is ahead of the server's, ms; negative: behind. */
+  get clockSkew(): number {
+    return this.comparison?.skew ?? 0;
+  }
+
+  manifest(): Promise<Manifest | null> {
+    return this.manifestLookUps.of('', async () => {
+      const [row] = await this.main.rows<[string]>(MANIFEST);
+      if (!row) return null;
+      const [text] = row;
+      if (this.lastManifest?.text !== text) this.lastManifest = { text, manifest: JSON.parse(text) as Manifest };
+      return this.lastManifest.manifest;
+    });
+  }
+
+  async swapManifest(next: Manifest): Promise<boolean> {
+    const text = next.revision === 1 ? FIRST_MANIFEST : NEXT_MANIFEST;
+    const values = [next.revision, next.incarnation ?? null, JSON.stringify(next)];
+    return (await this.main.rowsAgain({ text, values })).length > 0;
+  }
+
+  async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
+    await this.main.rowsAgain({ text: CREATE, values: [id, JSON.stringify(views), log] });
+  }
+
+  async generations(): Promise<Generation[]> {
+    type Row = [string, string, GenerationStatus, string | null, string, string, string | null, boolean, string, string];
+    const rows = await this.main.rows<Row>({ text: GENERATIONS, values: [this.now()] });
+    return rows.map(([id, views, status, damage, log, position, event_id, isHeld, holder, until]) => ({
+      id,
+      views: JSON.parse(views) as Record<string, number>,
+      status,
+      checkpoint: { log, position: Number(position), event_id },
+      lease: isHeld ? { holder, expires_at: Number(until) } : null,
+      ...(damage !== null && { damage }),
+    }));
+  }
+
+  async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
+    await this.main.rowsAgain({ text: SET_STATUS, values: [id, status, log ?? null] });
+  }
+
+  async dropGeneration(id: string): Promise<void> {
+    await this.main.rowsAgain({ text: DROP, values: [id] });
+    await this.sweep();
+  }
+
+  async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
+    const lease = `${id} ${holder}`;
+    // A generation that was created again under its id is another one: what the holder knows about it is outdated.
+    const values = [id, holder, ttlMs, this.now(), log ?? null, this.leases.get(lease) ?? null];
+    const [row] = await this.main.rowsAgain<[string]>({ ...ACQUIRE_LEASE, values });
+    if (row) this.leases.set(lease, row[0]);
+    return row !== undefined;
+  }
+
+  async releaseLease(id: string, holder: string): Promise<void> {
+    this.leases.delete(`${id} ${holder}`);
+    await this.main.rowsAgain({ text: RELEASE_LEASE, values: [id, holder] });
+  }
+
+  async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
+    // Before anything is awaited, since the caller continues and changes the values.
+    const changes = [...removedOf(batch.deletes, batch.puts), ...columnsOf(batch.puts)];
+    const { base, next, holder } = batch;
+    if (base.log !== next.log) return 'refused';
+    const part = await this.partToWrite(id, holder, base);
+    if (part === undefined) return 'refused';
+    const { position, event_id } = next;
+    const head = [id, batch.id, base.log, base.position, base.event_id, holder, this.now(), position, event_id];
+    try {
+      const statement = { ...applyStatement(part), values: [...head, ...changes] };
+      const [[isApplied] = [false]] = await this.connections.batches.rowsAgain<[boolean]>(statement);
+      if (isApplied) return 'applied';
+    } catch (error) {
+      // The generation was dropped.
+      if (!isUndefinedTable(error)) throw error;
+    }
+    this.written.delete(id);
+    return 'refused';
+  }
+
+  /** Those who wait for it continue in the order in which they came, since a batch follows the one it is based on. */
+  private partToWrite(id: string, holder: string, base: Checkpoint): Promise<number | undefined> {
+    let part = this.written.get(id);
+    if (!part) {
+      part = this.partFor(id, holder, base);
+      this.written.set(id, part);
+      const forget = () => this.written.delete(id);
+      part.then((found) => found === undefined && forget(), forget);
+    }
+    return part;
+  }
+
+  /** The part of a generation, which is made if it has none. Undefined: it is gone, or nothing may be applied to it. */
+  private async partFor(id: string, holder: string, base: Checkpoint): Promise<number | undefined> {
+    const head = await this.headOf(id);
+    if (!head || head.status === 'dropped') return undefined;
+    if (head.part !== null) return head.part;
+    const part = await this.createPart(id, holder);
+    await this.main.rows({ text: createKey(part) });
+    return (await this.attachPart(id, holder, part, base)) ? part : undefined;
+  }
+
+  private async createPart(id: string, holder: string): Promise<number> {
+    const [row] = await this.main.rows<[number]>({ text: NEW_PART, values: [id, holder] });
+    const [part] = row!;
+    await this.main.rows({ text: createTable(part) });
+    return part;
+  }
+
+  /** Makes a table that of a generation to which nothing was applied, and stores the checkpoint. */
+  private async attachPart(id: string, holder: string, part: number, next: Checkpoint): Promise<boolean> {
+    const isAttached = await this.main.transaction(async (client) => {
+      const values = [id, holder, this.now(), part, next.log, next.position, next.event_id];
+      if ((await client.query(SET_PART, values)).rowCount === 0) return false;
+      await client.query(attach(part));
+      return true;
+    });
+    if (isAttached) this.parts.set(id, part);
+    else await this.sweep();
+    return isAttached;
+  }
+
+  async load(id: string, holder: string): Promise<BulkLoad | undefined> {
+    const isAllowed = async () =>
+      (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now()] })).length > 0;
+    if (!(await isAllowed())) return undefined;
+    // What another holder has loaded is of no use any more.
+    await this.sweep();
+    let part: number | undefined;
+    return {
+      folder: join(this.folder, encodeURIComponent(id)),
+      last: null,
+      append: async (rows) => {
+        if (!(await isAllowed())) return false;
+        if (rows.size === 0) return true;
+        part ??= await this.createPart(id, holder);
+        await this.copy(part, rows);
+        return true;
+      },
+      clear: async () => {
+        if (part !== undefined) await this.main.rows({ text: `TRUNCATE ${tableOf(part)}` });
+        return isAllowed();
+      },
+      finish: async (next) => {
+        if (!(await isAllowed())) return false;
+        part ??= await this.createPart(id, holder);
+        await this.connections.loads.rows({ text: createKey(part) });
+        return this.attachPart(id, holder, part, next);
+      },
+    };
+  }
+
+  private copy(part: number, rows: PlacedRows): Promise<void> {
+    const text = `COPY ${tableOf(part)} (part, view, key, sort, content, crc) FROM STDIN (FORMAT binary)`;
+    return this.connections.loads.use(async (client) => {
+      const stream = client.query(copyStreams.from(text));
+      const finished = once(stream, 'finish');
+      stream.end(copyOf(part, rows));
+      await finished;
+    });
+  }
+
+  /** Reads that arrive while no connection is free are answered by one statement, and so by one snapshot. */
+  async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
+    let asked = this.asked.get(id);
+    if (!asked || asked.batch.weight >= MAX_PAGE) {
+      const batch = new ReadBatch();
+      asked = { batch, answer: this.answer(id, batch) };
+      asked.answer.catch(() => undefined); // thrown where it is awaited
+      this.asked.set(id, asked);
+    }
+    const places = asked.batch.add(queries);
+    const answer = await asked.answer;
+    if (!answer) return undefined;
+    const { head, rows } = answer;
+    if (head.status === 'damaged') return damagedResult(head, queries);
+    try {
+      const results = queries.map((query, n) => resultOf(query, rows.get(places[n]!)));
+      return { status: head.status, checkpoint: head.checkpoint, results };
+    } catch (error) {
+      if (!(error instanceof DamagedRow)) throw error;
+      await this.giveUp(id, error.message);
+      return damagedResult(head, queries);
+    }
+  }
+
+  private async answer(id: string, batch: ReadBatch): Promise<Answer | undefined> {
+    await endOfTurn();
+    let part = this.parts.get(id) ?? null;
+    for (;;) {
+      const rows = await this.readRows(id, batch, part);
+      const head = rows && headOf(rows[0]!);
+      if (!head || head.status === 'dropped') {
+        this.parts.delete(id);
+        return undefined;
+      }
+      if (head.part === part) return { head, rows: byQuery(rows) };
+      part = head.part;
+      if (part === null) this.parts.delete(id);
+      else this.parts.set(id, part);
+    }
+  }
+
+  /** Undefined: there is no such generation. */
+  private async readRows(id: string, batch: ReadBatch, part: number | null): Promise<ReadRow[] | undefined> {
+    try {
+      const rows = await this.main.rowsOf<ReadRow>(() => {
+        // From here on nothing can be added to it.
+        if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
+        return batch.statement(id, part);
+      });
+      return rows.length === 0 ? undefined : rows;
+    } catch (error) {
+      if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
+      if (!isUndefinedTable(error)) throw error;
+    }
+    // It was dropped, or has another part since the server was replaced.
+    const head = await this.headOf(id);
+    if (head && head.part === part) await this.giveUp(id, 'the table of its rows is gone');
+    const rows = await this.main.rows<ReadRow>(batch.statement(id, null));
+    return rows.length === 0 ? undefined : rows;
+  }
+
+  private async headOf(id: string): Promise<Head | undefined> {
+    const [row] = await this.main.rows<ReadRow>(new ReadBatch().statement(id, null));
+    return row && headOf(row);
+  }
+
+  /** Marks a generation as damaged, so that nobody reads it again. */
+  private async giveUp(id: string, damage: string): Promise<void> {
+    await this.main.rowsAgain({ text: GIVE_UP, values: [id, damage] });
+  }
+
+  async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
+    const none: ScannedPage = { rows: [], cursor: null };
+    const head = await this.headOf(id);
+    if (head?.status === 'damaged') throw damaged(id);
+    if (!head || head.part === null) return none;
+    const size = Math.min(Math.max(1, limit), MAX_PAGE);
+    const [after, sortAfter] = cursor === null ? ['', ''] : (cursor.split('\0') as [string, string]);
+    const values = [view, after, sortAfter, size];
+    let found: [string, string, string, number][];
+    try {
+      found = await this.main.rows({ text: scanStatement(head.part), values });
+    } catch (error) {
+      if (isUndefinedTable(error)) return none;
+      throw error;
+    }
+    try {
+      const rows = found.map(([key, sort, content, crc]) => {
+        const row = rowOf(view, key, sort);
+        return { row, value: wholeValue(row, content, crc) as Json };
+      });
+      const last = found.at(-1);
+      return { rows, cursor: rows.length < size ? null : `${last![0]}\0${last![1]}` };
+    } catch (error) {
+      if (!(error instanceof DamagedRow)) throw error;
+      await this.giveUp(id, error.message);
+      throw damaged(id);
+    }
+  }
+
+  async count(id: string, view: string): Promise<number> {
+    const head = await this.headOf(id);
+    if (!head || head.part === null) return 0;
+    const [row] = await this.connections.loads.rows<[string]>({ text: countStatement(head.part), values: [view] });
+    return Number(row![0]);
+  }
+
+  async close(): Promise<void> {
+    this.comparison?.stop();
+    clearTimeout(this.sweeping);
+    await Promise.all(Object.values(this.connections).map((connection) => connection.close()));
+  }
+
+  /** Drops the tables of no generation. One that somebody reads is tried again later. */
+  private async sweep(): Promise<void> {
+    clearTimeout(this.sweeping);
+    this.sweeping = undefined;
+    type Unused = [part: number, isAttached: boolean, wasInterrupted: boolean];
+    try {
+      for (const unused of await this.main.rows<Unused>({ text: UNUSED_PARTS, values: [this.now()] })) {
+        await this.dropPart(...unused);
+      }
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable || error instanceof StatementRefused)) throw error;
+      this.sweeping = setTimeout(() => void this.sweep(), SWEEP_MS).unref();
+    }
+  }
+
+  private async dropPart(part: number, isAttached: boolean, wasInterrupted: boolean): Promise<void> {
+    // Statements that read all partitions, as people's do, are neither disturbed nor waited for longer than a moment.
+    if (isAttached) await this.main.rows({ text: detach(part, wasInterrupted) });
+    await this.main.rows({ text: dropTable(part) });
+    await this.main.rows({ text: FORGET_PART, values: [part] });
+  }
+
+  private async serverTime(): Promise<number> {
+    const [row] = await this.main.rows<[string]>({ text: TIME });
+    return Number(row![0]);
+  }
+
+  /** The time for leases; null: the server's. */
+  private now(): number | null {
+    return this.clock?.() ?? null;
+  }
+}
+
+interface Answer {
+  head: Head;
+  rows: Map<number, ReadRow[]>;
+}
+
+function isUndefinedTable(error: unknown): boolean {
+  return error instanceof StatementRefused && error.code === UNDEFINED_TABLE;
+}
+
+function damaged(id: string): StoreUnavailable {
+  return new StoreUnavailable(`${id} is damaged`, { code: 'read_models_damaged' });
+}

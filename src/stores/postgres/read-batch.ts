@@ -1,0 +1,123 @@
+import type { Json } from '../../kernel/json.js';
+import type { Checkpoint, GenerationStatus, RangeRow, ReadResult, RowKey, RowQuery } from '../ports/read-models.js';
+import { addressOf, rowAddress } from '../ports/row-key.js';
+import { IntegerArray, TextArray } from './binary.js';
+import type { Statement } from './connection.js';
+import { isWhole, sortColumn, sortOf } from './rows.js';
+import { HEAD, readStatement } from './statements.js';
+
+/** A row of what a statement of reads returns: see `readStatement`. */
+export type ReadRow = [n: string, sort: string | null, content: string, crc: number | null];
+
+/** A row is not what was written. */
+export class DamagedRow extends Error {
+  constructor(view: string) {
+    super(`a row of ${view} is not what was written`);
+  }
+}
+
+/** Beyond every sort key: no address is as long. */
+const LAST = '\u{10ffff}'.repeat(500);
+const KINDS = 4;
+
+type Range = Extract<RowQuery, { range: unknown }>['range'];
+
+/** Queries of several callers that one statement answers. */
+export class ReadBatch {
+  /** Approximate number of rows that the server has to read. */
+  weight = 0;
+  private readonly singles: RowKey[] = [];
+  private readonly forward: Range[] = [];
+  private readonly backward: Range[] = [];
+
+  /**
+   * @returns where the answers will be
+   * @throws TypeError, RangeError for an invalid row key, of which nothing is kept
+   */
+  add(queries: readonly RowQuery[]): number[] {
+    for (const query of queries) rowAddress('get' in query ? query.get : query.range);
+    return queries.map((query) => {
+      this.weight += 'get' in query ? 1 : query.range.limit;
+      if ('get' in query) return KINDS * this.singles.push(query.get);
+      const isBackward = query.range.reverse === true;
+      const place = (isBackward ? this.backward : this.forward).push(query.range);
+      return KINDS * place + (isBackward ? 2 : 1);
+    });
+  }
+
+  /** @param part whose table is read; null: only status and checkpoint are */
+  statement(id: string, part: number | null): Statement {
+    const { singles, forward, backward } = this;
+    if (part === null) return { ...HEAD, values: [id] };
+    const values: Statement['values'] = [
+      id,
+      TextArray.of(singles, ({ view }) => view),
+      TextArray.of(singles, ({ key }) => key),
+      TextArray.of(singles, ({ sort }) => sortColumn(sort)),
+    ];
+    for (const ranges of [forward, backward]) {
+      if (ranges.length === 0) continue;
+      values.push(
+        TextArray.of(ranges, ({ view }) => view),
+        TextArray.of(ranges, ({ key }) => key),
+        TextArray.of(ranges, startOf),
+        IntegerArray.of(ranges, ({ limit }) => Math.max(0, limit)),
+      );
+    }
+    return { ...readStatement(part, forward.length > 0, backward.length > 0), values };
+  }
+}
+
+function startOf({ after, reverse }: Range): string {
+  if (after !== undefined) return sortColumn(after);
+  return reverse ? LAST : '';
+}
+
+/** Status, checkpoint and part of a generation. */
+export interface Head {
+  status: GenerationStatus;
+  checkpoint: Checkpoint;
+  part: number | null;
+}
+
+export function headOf([, status, checkpoint, part]: ReadRow): Head {
+  const [log, position, event_id] = JSON.parse(checkpoint) as [string, number, string | null];
+  return { status: status as GenerationStatus, checkpoint: { log, position, event_id }, part };
+}
+
+/** The rows that a statement has returned, by the number of their query. */
+export function byQuery(rows: readonly ReadRow[]): Map<number, ReadRow[]> {
+  const found = new Map<number, ReadRow[]>();
+  for (const row of rows) {
+    const n = Number(row[0]);
+    const others = found.get(n);
+    if (others) others.push(row);
+    else found.set(n, [row]);
+  }
+  return found;
+}
+
+/** @throws DamagedRow */
+export function resultOf(query: RowQuery, rows: readonly ReadRow[] | undefined): Json | undefined | RangeRow[] {
+  if ('get' in query) return rows && valueOf(query.get, rows[0]!);
+  const { view, key } = query.range;
+  return (rows ?? []).map((row) => {
+    const sort = sortOf(row[1]!);
+    return { sort, value: valueOf({ view, key, sort }, row) };
+  });
+}
+
+function valueOf(key: RowKey, [, , content, crc]: ReadRow): Json {
+  return wholeValue(key, content, crc!);
+}
+
+/** The value of a row. @throws DamagedRow */
+export function wholeValue(key: RowKey, content: string, crc: number): Json {
+  if (!isWhole(addressOf(key), content, crc)) throw new DamagedRow(key.view);
+  return JSON.parse(content) as Json;
+}
+
+/** What a generation that is damaged returns. */
+export function damagedResult({ checkpoint }: Head, queries: readonly RowQuery[]): ReadResult {
+  return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
+}
