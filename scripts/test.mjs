@@ -67,6 +67,7 @@ const FAULTS = [
   'test/scripts/packages.test',
   'test/scripts/scripts.test',
   'test/servers/anvil.test',
+  'test/servers/postgres.test',
   'test/sessions/contract-wallets.test',
   'test/tracing/tracing.test',
   'test/trust/metric-limit.test',
