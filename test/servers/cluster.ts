@@ -7,16 +7,18 @@ import { SCOPES } from '../../src/credentials/caller.js';
 import { issuerKeyFile } from '../../src/credentials/issuer-keys.js';
 import { signingKeyFile } from '../../src/credentials/signing-keys.js';
 import { type EventStored, noEventStored, startEventStored } from './eventstored.js';
+import { noPostgres, PostgresServer } from './postgres.js';
 import { noRedis, RedisServer } from './redis.js';
 
 /** Why no cluster of its own can be started here; undefined if one can. */
-export const noCluster: string | undefined = noEventStored ?? noRedis;
+export const noCluster: string | undefined = noEventStored ?? noRedis ?? noPostgres;
 
-/** EventStoreDB, Redis and the keys of one store, and what processes that use them are told of it. */
+/** EventStoreDB, PostgreSQL, Redis and the keys of one store, and what processes that use them are told of it. */
 export class Cluster {
   private constructor(
     readonly eventStored: EventStored,
     readonly redis: RedisServer,
+    readonly postgres: PostgresServer,
     /** Where the keys are. */
     readonly folder: string,
     /** An API key with every scope. */
@@ -24,14 +26,15 @@ export class Cluster {
   ) {}
 
   static async start(options: { onDisk?: boolean; redis?: Record<string, string> } = {}): Promise<Cluster> {
-    const [eventStored, redis, folder] = await Promise.all([
+    const [eventStored, redis, postgres, folder] = await Promise.all([
       startEventStored(options),
       RedisServer.start({ ...(options.onDisk && { appendonly: 'yes' }), ...options.redis }),
+      PostgresServer.start(),
       mkdtemp(join(tmpdir(), 'credence-keys-')),
     ]);
     const key = randomBytes(24).toString('base64url');
     const sha256 = createHash('sha256').update(key).digest('hex');
-    const cluster = new Cluster(eventStored, redis, folder, key);
+    const cluster = new Cluster(eventStored, redis, postgres, folder, key);
     await writeFile(cluster.env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'test', sha256, scopes: SCOPES }]));
     signingKeyFile(loadConfig(cluster.env)).create();
     issuerKeyFile(loadConfig(cluster.env)).create();
@@ -44,6 +47,7 @@ export class Cluster {
       CREDENCE_DATA: this.folder,
       EVENTSTORE_URL: this.eventStored.url,
       REDIS_URL: this.redis.url,
+      CREDENCE_DATABASE_URL: this.postgres.url,
       CREDENCE_API_KEYS: join(this.folder, 'api-keys.json'),
       CREDENCE_SIGNING_KEYS: join(this.folder, 'signing-keys.json'),
       CREDENCE_VOUCHER_KEYS: join(this.folder, 'voucher-keys.json'),
@@ -51,7 +55,12 @@ export class Cluster {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.eventStored.stop(), this.redis.stop(), rm(this.folder, { recursive: true, force: true })]);
+    await Promise.all([
+      this.eventStored.stop(),
+      this.redis.stop(),
+      this.postgres.stop(),
+      rm(this.folder, { recursive: true, force: true }),
+    ]);
   }
 }
 

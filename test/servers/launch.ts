@@ -21,7 +21,7 @@ function environment(env: Environment): Record<string, string> {
 /** Where `npm run coverage` wants to know what the processes ran. */
 const folder = process.env['COVERAGE'];
 const COVERAGE: Record<string, string> = folder ? { NODE_V8_COVERAGE: folder } : {};
-const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$|^OTEL_/;
+const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$|^PG[A-Z]|^OTEL_/;
 
 function start(
   program: string,
