@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -15,12 +16,16 @@ import { drop, rebuild, swap } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
+import { AS_SERVER, POSTGRES, makeData, serverFolder } from '../test/servers/postgres-folder.mjs';
 import { appending, clientAppend, freePort, withCosts, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
 import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
 
-/** The cluster profile, on a new EventStoreDB and Redis unless EVENTSTORE_URL and REDIS_URL name existing ones. */
+/**
+ * The cluster profile, on a new EventStoreDB, Redis and PostgreSQL unless EVENTSTORE_URL, REDIS_URL and
+ * CREDENCE_DATABASE_URL name existing ones.
+ */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
 const IN_FLIGHT = 64;
@@ -35,22 +40,25 @@ const SECONDS = 2;
 export function withCluster(work) {
   return inTemporaryFolder((folder) =>
     withRedis(folder, (REDIS_URL, redis) =>
-      withEventStoreDb((EVENTSTORE_URL, eventStored) => {
-        const key = randomBytes(24).toString('base64url');
-        const sha256 = createHash('sha256').update(key).digest('hex');
-        const env = {
-          CREDENCE_PROFILE: 'cluster',
-          CREDENCE_DATA: join(folder, 'data'),
-          CREDENCE_API_KEYS: join(folder, 'api-keys.json'),
-          CREDENCE_SIGNING_KEYS: join(folder, 'signing-keys.json'),
-          EVENTSTORE_URL,
-          REDIS_URL,
-        };
-        mkdirSync(env.CREDENCE_DATA);
-        writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
-        signingKeyFile(loadConfig(env)).create();
-        return work(env, key, { eventStored, redis });
-      }),
+      withPostgres((CREDENCE_DATABASE_URL, postgres) =>
+        withEventStoreDb((EVENTSTORE_URL, eventStored) => {
+          const key = randomBytes(24).toString('base64url');
+          const sha256 = createHash('sha256').update(key).digest('hex');
+          const env = {
+            CREDENCE_PROFILE: 'cluster',
+            CREDENCE_DATA: join(folder, 'data'),
+            CREDENCE_API_KEYS: join(folder, 'api-keys.json'),
+            CREDENCE_SIGNING_KEYS: join(folder, 'signing-keys.json'),
+            EVENTSTORE_URL,
+            REDIS_URL,
+            CREDENCE_DATABASE_URL,
+          };
+          mkdirSync(env.CREDENCE_DATA);
+          writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
+          signingKeyFile(loadConfig(env)).create();
+          return work(env, key, { eventStored, redis, postgres });
+        }),
+      ),
     ),
   );
 }
@@ -66,6 +74,34 @@ async function withRedis(folder, work) {
   } finally {
     server.kill('SIGKILL');
     await ended;
+  }
+}
+
+/** With the settings that it has by itself. */
+async function withPostgres(work) {
+  if (process.env.CREDENCE_DATABASE_URL) return work(process.env.CREDENCE_DATABASE_URL);
+  const folder = await serverFolder();
+  const data = join(folder, 'data');
+  try {
+    await makeData(data);
+    const port = await freePort();
+    const args = ['-D', data, '-h', '127.0.0.1', '-p', port, '-k', ''];
+    const server = spawn(join(POSTGRES, 'postgres'), args, { ...AS_SERVER, stdio: ['ignore', 'ignore', 'pipe'] });
+    const ended = new Promise((resolve) => server.once('close', resolve));
+    try {
+      let output = '';
+      server.stderr.on('data', (chunk) => (output += chunk));
+      while (!output.includes('ready to accept connections')) {
+        if (server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${output}`);
+        await sleep(20);
+      }
+      return await work(`postgres://credence@127.0.0.1:${port}/credence`, server.pid);
+    } finally {
+      server.kill('SIGQUIT');
+      await ended;
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 

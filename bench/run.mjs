@@ -20,7 +20,8 @@ import { replaceTable, report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 const USAGE = `npm run bench -- [options]: every figure with its peer, medians of interleaved rounds, as a table.
-  --profile cluster        the figures of that profile, on new servers or those in EVENTSTORE_URL and REDIS_URL
+  --profile cluster        the figures of that profile, on new servers or those in EVENTSTORE_URL, REDIS_URL and
+                           CREDENCE_DATABASE_URL
   --only append,rebuild    some of them; an unknown name lists the known ones
   --quick                  one round with few identities, to see that everything works: not for figures
   --rounds 5
@@ -354,7 +355,7 @@ const cluster = {
 const SHARED = {
   embedded: '',
   cluster:
-    ' The processors were shared by EventStoreDB (in memory), redis-server, the bench with its load generator, and the API process and worker, if the row has them.',
+    ' The processors were shared by EventStoreDB (in memory), redis-server, PostgreSQL, the bench with its load generator, and the API process and worker, if the row has them.',
 };
 
 const benches = { embedded, cluster }[options.profile];
