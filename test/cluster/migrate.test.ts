@@ -60,7 +60,11 @@ describeWithEventStored('migrate', () => {
     'the status of an empty EventStoreDB is refused, and gives it no log',
     async () => {
       const other = await anotherStore();
-      Object.assign(other.variables, { CREDENCE_PROFILE: 'cluster', REDIS_URL: 'redis://127.0.0.1:1' });
+      Object.assign(other.variables, {
+        CREDENCE_PROFILE: 'cluster',
+        REDIS_URL: 'redis://127.0.0.1:1',
+        CREDENCE_DATABASE_URL: 'postgres://credence@127.0.0.1:1/credence',
+      });
       const { code, stderr } = await other.run('status');
       expect([code, stderr]).toEqual([1, expect.stringContaining('holds no log yet: start the service, or import.')]);
       const client = EventStoreDBClient.connectionString(server.url);

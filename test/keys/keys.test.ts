@@ -175,6 +175,7 @@ describe('keys that this process must not change', () => {
       CREDENCE_SIGNING_KEYS: join(folder.path, 'signing.json'),
       EVENTSTORE_URL: 'esdb://127.0.0.1:2113?tls=false',
       REDIS_URL: 'redis://127.0.0.1:6379',
+      CREDENCE_DATABASE_URL: 'postgres://credence@127.0.0.1:5432/credence',
     });
     const keys = new ApiKeys(config, new Logger('error'));
     expect(keys.readOnly()).toContain('All processes share');

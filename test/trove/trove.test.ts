@@ -326,6 +326,7 @@ describe('a proof by a registered issuer', () => {
       CREDENCE_PROFILE: 'cluster',
       EVENTSTORE_URL: 'esdb://127.0.0.1:1',
       REDIS_URL: 'redis://127.0.0.1:1',
+      CREDENCE_DATABASE_URL: 'postgres://credence@127.0.0.1:1/credence',
       CREDENCE_SIGNING_KEYS: signingKeyFile(service.config).path,
     };
     const api = await startServiceWithKeys([], { ...cluster, CREDENCE_ROLES: 'api' });

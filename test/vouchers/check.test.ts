@@ -268,6 +268,7 @@ test('in the cluster profile processes share the file, and without one there are
     // Not asked: the stores of this test are those of a data folder.
     EVENTSTORE_URL: 'esdb://127.0.0.1:1',
     REDIS_URL: 'redis://127.0.0.1:1',
+    CREDENCE_DATABASE_URL: 'postgres://credence@127.0.0.1:1/credence',
     CREDENCE_RPC_31337: 'http://127.0.0.1:1',
   };
   const other = await startService(cluster);
