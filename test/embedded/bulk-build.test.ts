@@ -298,7 +298,8 @@ describe('where threads end', () => {
     await models.acquireLease(id, 'me', 60_000);
     const load = (await models.load(id, 'me'))!;
     const small = { ...sizes, eventsPerPartition: 10, threads: 2 };
-    const options = { projections: PROJECTIONS, signal, sizes: small, logger, startThread: start };
+    const events = await store.countAfter(0);
+    const options = { projections: PROJECTIONS, events, signal, sizes: small, logger, startThread: start };
     await expect(buildInBulk(store, load, options)).resolves.toMatchObject({ log: store.logId });
     await models.releaseLease(id, 'me');
     return ordinary(id);

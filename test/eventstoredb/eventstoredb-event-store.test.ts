@@ -245,7 +245,6 @@ describeWithEventStored('the log in EventStoreDB', () => {
       await writeFile(whole, lines.join(''));
 
       const store = await open({ url: own.url });
-      expect(await store.marks(0, 100)).toEqual([]);
       expect(await importEvents(appendsIn(part), store)).toEqual({ events: 150, appended: 150 });
       expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 150 });
       expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 0 });
@@ -253,25 +252,6 @@ describeWithEventStored('the log in EventStoreDB', () => {
       expect((await everythingAfter(store, 0)).map(withoutPosition)).toEqual(
         lines.map((line) => withoutPosition(JSON.parse(line) as RecordedEvent)),
       );
-    });
-
-    test('marks divide the log at positions after which it can be read', async () => {
-      const store = await open({ url: own.url });
-      await Promise.all(Array.from({ length: 500 }, () => appendOne(store, 3)));
-      const all = await everythingAfter(store, 0);
-      for (const every of [100, 2_000]) {
-        const marks = await store.marks(0, every);
-        // The log of the server has some records of its own.
-        expect(Math.abs(marks.length - all.length / every)).toBeLessThan(2);
-        for (const mark of marks) {
-          const rest = await everythingAfter(store, mark);
-          expect(rest.map(({ id }) => id)).toEqual(all.filter(({ position }) => position > mark).map(({ id }) => id));
-        }
-        const [first = 0] = marks;
-        const others = await store.marks(first, every);
-        expect(others.every((mark) => mark > first)).toBe(true);
-        expect(Math.abs(others.length - marks.length)).toBeLessThan(3);
-      }
     });
 
     test('an event that Credence did not write stops readers with an error message', async () => {

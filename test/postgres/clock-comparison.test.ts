@@ -1,5 +1,5 @@
 import { Logger } from '../../src/kernel/logger.js';
-import { ClockComparison } from '../../src/stores/redis/clock-comparison.js';
+import { ClockComparison } from '../../src/stores/clock-comparison.js';
 
 test('a difference above 2 s is logged once, and once more when it is gone; the time of the question does not count', async () => {
   const lines: string[] = [];
@@ -25,7 +25,7 @@ test('a difference above 2 s is logged once, and once more when it is gone; the 
     expect(await skewWith({ server: -7_300 })).toBe(7_300);
     expect(await skewWith({ server: NaN })).toBe(7_300);
     expect(await skewWith({ server: 3_000 })).toBe(-3_000);
-    expect(lines).toEqual([expect.stringContaining('the clock of this process is 7.2 s ahead of that of Redis')]);
+    expect(lines).toEqual([expect.stringContaining('the clock of this process is 7.2 s ahead of that of PostgreSQL')]);
     expect(await skewWith({ server: 0 })).toBe(0);
     expect(lines.slice(1)).toEqual([expect.stringContaining('agree again')]);
   } finally {
