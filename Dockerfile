@@ -22,9 +22,9 @@ WORKDIR /app
 COPY --from=build /app/package.json /app/LICENSE ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# /data is for the embedded profile. A volume begins with the owner of its folder.
+# A volume begins with the owner and the mode of its folder. Whatever user the container is given can write to it.
 ENV CREDENCE_DATA=/data
-RUN install --directory --owner=node --group=node /data
+RUN install --directory --owner=node --group=node --mode=1777 /data
 VOLUME /data
 USER node
 EXPOSE 3000

@@ -12,6 +12,7 @@ import { ACTION, Server, unique } from '../e2e/server.js';
 import { eventually } from '../contracts/harness.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 import { spawnServer } from '../servers/launch.js';
+import { POSTGRES } from '../servers/postgres-folder.mjs';
 
 /**
  * docker-compose.yml against the Compose Specification (compose-spec.json: compose-spec/compose-spec at 170098ba,
@@ -52,15 +53,15 @@ test('is a Compose file, and so is what makes it larger', () => {
 });
 
 test('pins every image, keeps what the stores write, and gives each service a health check', () => {
-  expect(Object.keys(COMPOSE.services).sort()).toEqual([...OURS, 'eventstore', 'redis'].sort());
+  expect(Object.keys(COMPOSE.services).sort()).toEqual([...OURS, 'eventstore', 'postgres', 'redis'].sort());
   for (const { image, healthcheck } of Object.values(COMPOSE.services)) {
     expect(image).toMatch(/:\d+\.\d+/);
     expect(healthcheck.test.length).toBeGreaterThan(1);
   }
-  const { eventstore, redis } = COMPOSE.services as Record<string, Service>;
-  const kept = [...eventstore!.volumes, ...redis!.volumes].map((volume) => volume.split(':')[0]!);
-  expect(kept.sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
-  expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
+  const stores = ['eventstore', 'postgres', 'redis'].map((name) => COMPOSE.services[name]!);
+  const kept = stores.flatMap(({ volumes }) => volumes).map((volume) => volume.split(':')[0]!);
+  expect([...kept, 'worker-data'].sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
+  expect(stores.map(({ ports }) => ports)).toEqual([undefined, undefined, undefined]);
 });
 
 test('ops/larger.yml names only services that there are, in addresses that the service understands', () => {
@@ -88,10 +89,17 @@ test('runs the service without root, after the stores are healthy, with a valid 
     expect([user!.startsWith('0'), read_only]).toEqual([false, true]);
     expect(depends_on).toEqual({
       eventstore: { condition: 'service_healthy' },
+      postgres: { condition: 'service_healthy' },
       redis: { condition: 'service_healthy' },
     });
-    expect(volumes).toEqual([`./secrets:${KEYS}:ro`]);
-    expect(loadConfig(environmentOf(name))).toMatchObject({
+    expect(volumes).toEqual([`./secrets:${KEYS}:ro`, ...(name === 'worker' ? ['worker-data:/data'] : [])]);
+    const variables = environmentOf(name);
+    const { POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB } = environmentOf('postgres');
+    expect(variables['CREDENCE_DATABASE_URL']).toBe(
+      `postgres://${POSTGRES_USER}:${POSTGRES_PASSWORD}@postgres:5432/${POSTGRES_DB}`,
+    );
+    expect(variables['CREDENCE_DATA']).toBe(name === 'worker' ? '/data' : undefined);
+    expect(loadConfig(variables)).toMatchObject({
       profile: 'cluster',
       roles: [environment['CREDENCE_ROLES']],
     });
@@ -99,6 +107,8 @@ test('runs the service without root, after the stores are healthy, with a valid 
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
   expect(dockerfile).toMatch(/^USER node$/m);
+  // As the user that is given here, whoever that is.
+  expect(dockerfile).toMatch(/^ENV CREDENCE_DATA=\/data\nRUN install --directory .*--mode=1777 \/data$/m);
   expect(dockerfile).toMatch(/^COPY --from=build .*LICENSE/m);
   expect(readFileSync('.dockerignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['*', '!LICENSE']));
 });
@@ -118,7 +128,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
 
   beforeAll(async () => {
     cluster = await Cluster.start({ onDisk: true, redis: redisOptions(String(COMPOSE.services['redis']!.command)) });
-    const { eventStored, redis, folder } = cluster;
+    const { eventStored, postgres, redis, folder } = cluster;
     const start = async (name: string) => {
       const inContainer = JSON.stringify({
         ...environmentOf(name),
@@ -128,6 +138,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
       });
       const here = inContainer
         .replaceAll('eventstore:2113', `127.0.0.1:${eventStored.port}`)
+        .replaceAll('postgres:5432', `127.0.0.1:${postgres.port}`)
         .replaceAll('redis:6379', `127.0.0.1:${redis.port}`)
         .replaceAll(KEYS, folder);
       started.set(name, await Server.process(JSON.parse(here) as Record<string, string>, cluster.key));
@@ -148,6 +159,10 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
       const nobody = promisify(execFile)(command!, unescaped, { env: { ...options.env, CREDENCE_PORT: '1' } });
       await expect(nobody).rejects.toMatchObject({ code: 1 });
     }
+    const [, program, ...args] = COMPOSE.services['postgres']!.healthcheck.test;
+    const isReady = (port: number) => promisify(execFile)(join(POSTGRES!, program!), [...args, `--port=${port}`]);
+    await isReady(cluster.postgres.port);
+    await expect(isReady(1)).rejects.toMatchObject({ code: 2 });
   });
 
   test('one API process reads what another has written, and answers a repeated request identically', async () => {
