@@ -13,7 +13,8 @@ import { OpenApi } from './openapi.js';
 
 /**
  * The built server as a child process, as an operator runs it. On the cluster profile (`onCluster`) it is an API process
- * and a worker, and all servers of a file are on one EventStoreDB and one Redis, whatever their data folders.
+ * and a worker, and all servers of a file are on one EventStoreDB, one PostgreSQL and one Redis, whatever their data
+ * folders.
  */
 
 let isCluster = false;
