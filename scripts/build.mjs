@@ -8,10 +8,12 @@
 import '../src/node-version.mjs';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
+/** What the compiler leaves where it is. */
+const MIGRATIONS = 'src/stores/postgres/migrations';
 const SERVICE = {
   stamp: 'dist/.built-from',
   folders: ['src', 'projections'],
@@ -74,6 +76,7 @@ buildChanged(SERVICE, () => {
   console.error('Building the service, which takes some seconds whenever its sources have changed.');
   // Nest empties dist/ first, with its stamps.
   run('node_modules/@nestjs/cli/bin/nest.js', 'build');
+  cpSync(join(ROOT, MIGRATIONS), join(ROOT, 'dist', MIGRATIONS), { recursive: true });
   run('scripts/bundle-dependencies.mjs');
 });
 

@@ -4,7 +4,6 @@ import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { type Body, CredenceClient, type ProblemCode } from '../../clients/typescript/src/client.js';
 import { type Answer, send } from '../http/client.js';
 import { Cluster } from '../servers/cluster.js';
@@ -37,9 +36,7 @@ export async function environmentOf(data: string): Promise<Record<string, string
 /** Loses all read models of a store that nothing runs on. */
 export async function loseReadModels(data: string): Promise<void> {
   if (!isCluster) return rm(join(data, 'views'), { recursive: true });
-  const redis = new Redis((await cluster()).redis.url);
-  await redis.flushall();
-  await redis.quit();
+  await (await cluster()).postgres.sql('DROP SCHEMA credence_store CASCADE');
 }
 
 const documents = new Map<string, Promise<OpenApi>>();
