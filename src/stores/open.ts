@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
+import { DividedKeyValue } from './divided-key-value.js';
 import type { EventStore } from './ports/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
@@ -90,7 +91,7 @@ async function openCluster(
   clock: Clock,
   { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: OpenOptions,
 ): Promise<Stores> {
-  const { EventStoreDbEventStore, PostgresReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
+  const { EventStoreDbEventStore, PostgresReadModels, PostgresKeyValue, RedisKeyValue, BullmqJobs } = await clusterAdapters();
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   return orCloseAll(async (open) => {
@@ -106,17 +107,18 @@ async function openCluster(
         ...(logger && { logger, ownClock: clock }),
       }),
     );
-    const keyValue = await open(RedisKeyValue.open({ url, clock, logger, prefix: `credence:${logId}` }));
+    const kept = await open(PostgresKeyValue.open({ url: databaseUrl!, log: logId }));
+    const cache = await open(RedisKeyValue.open({ url, clock, logger, prefix: `credence:${logId}` }));
     return {
       eventStore,
       readModels,
       connections: () => ({
         eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
         postgresql: { isUnavailable: readModels.isUnavailable, reconnections: readModels.reconnections },
-        redis: { isUnavailable: keyValue.isUnavailable, reconnections: keyValue.reconnections },
+        redis: { isUnavailable: cache.isUnavailable, reconnections: cache.reconnections },
       }),
       clockSkew: () => readModels.clockSkew,
-      keyValue,
+      keyValue: new DividedKeyValue(kept, cache),
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   });
@@ -145,13 +147,14 @@ async function orCloseAll(
 
 /** Imported when needed: these libraries take most of a second to load, which would delay the embedded profile. */
 async function clusterAdapters() {
-  const [eventStore, readModels, keyValue, jobs] = await Promise.all([
+  const [eventStore, readModels, kept, cache, jobs] = await Promise.all([
     import('./eventstoredb/eventstoredb-event-store.js'),
     import('./postgres/postgres-read-models.js'),
+    import('./postgres/postgres-key-value.js'),
     import('./redis/redis-key-value.js'),
     import('./redis/bullmq-jobs.js'),
   ]);
-  return { ...eventStore, ...readModels, ...keyValue, ...jobs };
+  return { ...eventStore, ...readModels, ...kept, ...cache, ...jobs };
 }
 
 /** Opens only the log of a profile; its calls wait until there is a definite answer. @throws StartError */

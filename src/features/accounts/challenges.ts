@@ -24,7 +24,7 @@ import {
 const KEPT_MS = LIFETIME_MS + 5 * 60_000;
 
 /** The key of a random text, on which all nonces depend. A store that is lost with the used nonces gets another one. */
-const STORE_TEXT = 'siwe-store';
+const STORE_TEXT = '{siwe}-store';
 
 /** Hex digits of the parts of a nonce: a random seed, three tags, and the MAC of the whole message. */
 const SEED = 16;
@@ -136,4 +136,4 @@ const hmac = (key: string | Uint8Array, content: Json): string =>
 /** Texts of the same length. */
 const isEqual = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a), Buffer.from(b));
 
-const keyOf = (nonce: string): string => `siwe:${nonce}`;
+const keyOf = (nonce: string): string => `{siwe}:${nonce}`;

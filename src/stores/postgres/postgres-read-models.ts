@@ -107,7 +107,7 @@ export class PostgresReadModels implements ReadModels {
       // One, so that a batch follows the one that it is based on. The last ones may be lost with the server: they are
       // folded again.
       const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
-      const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS });
+      const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS, synchronousCommit: 'off' });
       const models = new PostgresReadModels({ main, batches, loads }, folder, clock);
       await models.sweep();
       if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
