@@ -114,12 +114,13 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^(src|projections)/',
-        pathNot: '^src/stores/(lmdb/|redis/|eventstoredb/|open\\.ts$|backup\\.ts$)',
+        pathNot: '^src/stores/(lmdb/|postgres/|redis/|eventstoredb/|open\\.ts$|backup\\.ts$)',
       },
-      to: { path: '^src/stores/(lmdb|redis|eventstoredb)/' },
+      to: { path: '^src/stores/(lmdb|postgres|redis|eventstoredb)/' },
     },
     ...[
       ['lmdb', '^lmdb$|node_modules/lmdb/'],
+      ['postgres', 'node_modules/pg(-copy-streams)?/'],
       ['redis', 'node_modules/(ioredis|bullmq)/'],
       ['eventstoredb', '@eventstore/db-client'],
     ].map(([folder, library]) => ({

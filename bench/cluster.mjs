@@ -12,14 +12,24 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
-import { drop, rebuild, swap } from '../dist/src/read-side/generations.js';
+import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
 import { AS_SERVER, POSTGRES, makeData, serverFolder } from '../test/servers/postgres-folder.mjs';
 import { appending, clientAppend, freePort, withCosts, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
-import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
+import {
+  ROOT,
+  accepted,
+  groupTime,
+  inTemporaryFolder,
+  interleave,
+  load,
+  median,
+  processorTime,
+  startServer,
+} from './measure.mjs';
 import { action, fill } from './population.mjs';
 
 /**
@@ -106,39 +116,31 @@ async function withPostgres(work) {
 }
 
 /**
- * A full rebuild of all views into Redis by one process, by that and a worker, and `readAll` of the log's own client with
- * an empty handler: events/s, and processor time of these processes and of the servers per event, in microseconds.
+ * A full rebuild of all views into PostgreSQL by one process, and `readAll` of the log's own client with an empty
+ * handler: events/s, and processor time of this process and of the servers per event, in microseconds.
  * @param servers their process ids; undefined: unknown
- * @param isDivided whether the log is long enough for two workers
  */
-export async function rebuilds(env, rounds, servers, identities, isDivided) {
+export async function rebuilds(env, rounds, servers, identities) {
   const stores = await openProfile(loadConfig(env), Date.now);
-  const { eventStore, readModels, jobs } = stores;
+  const { eventStore, readModels } = stores;
   const { signal } = new AbortController();
   await fill(stores, identities, 5);
   await ensureManifest(PROJECTIONS, eventStore, readModels);
-  // The serving generation is complete, so that a worker has nothing else to do.
-  await swap((await rebuild('all', eventStore, readModels, signal)).id, eventStore, readModels);
   const events = await eventStore.countAfter(0);
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
-  // It helps only if it is invited.
-  const worker = isDivided && (await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' }));
-  const cpu = Object.fromEntries(['own', 'eventStored', 'redis'].map((name) => [name, { one: [], two: [], peer: [] }]));
-  /** Of a process with all its threads, in microseconds. */
-  const usedBy = async (pid) => (pid === undefined ? 0 : 1e6 * (await processorTime(pid)));
-  const all = async (helper) => ({
-    helper: await usedBy(helper?.pid),
-    eventStored: await usedBy(servers.eventStored),
-    redis: await usedBy(servers.redis),
+  const cpu = Object.fromEntries(['own', 'eventStored', 'postgres'].map((name) => [name, { ours: [], peer: [] }]));
+  const usedByServers = async () => ({
+    eventStored: servers.eventStored === undefined ? 0 : 1e6 * (await processorTime(servers.eventStored)),
+    postgres: servers.postgres === undefined ? 0 : 1e6 * (await groupTime(servers.postgres)),
   });
-  const timed = (name, work, helper) => async () => {
-    const [before, used, started] = [await all(helper), process.cpuUsage(), performance.now()];
+  const timed = (name, work) => async () => {
+    const [before, used, started] = [await usedByServers(), process.cpuUsage(), performance.now()];
     const built = await work();
     const rate = (1000 * events) / (performance.now() - started);
     const { user, system } = process.cpuUsage(used);
-    const after = await all(helper);
-    cpu.own[name].push((user + system + after.helper - before.helper) / events);
-    for (const server of ['eventStored', 'redis']) cpu[server][name].push((after[server] - before[server]) / events);
+    const after = await usedByServers();
+    cpu.own[name].push((user + system) / events);
+    for (const server of Object.keys(after)) cpu[server][name].push((after[server] - before[server]) / events);
     if (built) await drop(built.id, readModels);
     return rate;
   };
@@ -151,26 +153,23 @@ export async function rebuilds(env, rounds, servers, identities, isDivided) {
         .on('error', reject);
     });
   const contestants = {
-    one: timed('one', () => rebuild('all', eventStore, readModels, signal)),
-    ...(worker && { two: timed('two', () => rebuild('all', eventStore, readModels, signal, undefined, jobs), worker) }),
+    ours: timed('ours', () => rebuild('all', eventStore, readModels, signal)),
     peer: timed('peer', read),
   };
-  if (worker) await ready(worker.url);
   await interleave(1, contestants);
   for (const each of Object.values(cpu)) for (const name of Object.keys(each)) each[name] = [];
   const rates = await interleave(rounds, contestants);
-  if (worker) await worker.stop();
   await client.dispose();
   await closeStores(stores);
   const medians = (times) => Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)]));
   return {
     events,
     rates,
-    cpu: { own: medians(cpu.own), eventStored: medians(cpu.eventStored), redis: medians(cpu.redis) },
+    cpu: { own: medians(cpu.own), eventStored: medians(cpu.eventStored), postgres: medians(cpu.postgres) },
   };
 }
 
-/** Scores of random identities with 64 in flight, without HTTP, from Redis and from the embedded read models: per second. */
+/** Scores of random identities with 64 in flight, without HTTP, from PostgreSQL and from the embedded read models: per second. */
 export function lookUps(env, rounds, identities = 10_000) {
   return inTemporaryFolder(async (data) => {
     const [far, near] = [

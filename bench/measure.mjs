@@ -97,9 +97,18 @@ export const processorTime = (pid) => timeIn(`/proc/${pid}/stat`);
 /** The same of its main thread alone. */
 export const mainThreadTime = (pid) => timeIn(`/proc/${pid}/task/${pid}/stat`);
 
-async function timeIn(path) {
+/** The same of a process and those that it has started, which are still there. */
+export async function groupTime(pid) {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  const times = await Promise.all([pid, ...children.trim().split(' ')].map((each) => processorTime(each).catch(() => 0)));
+  // What its ended children have used is in fields 16 and 17 of its own.
+  return times.reduce((sum, time) => sum + time, await timeIn(`/proc/${pid}/stat`, 13));
+}
+
+/** @param at the place of the first of two times, which follow each other */
+async function timeIn(path, at = 11) {
   const fields = (await readFile(path, 'utf8')).replace(/^.*\) /, '').split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
+  return (Number(fields[at]) + Number(fields[at + 1])) / 100;
 }
 
 export function machine() {

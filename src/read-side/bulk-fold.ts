@@ -120,45 +120,6 @@ export class Divider {
   }
 }
 
-/** An event that what has no share may depend on. */
-class Shared extends Error {}
-
-/** Ends a fold that reads or writes any row. */
-const NO_ROWS: Rows = { get: refuse, find: refuse, put: refuse, insert: refuse, delete: refuse };
-
-function refuse(): never {
-  throw new Shared();
-}
-
-/**
- * As `Divider.take`, for an event whose predecessors are unknown: it is taken for a shared one if its fold without a
- * share reads or writes any row, since it then depends on the state whether it changes one.
- */
-export function divided(
-  event: DomainEvent,
-  projections: readonly Projection[],
-  parts: number,
-): { parts: readonly number[]; isShared: boolean } {
-  const own: number[] = [];
-  let isShared = false;
-  for (const projection of projections) {
-    const share = projection.share?.ofEvent(event);
-    if (share !== undefined) {
-      const part = partOf(share, parts);
-      if (!own.includes(part)) own.push(part);
-      continue;
-    }
-    if (isShared) continue;
-    try {
-      projection.apply(event, NO_ROWS);
-    } catch (error) {
-      if (!(error instanceof Shared)) throw error;
-      isShared = true;
-    }
-  }
-  return { parts: own, isShared };
-}
-
 /** The fold of one partition. Events must arrive in the order of the log. */
 export class PartitionFold {
   private readonly projections: readonly Projection[];

@@ -49,16 +49,6 @@ export class EncodedRows implements RowSink {
     this.places.push(this.chunks.current, start, middle, end);
   }
 
-  /** Puts a row that is already encoded: its address is bytes[start, middle), its content bytes[middle, end). */
-  copy(bytes: Buffer, start: number, middle: number, end: number): void {
-    const chunk = this.chunks.withRoomForBytes(end - start + EncodedRows.ROOM);
-    const at = this.chunks.used;
-    bytes.copy(chunk, at, start, end);
-    this.chunks.used += end - start + EncodedRows.ROOM;
-    this.byteCount += end - start;
-    this.places.push(this.chunks.current, at, at + middle - start, at + end - start);
-  }
-
   /**
    * The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end),
    * followed by ROOM free bytes.

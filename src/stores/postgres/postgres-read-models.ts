@@ -203,7 +203,7 @@ export class PostgresReadModels implements ReadModels {
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     // Before anything is awaited, since the caller continues and changes the values.
-    const changes = [...removedOf(batch.deletes, batch.puts), ...columnsOf(batch.puts)];
+    const changes = [...removedOf(batch.deletes, batch.puts), ...columnsOf(batch.puts, batch.inserted)];
     const { base, next, holder } = batch;
     if (base.log !== next.log) return 'refused';
     const part = await this.partToWrite(id, holder, base);

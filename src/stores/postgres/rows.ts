@@ -42,11 +42,14 @@ function markOf(chunk: Buffer, sort: number, middle: number): number | undefined
   return sort === middle || chunk[sort] === MARK ? MARK : undefined;
 }
 
-/** The columns of some rows, as arrays. */
-export function columnsOf(rows: EncodedRows): Buffer[] {
+/**
+ * The columns of some rows, as arrays.
+ * @param inserted so many of the rows, the first ones, are there once
+ */
+export function columnsOf(rows: EncodedRows, inserted = 0): Buffer[] {
   const [views, keys, sorts, contents] = [new TextArray(), new TextArray(), new TextArray(), new TextArray()];
   const crcs = new IntegerArray();
-  for (const n of lastOfEach(rows)) {
+  for (const n of lastOfEach(rows, inserted)) {
     rows.visit(n, (chunk, start, middle, end) => {
       const [key, sort] = partsOf(chunk, start, middle);
       views.add(chunk, start, key - 1);
@@ -61,12 +64,13 @@ export function columnsOf(rows: EncodedRows): Buffer[] {
 }
 
 /** The numbers of the rows to be written: one statement can write a row once, and the last content counts. */
-function lastOfEach(rows: EncodedRows): Iterable<number> {
+function* lastOfEach(rows: EncodedRows, inserted: number): Iterable<number> {
+  for (let n = 0; n < inserted; n++) yield n;
   const last = new Map<string, number>();
-  for (let n = 0; n < rows.size; n++) {
+  for (let n = inserted; n < rows.size; n++) {
     rows.visit(n, (chunk, start, middle) => last.set(chunk.toString('latin1', start, middle), n));
   }
-  return last.values();
+  yield* last.values();
 }
 
 /** The addresses of rows that are to be removed and are not written as well, as arrays of view, key and sort. */
