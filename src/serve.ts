@@ -42,7 +42,7 @@ export async function close(logger?: Logger): Promise<void> {
   for (const end of opened.splice(0).reverse()) await end();
 }
 
-/** The marker of the log is all that a process of the cluster profile keeps in its folder: it can serve without. */
+/** In the cluster profile the folder has only the marker of the log and files of builds: a process can serve without. */
 function prepareMarker(config: Config, logger: Logger): void {
   try {
     prepareFolder(config.data);

@@ -234,7 +234,7 @@ export class Projector {
     return this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''));
   }
 
-  /** A server for the read models may have been emptied, or may have evicted rows. */
+  /** The database of the read models may have been emptied, or its rows may be damaged. */
   private warnOfLoss(generations: readonly Generation[]): void {
     const damaged = generations.filter(({ status }) => status === 'damaged');
     const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));

@@ -273,7 +273,7 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('error')
       onError(error: Error): void {
-        // The read models' connection logs once that Redis is unavailable, and once that it is back.
+        // The connection of short-lived state logs once that Redis is unavailable, and once that it is back.
         if (!isOutage(error)) warn(error.message);
       }
 
