@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis';
 import { eventually, recovery } from '../contracts/harness.js';
 import { longTest, repeated } from '../faults/faults.js';
 import { FaultyMachine, describeFaulty } from '../faults/faulty-machine.js';
@@ -7,6 +8,7 @@ import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 import { startEventStored } from '../servers/eventstored.js';
 import { configuration } from '../policies/configuration.js';
 import { Proxy } from '../servers/proxy.js';
+import { Receiver } from '../webhooks/receiver.js';
 
 /** Two API processes and two workers on real servers, and what breaks under them. */
 
@@ -179,6 +181,48 @@ describeOnOwnCluster('a cluster', () => {
       }
       const isReady = async () => (await apis[0].send('GET', '/health/ready')).status === 200;
       await eventually(isReady, 'ready again');
+    },
+    LONG,
+  );
+
+  test(
+    'Redis loses all that it holds, under load: no read, relay or webhook is lost by it, and every process says so once',
+    async () => {
+      const receiver = new Receiver();
+      await receiver.start();
+      const redis = new Redis(cluster.redis.url);
+      try {
+        const { json: hook } = await apis[0].post('/v1/webhooks', { url: receiver.url, events: ['bad_status.changed'] });
+        const setBad = (level: number) =>
+          apis[1].post('/v1/identities/tris:hooked/bad-status', { level, reason_code: 'fraud' });
+        const levels = () => receiver.verified(hook.secret, 'bad_status.changed').map(({ level }) => level);
+        await setBad(6);
+        await eventually(() => levels().length === 1, 'the message before');
+        const evidence_uri = 'https://evidence.example/flushed';
+        await apis[0].relay({ tris_id: 'tris:flushed', evidence_uri });
+
+        const ledger = new Ledger('flushed');
+        const writers = Array.from({ length: 8 }, () => ledger.write(apis[1]));
+        await ledger.acknowledges(50);
+        await redis.flushall();
+        const refused: number[] = [];
+        const others = Array.from({ length: 8 }, () => ledger.persist(apis[0], ({ status }) => void refused.push(status)));
+        await ledger.acknowledges(50);
+        ledger.stop();
+        await Promise.all([...writers, ...others]);
+        expect(refused).toEqual([]);
+        await expectSound(ledger);
+        await setBad(5);
+        await eventually(() => levels().length === 2, 'the message after');
+        expect(levels()).toEqual([6, 5]);
+        const { json } = await apis[1].get('/v1/actions/tris:flushed');
+        expect(json.actions[0].evidence_uri).toBe(evidence_uri);
+        const lost = (server: Server) => server.errors.join('').match(/Redis has lost what it held/g)?.length;
+        await eventually(() => [...apis, ...workers].every((server) => lost(server) === 1), 'the line');
+      } finally {
+        redis.disconnect();
+        await receiver.stop();
+      }
     },
     LONG,
   );

@@ -251,10 +251,9 @@ export class RedisConnection {
     if (this.refusal) throw this.refusal;
     try {
       // The library does not count the time that a command waits for a node of a cluster.
-      const answer = await (this.client instanceof Cluster
+      return await (this.client instanceof Cluster
         ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
         : action());
-      return answer;
     } catch (error) {
       throw this.failure(error as Error);
     }
@@ -287,23 +286,22 @@ export class RedisConnection {
     return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
   }
 
-  /** The server information of every node, by its address. */
-  private async reports(): Promise<Map<string, string>> {
-    const all = this.masters().map(async (node): Promise<[string, string]> => [addressOf(node), await node.info()]);
-    return new Map(await inTime(Promise.all(all), COMMAND_TIMEOUT_MS));
+  /** The server information of every node. */
+  private reports(): Promise<string[]> {
+    return inTime(Promise.all(this.masters().map((node) => node.info())), COMMAND_TIMEOUT_MS);
   }
 
   /** Checks whether the server may evict keys. */
   private async checkAgain(): Promise<void> {
     if (this.isUnavailable || this.closed) return;
-    let reports: Map<string, string>;
+    let reports: string[];
     try {
       reports = await this.reports();
     } catch {
       return; // The next check, or the next connection, will show it.
     }
-    if (this.isUnavailable || reports.size === 0) return;
-    this.refuseEviction([...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION));
+    if (this.isUnavailable || reports.length === 0) return;
+    this.refuseEviction(reports.map(policyOf).find((policy) => policy !== NO_EVICTION));
   }
 
   /** Refuses all answers of a server that may evict keys. */
@@ -323,7 +321,7 @@ export class RedisConnection {
     const reports = await this.reports().catch((error: unknown) => {
       throw this.failure(error as Error);
     });
-    for (const report of reports.values()) {
+    for (const report of reports) {
       const version = /^redis_version:(\S+)/m.exec(report)?.[1] ?? '0';
       const [major = 0, minor = 0] = version.split('.').map(Number);
       if (major < LEAST_VERSION[0] || (major === LEAST_VERSION[0] && minor < LEAST_VERSION[1])) {
@@ -339,10 +337,6 @@ export class RedisConnection {
       }
     }
   }
-}
-
-function addressOf({ options: { host, port } }: Redis): string {
-  return `${host}:${port}`;
 }
 
 function policyOf(report: string): string {

@@ -52,6 +52,12 @@ if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) 
 return { count, redis.call('PTTL', KEYS[1]) }
 `);
 
+/** How often to look whether Redis still holds what it held, ms. */
+const LOOK_MS = 1_000;
+const LOST =
+  'Redis has lost what it held: sign-ins under way must be begun again, limits on requests count from 0, and the records ' +
+  'of jobs are gone. Jobs that finish what is recorded are queued again within a minute';
+
 export interface RedisKeyValueOptions {
   url: string;
   clock: Clock;
@@ -64,8 +70,13 @@ export interface RedisKeyValueOptions {
 export class RedisKeyValue implements KeyValue {
   /** @throws StartError when Redis cannot be used */
   static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {
-    return new RedisKeyValue(await RedisConnection.open(url, { pipelined: true, logger }), clock, `${prefix}:kv:`);
+    const connection = await RedisConnection.open(url, { pipelined: true, logger });
+    const keyValue = new RedisKeyValue(connection, clock, `${prefix}:kv:`);
+    if (logger) await keyValue.watch(logger);
+    return keyValue;
   }
+
+  private timer: NodeJS.Timeout | undefined;
 
   private constructor(
     private readonly redis: RedisConnection,
@@ -109,7 +120,17 @@ export class RedisKeyValue implements KeyValue {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.timer);
     await this.redis.close();
+  }
+
+  /** Says so if Redis was emptied, or replaced by an empty one. */
+  private async watch(logger: Logger): Promise<void> {
+    const makeMark = () => this.redis.send((client) => client.set(`${this.prefix}held`, '1', 'NX'));
+    await makeMark();
+    const look = () => makeMark().then((made) => made !== null && logger.warn(LOST));
+    // The connection logs that Redis is unavailable.
+    this.timer = setInterval(() => void look().catch(() => undefined), LOOK_MS).unref();
   }
 
   private stored(key: string): string {
