@@ -107,7 +107,7 @@ const STORE_FAILURES: Record<StoreFailure, string> = {
   read_models_foreign:
     'The read models were folded from another log. Nothing is read or recorded until the right ones are back.',
   read_models_damaged:
-    'The read models are damaged, have lost rows, or may lose them at any time. Nothing is read or recorded until that is repaired.',
+    'The read models are damaged or have lost rows. Nothing is read or recorded until that is repaired.',
 };
 
 export function problemOf(error: unknown): Problem {

@@ -392,7 +392,7 @@ export const PROBLEMS = {
   read_models_damaged: [
     503,
     'The read models are damaged',
-    'the read models are damaged, have lost rows, or may lose them; nothing is read or recorded until that is repaired',
+    'the read models are damaged or have lost rows; nothing is read or recorded until that is repaired',
   ],
   projection_behind: [
     503,

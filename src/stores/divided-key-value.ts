@@ -4,7 +4,7 @@ import type { KeyValue } from './ports/key-value.js';
  * Keys whose loss costs a client a retry at most: nonces together with the store they are bound to, and limits on
  * requests. All others must outlast a cache (docs/cluster.md).
  */
-const MAY_BE_LOST = /^(siwe:|siwe-store$|rate:|claims:)/;
+const MAY_BE_LOST = /^(\{siwe\}|rate:|claims:)/;
 
 /** Short-lived state in two stores: what may be lost in one, all else in the other. */
 export class DividedKeyValue implements KeyValue {

@@ -192,7 +192,10 @@ describeOnOwnCluster('a cluster', () => {
       await receiver.start();
       const redis = new Redis(cluster.redis.url);
       try {
-        const { json: hook } = await apis[0].post('/v1/webhooks', { url: receiver.url, events: ['bad_status.changed'] });
+        const { json: hook } = await apis[0].post('/v1/webhooks', {
+          url: receiver.url,
+          events: ['bad_status.changed'],
+        });
         const setBad = (level: number) =>
           apis[1].post('/v1/identities/tris:hooked/bad-status', { level, reason_code: 'fraud' });
         const levels = () => receiver.verified(hook.secret, 'bad_status.changed').map(({ level }) => level);
@@ -206,7 +209,9 @@ describeOnOwnCluster('a cluster', () => {
         await ledger.acknowledges(50);
         await redis.flushall();
         const refused: number[] = [];
-        const others = Array.from({ length: 8 }, () => ledger.persist(apis[0], ({ status }) => void refused.push(status)));
+        const others = Array.from({ length: 8 }, () =>
+          ledger.persist(apis[0], ({ status }) => void refused.push(status)),
+        );
         await ledger.acknowledges(50);
         ledger.stop();
         await Promise.all([...writers, ...others]);
@@ -263,10 +268,7 @@ describeOnOwnCluster('a cluster', () => {
         // A server that has just started may stand still once more: each time has its two lines.
         await eventually(() => said(before).length % 2 === 0, 'a line that ends the outage');
         const host = '127\\.0\\.0\\.1:\\d+';
-        const lines = [
-          new RegExp(`^${name} at ${host} is unavailable: .`),
-          new RegExp(`^${name} at ${host} is back$`),
-        ];
+        const lines = [new RegExp(`^${name} at ${host} is unavailable: .`), new RegExp(`^${name} at ${host} is back$`)];
         said(before).forEach((line, n) => expect(line).toMatch(lines[n % 2]!));
         await eventually(async () => (await metric(connected)) === 1, 'connected');
         expect(await metric(reconnections)).toBeGreaterThan(times);
@@ -284,7 +286,7 @@ describeOnOwnCluster('a cluster', () => {
         const machine = new FaultyMachine('none');
         machine.set('clock_ms', 7_200_000);
         const ahead = await Server.process({ ...cluster.env, ...machine.env, CREDENCE_ROLES: 'api' }, cluster.key);
-        const warning = /"the clock of this process is 7\d{3}\.\d s ahead of that of Redis: synchronize/;
+        const warning = /"the clock of this process is 7\d{3}\.\d s ahead of that of PostgreSQL: synchronize/;
         await eventually(() => warning.test(ahead.errors.join('')), 'the warning');
         const skew = /^credence_clock_skew_seconds (\S+)$/m;
         const skewOf = async (server: Server) => Number(skew.exec((await server.get('/metrics')).text)![1]);

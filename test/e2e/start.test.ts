@@ -146,8 +146,8 @@ test('read models of another log, until the operator confirms that this log has 
   await cp(join(one, 'views'), join(other, 'views'), { recursive: true });
   const why =
     `The read models that serve (g1) are of the log ${await logOf(one)}, but the log here is ${await logOf(other)}: ` +
-    'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
-    'one for good, run "credence rebuild all --swap --new-log".';
+    'set EVENTSTORE_URL and CREDENCE_DATABASE_URL (or CREDENCE_DATA) to what belongs together, or, if this log has ' +
+    'replaced that one for good, run "credence rebuild all --swap --new-log".';
   expect(await refusal({}, other)).toBe(sentence(why));
   expect(await credence(other, 'rebuild', 'all', '--swap')).toMatchObject({ code: 1, stderr: `credence: ${why}\n` });
   expect((await credence(other, 'status')).stdout).toMatch(/^g1 +of another log/m);

@@ -263,7 +263,7 @@ export class PostgresConnection {
     if (AWAY.test(code)) this.noteFailure(error);
     return new StoreUnavailable(`PostgreSQL at ${this.where} gives no answer: ${error.message}`, {
       cause: refused,
-      ...(code === FULL && { code: 'store_full' as const }),
+      ...(code === FULL && { code: 'store_full' }),
     });
   }
 }

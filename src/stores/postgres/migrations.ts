@@ -18,7 +18,9 @@ export async function migrate(connection: PostgresConnection): Promise<void> {
   try {
     await connection.transaction(async (client) => {
       await client.query(`SELECT pg_advisory_xact_lock(${LOCK})`);
-      await client.query('CREATE SCHEMA IF NOT EXISTS credence_store');
+      // Whoever owns the schema need not be allowed to create one.
+      const { rows: schemas } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'credence_store'");
+      if (schemas.length === 0) await client.query('CREATE SCHEMA credence_store');
       await client.query(
         `CREATE TABLE IF NOT EXISTS credence_store.migrations (
           number integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
@@ -37,7 +39,7 @@ export async function migrate(connection: PostgresConnection): Promise<void> {
   } catch (error) {
     if (!(error instanceof StatementRefused) || error.code !== NOT_PERMITTED) throw error;
     throw new StartError(
-      `${error.message}: the user of CREDENCE_DATABASE_URL needs the right CREATE on the database (docs/cluster.md).`,
+      `${error.message}: the user of CREDENCE_DATABASE_URL needs the right CREATE on the database, or has to own the schema credence_store (docs/cluster.md).`,
     );
   }
 }

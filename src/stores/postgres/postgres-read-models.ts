@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import copyStreams from 'pg-copy-streams';
 import type { Clock } from '../../kernel/clock.js';
@@ -22,7 +23,17 @@ import {
 } from '../ports/read-models.js';
 import { PostgresConnection, StatementRefused } from './connection.js';
 import { migrate } from './migrations.js';
-import { DamagedRow, type Head, ReadBatch, type ReadRow, byQuery, damagedResult, headOf, resultOf, wholeValue } from './read-batch.js';
+import {
+  DamagedRow,
+  type Head,
+  ReadBatch,
+  type ReadRow,
+  byQuery,
+  damagedResult,
+  headOf,
+  resultOf,
+  wholeValue,
+} from './read-batch.js';
 import { columnsOf, copyOf, removedOf, rowOf } from './rows.js';
 import {
   ACQUIRE_LEASE,
@@ -57,12 +68,16 @@ const CONNECTIONS = 4;
 const TIMEOUT_MS = 2_000;
 const BATCH_TIMEOUT_MS = 10_000;
 /** The key of a table is made when it is loaded, which takes seconds for a million rows. */
-const LOAD_TIMEOUT_MS = 600_000;
+const LOAD_TIMEOUT_MS = 6 * 3_600_000;
 /** The rows that one statement reads, about. */
 const MAX_PAGE = 1_000;
 /** How often to try again to drop a table that somebody still reads, ms. */
 const SWEEP_MS = 60_000;
 const UNDEFINED_TABLE = '42P01';
+/** A full disk; read-only. */
+const TAKES_NO_WRITES: ReadonlySet<string> = new Set(['53100', '25006']);
+/** How often the same is logged at most, ms. */
+const REPEAT_MS = 60_000;
 
 export interface PostgresReadModelsOptions {
   url: string;
@@ -92,6 +107,8 @@ export class PostgresReadModels implements ReadModels {
   private lastManifest: { text: string; manifest: Manifest } | undefined;
   private comparison: ClockComparison | undefined;
   private sweeping: NodeJS.Timeout | undefined;
+  /** When it was logged that nothing can be applied. */
+  private complained = -Infinity;
 
   /** @throws StartError when PostgreSQL cannot be used */
   static async open({ url, folder, clock, ownClock, logger }: PostgresReadModelsOptions): Promise<PostgresReadModels> {
@@ -102,13 +119,13 @@ export class PostgresReadModels implements ReadModels {
       return connection;
     };
     try {
-      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, ...(logger && { logger }) });
+      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, logger });
       await migrate(main);
       // One, so that a batch follows the one that it is based on. The last ones may be lost with the server: they are
       // folded again.
       const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
       const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS, synchronousCommit: 'off' });
-      const models = new PostgresReadModels({ main, batches, loads }, folder, clock);
+      const models = new PostgresReadModels({ main, batches, loads }, folder, clock, logger);
       await models.sweep();
       if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
       return models;
@@ -122,6 +139,7 @@ export class PostgresReadModels implements ReadModels {
     private readonly connections: Readonly<Record<'main' | 'batches' | 'loads', PostgresConnection>>,
     private readonly folder: string,
     private readonly clock: Clock | undefined,
+    private readonly logger: Logger | undefined,
   ) {}
 
   private get main(): PostgresConnection {
@@ -166,7 +184,18 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async generations(): Promise<Generation[]> {
-    type Row = [string, string, GenerationStatus, string | null, string, string, string | null, boolean, string, string];
+    type Row = [
+      string,
+      string,
+      GenerationStatus,
+      string | null,
+      string,
+      string,
+      string | null,
+      boolean,
+      string,
+      string,
+    ];
     const rows = await this.main.rows<Row>({ text: GENERATIONS, values: [this.now()] });
     return rows.map(([id, views, status, damage, log, position, event_id, isHeld, holder, until]) => ({
       id,
@@ -184,6 +213,7 @@ export class PostgresReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     await this.main.rowsAgain({ text: DROP, values: [id] });
+    await this.removeFiles(id);
     await this.sweep();
   }
 
@@ -215,11 +245,21 @@ export class PostgresReadModels implements ReadModels {
       const [[isApplied] = [false]] = await this.connections.batches.rowsAgain<[boolean]>(statement);
       if (isApplied) return 'applied';
     } catch (error) {
+      this.complain(error);
       // The generation was dropped.
       if (!isUndefinedTable(error)) throw error;
     }
     this.written.delete(id);
     return 'refused';
+  }
+
+  /** Logs that no batch can be written, which the server itself does not end. */
+  private complain(error: unknown): void {
+    const { cause } = error as Error;
+    if (!(cause instanceof StatementRefused) || !TAKES_NO_WRITES.has(cause.code)) return;
+    if (performance.now() - this.complained < REPEAT_MS) return;
+    this.complained = performance.now();
+    this.logger?.error(`nothing is applied to the read models: ${cause.message}`);
   }
 
   /** Those who wait for it continue in the order in which they came, since a batch follows the one it is based on. */
@@ -265,14 +305,14 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
-    const isAllowed = async () =>
-      (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now()] })).length > 0;
+    const isAllowed = async () => (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now()] })).length > 0;
     if (!(await isAllowed())) return undefined;
-    // What another holder has loaded is of no use any more.
+    // What an earlier load has left is of no use any more.
+    await this.removeFiles(id);
     await this.sweep();
     let part: number | undefined;
     return {
-      folder: join(this.folder, encodeURIComponent(id)),
+      folder: this.folderOf(id),
       last: null,
       append: async (rows) => {
         if (!(await isAllowed())) return false;
@@ -437,6 +477,15 @@ export class PostgresReadModels implements ReadModels {
     if (isAttached) await this.main.rows({ text: detach(part, wasInterrupted) });
     await this.main.rows({ text: dropTable(part) });
     await this.main.rows({ text: FORGET_PART, values: [part] });
+  }
+
+  /** For the temporary files of its build. */
+  private folderOf(id: string): string {
+    return join(this.folder, encodeURIComponent(id));
+  }
+
+  private async removeFiles(id: string): Promise<void> {
+    await rm(this.folderOf(id), { recursive: true, force: true });
   }
 
   private async serverTime(): Promise<number> {
