@@ -6,7 +6,7 @@ import { Applier, BatchRefused } from './applier.js';
 import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { runsOf } from './fold.js';
-import { takeLease } from './lease.js';
+import { type HeldLease, takeLease } from './lease.js';
 import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
 import { aboutAfter } from './log-size.js';
 import { buildInMemory } from './memory-build.js';
@@ -83,20 +83,24 @@ export class Follower {
       // Either store may have been replaced by another server since the last check.
       const { status, checkpoint } = generation;
       if (status === 'damaged' || !(await isInLog(checkpoint, this.store))) return 'unsound';
-      const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lease.lost]));
-      return lease.lost.aborted && ended === 'aborted' ? 'lease_lost' : ended;
+      const ended = await this.apply(generation, options, lease);
+      const isInterrupted = lease.lost.aborted || lease.restarted.aborted;
+      return isInterrupted && ended === 'aborted' ? 'lease_lost' : ended;
     } finally {
       await lease.release();
     }
   }
 
-  private async apply(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ended> {
+  private async apply(generation: Generation, options: FollowOptions, lease: HeldLease): Promise<Ended> {
     const { id } = generation;
-    const built = await this.build(generation, options, signal);
+    const held = AbortSignal.any([options.signal, lease.lost]);
+    const built = await this.build(generation, options, held);
     if (built === 'refused') return this.refused(id);
     if (built === 'aborted') return 'aborted';
     if (built) this.reported = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
+    // A build goes on: what it has loaded is committed, and its end is refused if it is not.
+    const signal = AbortSignal.any([held, lease.restarted]);
     const applier = new Applier(this.store, this.readModels, begun, this.holder, this.unreported(options.onApplied));
     const isReady = await this.readiness(generation);
     await isReady(applier.checkpoint);

@@ -10,6 +10,8 @@ const LEASE_MS = 2_000;
 export interface HeldLease {
   /** Aborted when the lease has been lost. */
   lost: AbortSignal;
+  /** Aborted when what was applied may have been lost with the server of the read models. */
+  restarted: AbortSignal;
   release(): Promise<void>;
 }
 
@@ -20,19 +22,19 @@ export async function takeLease(
   readModels: ReadModels,
   log: string,
 ): Promise<HeldLease | undefined> {
+  const { restarts } = readModels;
   const take = () => readModels.acquireLease(id, holder, LEASE_MS, log);
   if (!(await take())) return undefined;
   const lost = new AbortController();
-  const renewal = setInterval(
-    () =>
-      take().then(
-        (held) => !held && lost.abort(),
-        () => lost.abort(),
-      ),
-    LEASE_MS / 3,
-  );
+  const restarted = new AbortController();
+  const renew = async () => {
+    if (!(await take().catch(() => false))) lost.abort();
+    if (readModels.restarts !== restarts) restarted.abort();
+  };
+  const renewal = setInterval(() => void renew(), LEASE_MS / 3);
   return {
     lost: lost.signal,
+    restarted: restarted.signal,
     release: async () => {
       clearInterval(renewal);
       await readModels.releaseLease(id, holder);
