@@ -37,11 +37,12 @@ const SETTINGS = {
   client_min_messages: 'error',
 };
 
-/** Which server this is, and whether the log of its changes is still the same one. */
+/** Which server this is, whether the log of its changes is still the same one, and the tables, if they are there. */
 const IDENTITY = `
   SELECT pg_is_in_recovery() AS standby,
     concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), pg_postmaster_start_time(),
       CASE WHEN pg_is_in_recovery() THEN NULL ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END) AS server,
+    to_regclass('credence_store.migrations')::oid AS tables,
     current_setting('server_version_num')::integer / 10000 AS version`;
 
 /** Codes of errors after which the same statement may succeed: docs of PostgreSQL, appendix A. */
@@ -50,6 +51,10 @@ const FULL = '53100';
 const LOST_AGAINST_ANOTHER = /^(40001|40P01)$/;
 /** No connection can be made to a server with such an answer, and none of those that there are is of use. */
 const AWAY = /^(08|57P)/;
+/** A table or the schema does not exist. */
+const NO_TABLE = /^(42P01|3F000)$/;
+/** The tables of rows come and go. */
+const TABLE_OF_ROWS = /\brows_\d+/;
 
 /** PostgreSQL refused a statement. `code`: SQLSTATE. */
 export class StatementRefused extends Error {
@@ -76,16 +81,21 @@ export interface PostgresConnectionOptions {
   timeoutMs: number;
   /** `off`: a commit is answered before it is on the disk, so that the last ones can be lost with the server. */
   synchronousCommit?: 'off';
+  /** Makes the tables, or brings them up to date: at the start, and if they are gone. */
+  prepare?: () => Promise<void>;
   logger?: Logger;
 }
 
 /** A few connections to one server. */
 export class PostgresConnection {
-  /** How often the server may have lost its last commits or gone back: it was restarted, failed over or replaced. */
+  /** How often the last commits may be lost: the server was restarted, failed over or replaced, or its tables were. */
   restarts = 0;
   /** How often it was there again after it had been unavailable. */
   reconnections = 0;
   private server: string | undefined;
+  private tables: number | null = null;
+  /** Connections whose server was looked at. */
+  private readonly known = new WeakSet<pg.PoolClient>();
   private unavailableSince: number | undefined;
   private failures = 0;
   private isClosed = false;
@@ -93,9 +103,11 @@ export class PostgresConnection {
 
   /** @throws StartError if it does not respond, refuses the credentials or is too old */
   static async open(url: string, options: PostgresConnectionOptions): Promise<PostgresConnection> {
-    const connection = new PostgresConnection(poolOf(url, options), whereOf(url), options.logger);
+    const { prepare, logger } = options;
+    const connection = new PostgresConnection(poolOf(url, options), whereOf(url), prepare, logger);
     try {
       await connection.checkAtStart();
+      await prepare?.();
     } catch (error) {
       await connection.close();
       throw error;
@@ -107,9 +119,9 @@ export class PostgresConnection {
   private constructor(
     private readonly pool: pg.Pool,
     private readonly where: string,
+    private readonly prepare: PostgresConnectionOptions['prepare'],
     private readonly logger: Logger | undefined,
   ) {
-    pool.options.onConnect = (client) => this.welcome(client as pg.PoolClient);
     // Whatever ended an idle connection. One in use reports it to its statement.
     pool.on('error', () => undefined);
   }
@@ -164,10 +176,10 @@ export class PostgresConnection {
     }
     let client: pg.PoolClient;
     try {
-      client = await this.pool.connect();
+      client = await this.connect();
     } catch (error) {
       this.noteFailure(error as Error);
-      throw this.failure(error as Error);
+      throw this.noAnswer(error as Error);
     }
     try {
       const result = await work(client);
@@ -187,25 +199,36 @@ export class PostgresConnection {
     await inTime(this.pool.end(), CONNECT_TIMEOUT_MS).catch(() => undefined);
   }
 
-  /** Looks at the server of a new connection before it is used. */
-  private async welcome(client: pg.PoolClient): Promise<void> {
+  private async connect(): Promise<pg.PoolClient> {
+    const client = await this.pool.connect();
+    if (this.known.has(client)) return client;
+    this.known.add(client);
     // Only a connection that this process did not end says so: what it had seen may be gone.
     client.on('error', () => void this.restarts++);
-    await this.look(client);
+    try {
+      await this.look(client);
+      return client;
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
   }
 
-  private async look(client: Pick<pg.PoolClient, 'query'>): Promise<void> {
-    const { rows } = await client.query<{ standby: boolean; server: string; version: number }>(IDENTITY);
-    const { standby, server, version } = rows[0]!;
+  private async look(client: pg.PoolClient): Promise<void> {
+    type Seen = { standby: boolean; server: string; tables: number | null; version: number };
+    const { rows } = await client.query<Seen>(IDENTITY);
+    const { standby, server, tables, version } = rows[0]!;
     if (version < LEAST_VERSION) throw new Error(`it is version ${version}; ${LEAST_VERSION} or newer is required`);
     if (standby) throw new Error('it is a standby, which takes no writes');
-    if (this.server !== undefined && this.server !== server) this.restarts++;
+    const isOther = this.server !== undefined && this.server !== server;
+    if (isOther || (this.tables !== null && this.tables !== tables)) this.restarts++;
     this.server = server;
+    this.tables = tables;
   }
 
   private async checkAtStart(): Promise<void> {
     try {
-      await this.use((client) => this.look(client));
+      await this.use(async () => undefined);
     } catch (error) {
       const { cause } = error as Error;
       const reason = cause instanceof Error ? cause.message : (error as Error).message;
@@ -226,7 +249,7 @@ export class PostgresConnection {
 
   private async check(): Promise<void> {
     try {
-      const client = await this.pool.connect();
+      const client = await this.connect();
       await this.look(client).then(
         () => client.release(),
         (error: Error) => {
@@ -234,9 +257,16 @@ export class PostgresConnection {
           throw error;
         },
       );
-      this.failures = 0;
-      if (this.unavailableSince === undefined) return;
+      const { unavailableSince } = this;
       this.unavailableSince = undefined;
+      if (this.tables === null) {
+        await this.prepare?.().catch((error: unknown) => {
+          this.unavailableSince = unavailableSince;
+          throw error;
+        });
+      }
+      this.failures = 0;
+      if (unavailableSince === undefined) return;
       this.reconnections++;
       this.logger?.warn(`PostgreSQL at ${this.where} is back`);
     } catch (error) {
@@ -253,18 +283,25 @@ export class PostgresConnection {
 
   /** Without the details of PostgreSQL's error, which contain values. */
   private failure(error: Error): Error {
-    if (!(error instanceof pg.DatabaseError)) {
-      const cause = new Error(error.message);
-      return new StoreUnavailable(`PostgreSQL at ${this.where} gives no answer: ${error.message}`, { cause });
-    }
+    if (!(error instanceof pg.DatabaseError)) return this.noAnswer(error);
     const code = error.code ?? '';
-    const refused = new StatementRefused(`PostgreSQL at ${this.where} refused a statement: ${error.message}`, code);
-    if (!NOT_NOW.test(code)) return refused;
-    if (AWAY.test(code)) this.noteFailure(error);
+    const isGone = NO_TABLE.test(code) && !TABLE_OF_ROWS.test(error.message);
+    if (NOT_NOW.test(code) || isGone) {
+      if (AWAY.test(code)) this.noteFailure(error);
+      return this.noAnswer(error);
+    }
+    return this.refused(error);
+  }
+
+  private noAnswer(error: Error): StoreUnavailable {
     return new StoreUnavailable(`PostgreSQL at ${this.where} gives no answer: ${error.message}`, {
-      cause: refused,
-      ...(code === FULL && { code: 'store_full' }),
+      cause: error instanceof pg.DatabaseError ? this.refused(error) : new Error(error.message),
+      ...(error instanceof pg.DatabaseError && error.code === FULL && { code: 'store_full' as const }),
     });
+  }
+
+  private refused({ message, code = '' }: pg.DatabaseError): StatementRefused {
+    return new StatementRefused(`PostgreSQL at ${this.where} refused a statement: ${message}`, code);
   }
 }
 

@@ -17,6 +17,8 @@ export async function migrate(connection: PostgresConnection): Promise<void> {
   if (latest === files.length) return;
   try {
     await connection.transaction(async (client) => {
+      // Another process may be at it.
+      await client.query('SET LOCAL lock_timeout = 0');
       await client.query(`SELECT pg_advisory_xact_lock(${LOCK})`);
       // Whoever owns the schema need not be allowed to create one.
       const { rows: schemas } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'credence_store'");

@@ -119,12 +119,12 @@ export class PostgresReadModels implements ReadModels {
       return connection;
     };
     try {
-      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, logger });
-      await migrate(main);
-      // One, so that a batch follows the one that it is based on. The last ones may be lost with the server: they are
-      // folded again.
-      const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
+      // Of these two, the last commits may be lost with the server. What was applied is folded again; a load ends.
       const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS, synchronousCommit: 'off' });
+      const prepare = () => migrate(loads);
+      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, prepare, logger });
+      // One connection, so that a batch follows the one that it is based on.
+      const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
       const models = new PostgresReadModels({ main, batches, loads }, folder, clock, logger);
       await models.sweep();
       if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
