@@ -1,18 +1,16 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { Logger } from '../../src/kernel/logger.js';
-import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
-import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { RedisConnection, parseRedisUrl } from '../../src/stores/redis/connection.js';
 import { StartError } from '../../src/kernel/start-error.js';
 import { eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { describeKeyValue } from '../contracts/key-value.contract.js';
-import { describeReadModels } from '../contracts/read-models.contract.js';
 import { freePort } from '../servers/ports.js';
 import { Proxy } from '../servers/proxy.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';
@@ -162,25 +160,14 @@ describeOwnRedis('a connection', () => {
     const proxy = await Proxy.to(server.port);
     const through = url().replace(String(server.port), String(proxy.port));
     const store = await RedisKeyValue.open({ url: through, clock: Date.now });
-    const models = await RedisReadModels.open({ url: through });
-    const start = { log: 'log', position: 0, event_id: null };
-    await models.createGeneration('g1', { people: 1 }, 'log');
-    await models.acquireLease('g1', 'me', 60_000);
-
-    const next = { log: 'log', position: 1, event_id: 'e1' };
-    const puts = [{ row: { view: 'people', key: 'a' }, value: 1 }];
-    proxy.loseNextAnswer();
-    expect(
-      await models.apply('g1', { id: 'b1', base: start, holder: 'me', next, puts: EncodedRows.of(puts), deletes: [] }),
-    ).toBe('applied');
     proxy.loseNextAnswer();
     expect(await store.putIfAbsent('nonce', 1, 60_000)).toBe(true);
     proxy.loseNextAnswer();
     expect(await store.replace('nonce', 1, 2, 60_000)).toBe(true);
-    expect(proxy.lostAnswers).toBe(3);
+    expect(proxy.lostAnswers).toBe(2);
     expect(await store.replace('nonce', 1, 3, 60_000)).toBe(false);
-    expect((await models.read('g1', [{ get: puts[0]!.row }]))!.results).toEqual([1]);
-    await Promise.all([store.close(), models.close()]);
+    expect(await store.get('nonce')).toBe(2);
+    await store.close();
     await proxy.close();
   });
 
@@ -228,38 +215,31 @@ describeOwnRedis('a connection', () => {
     }
   });
 
-  test('without a given clock, the server’s time decides when a lease ends', async () => {
-    const models = await RedisReadModels.open({ url: url(), prefix: 'leases' });
-    await models.createGeneration('g1', { people: 1 }, 'log');
-    expect(await models.acquireLease('g1', 'me', 2_000)).toBe(true);
-    expect(await models.acquireLease('g1', 'you', 2_000)).toBe(false);
-    await eventually(() => models.acquireLease('g1', 'you', 60_000), 'the end of the first lease');
-    expect(await models.acquireLease('g1', 'me', 300)).toBe(false);
-    const [generation] = await models.generations();
-    expect(Math.abs(generation!.lease!.expires_at - Date.now() - 60_000)).toBeLessThan(10_000);
-    await models.close();
-  });
-
-  test('an interrupted drop is completed by the next process that opens the store', async () => {
-    const models = await RedisReadModels.open({ url: url(), prefix: 'drops' });
-    const raw = await RedisConnection.open(url());
-    await models.createGeneration('g1', { people: 1 }, 'log');
-    await models.acquireLease('g1', 'me', 60_000);
-    const batch = { id: 'b', base: { log: 'log', position: 0, event_id: null }, holder: 'me', deletes: [] };
-    const puts = [{ row: { view: 'people', key: 'a', sort: 's' }, value: 1 }];
-    await models.apply('g1', {
-      ...batch,
-      next: { log: 'log', position: 1, event_id: 'e' },
-      puts: EncodedRows.of(puts),
-    });
-    const keys = () => raw.send((client) => client.keys('{drops:g1*'));
-    expect(await keys()).not.toEqual([]);
-    await models.setStatus('g1', 'dropped');
-    await (await RedisReadModels.open({ url: url(), prefix: 'drops' })).close();
-    expect(await keys()).toEqual([]);
-    await models.createGeneration('g1', { people: 1 }, 'log');
-    expect(await models.read('g1', [])).toBeUndefined();
-    await Promise.all([models.close(), raw.close()]);
+  test('to a server that begins to evict refuses every command until it no longer does', async () => {
+    const own = await RedisServer.start();
+    const lines: string[] = [];
+    const logger = new Logger('warn', (line) => void lines.push(line));
+    const store = await RedisKeyValue.open({ url: own.url, clock: Date.now, logger });
+    const raw = new Redis(own.url);
+    const evictBy = (policy: string) => raw.config('SET', 'maxmemory-policy', policy);
+    try {
+      await store.put('a', 1, 60_000);
+      await evictBy('allkeys-lru');
+      const refusal = () =>
+        store.get('a').then(
+          () => '',
+          (error: unknown) => String(error),
+        );
+      await eventually(async () => (await refusal()).includes('its maxmemory-policy is allkeys-lru'), 'a refusal');
+      expect(lines.filter((line) => line.includes('allkeys-lru'))).toHaveLength(1);
+      await evictBy('noeviction');
+      await answers(() => store.get('a'));
+      expect(await store.get('a')).toBe(1);
+    } finally {
+      raw.disconnect();
+      await store.close();
+      await own.stop();
+    }
   });
 });
 
@@ -300,10 +280,6 @@ describeOwnRedis('a Redis Cluster', () => {
   let places = 0;
   const place = () => ({ url, prefix: `place-${++places}` });
   const destroy = async () => undefined;
-  describeReadModels('Redis Cluster', async (clock) => {
-    const at = place();
-    return { open: () => RedisReadModels.open({ ...at, clock }), destroy };
-  });
   describeKeyValue('Redis Cluster', async (clock) => {
     const at = place();
     return { open: () => RedisKeyValue.open({ ...at, clock }), destroy, wait: (ms) => sleep(ms) };

@@ -25,9 +25,12 @@ export class Proxy {
   private readonly pairs = new Set<{ client: Socket; server: Socket }>();
   private readonly listener;
 
-  private constructor(target: number) {
+  private constructor(
+    /** The port of the server that further connections lead to. */
+    public target: number,
+  ) {
     this.listener = createServer((client) => {
-      const pair = { client, server: connect(target, '127.0.0.1') };
+      const pair = { client, server: connect(this.target, '127.0.0.1') };
       this.pairs.add(pair);
       this.accepted++;
       this.apply(pair);

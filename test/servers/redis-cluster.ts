@@ -8,11 +8,6 @@ export interface SixNodes {
   url: string;
   /** The servers that are masters now. */
   masters(): RedisServer[];
-  /**
-   * From now on, the replica of a key's master gets no writes. Returns what makes it the master, as a failover that
-   * loses writes does.
-   */
-  cutOff(key: string): () => void;
   /** Until every slot has a master, and every master a replica that is up to date. */
   whole(): Promise<void>;
   stop(): Promise<void>;
@@ -72,16 +67,6 @@ export async function startSixNodes(): Promise<SixNodes> {
   return {
     url: `redis://${addresses.join(',')}?cluster=true`,
     masters,
-    cutOff(key) {
-      const master = masters().find(({ port }) => !cli(port, 'EXISTS', key).includes('MOVED'))!.port;
-      const replica = Number(/slave0:.*port=(\d+)/.exec(cli(master, 'INFO', 'replication'))![1]);
-      cli(master, 'ACL', 'SETUSER', 'default', '-psync');
-      cli(master, 'CLIENT', 'KILL', 'TYPE', 'replica');
-      return () => {
-        cli(replica, 'CLUSTER', 'FAILOVER', 'TAKEOVER');
-        cli(master, 'ACL', 'SETUSER', 'default', '+psync');
-      };
-    },
     whole,
     stop: async () => void (await Promise.all(servers.map((server) => server.stop()))),
   };

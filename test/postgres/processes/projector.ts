@@ -7,10 +7,10 @@ import { Logger } from '../../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
 import { Projector } from '../../../src/read-side/projector.js';
 import type { EventStore } from '../../../src/stores/ports/event-store.js';
-import { RedisReadModels } from '../../../src/stores/redis/redis-read-models.js';
+import { PostgresReadModels } from '../../../src/stores/postgres/postgres-read-models.js';
 
 /**
- * Applies a log to the read models in a Redis. Input: the position of the log's head, then its events in slices, which are
+ * Applies a log to the read models in a PostgreSQL. Input: the position of the log's head, then its events in slices, which are
  * copied into a log in the folder. Tells each step; each takes a moment, so that a signal
  * can meet it there, and a longer one before a batch is sent if it is to be "slow". With a step to die at, it kills
  * itself when it gets there with that many batches applied.
@@ -33,7 +33,7 @@ async function follow(until: number): Promise<void> {
 await follow(await nextLine<number>());
 void follow(Infinity);
 const store = decorated<EventStore>(copy, { logId });
-const models = await RedisReadModels.open({ url: url! });
+const models = await PostgresReadModels.open({ url: url!, folder: `${folder!}-build` });
 let applied = 0;
 
 async function reach(step: string): Promise<void> {

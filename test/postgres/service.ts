@@ -6,18 +6,18 @@ import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
 import { createApp } from '../../src/app/application.js';
 import { LmdbJobs } from '../../src/stores/lmdb/lmdb-jobs.js';
-import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
+import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
-import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
+import { PostgresReadModels } from '../../src/stores/postgres/postgres-read-models.js';
 import { type Stores, closeStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 
-/** The service with its log in a folder, which other processes may share, and its read models in a Redis. */
-export interface RedisService {
+/** The service with its read models in a PostgreSQL, and all else in a folder. */
+export interface PostgresService {
   app: Awaited<ReturnType<typeof createApp>>;
   stores: Stores;
   /** Folder of the log. */
@@ -34,16 +34,17 @@ export interface RedisService {
   close(): Promise<void>;
 }
 
-export async function startRedisService(url: string, env: Record<string, string> = {}): Promise<RedisService> {
+export async function startPostgresService(url: string): Promise<PostgresService> {
   const folder = await temporaryFolder();
-  const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
+  const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0' });
   const lines: string[] = [];
   const logger = new Logger('warn', (line) => void lines.push(line));
+  const state = join(folder.path, 'state');
   const stores: Stores = {
     eventStore: await LmdbEventStore.open(join(folder.path, 'log')),
-    readModels: await RedisReadModels.open({ url, logger }),
-    keyValue: await RedisKeyValue.open({ url, clock: Date.now }),
-    jobs: await LmdbJobs.open(join(folder.path, 'state'), { clock: Date.now }),
+    readModels: await PostgresReadModels.open({ url, folder: join(folder.path, 'build'), logger }),
+    keyValue: await LmdbKeyValue.open(state, { clock: Date.now }),
+    jobs: await LmdbJobs.open(state, { clock: Date.now }),
   };
   const project = async () => {
     const { eventStore, readModels } = stores;

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { verify } from '../../src/read-side/verify.js';
-import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { recovery } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import type { Answer } from '../http/client.js';
 import { longCases, longTest } from '../faults/faults.js';
-import { RedisServer, describeOwnRedis } from '../servers/redis.js';
-import { type RedisService, startRedisService } from './service.js';
+import { PostgresServer, describePostgres } from '../servers/postgres.js';
+import { type PostgresService, startPostgresService } from './service.js';
 
 const SCORE = '/v1/disc/score/tris:alice';
 /** For a process to start, on a busy machine. */
@@ -14,20 +13,22 @@ const START_MS = 40_000;
 /** What an operator is promised: a lease moves, and everything recovers, within this. */
 const PROMISE_MS = 10_000;
 
-describeOwnRedis('faults of Redis and of projectors', () => {
-  let redis: RedisServer;
-  let service: RedisService;
+describePostgres('faults of PostgreSQL and of projectors', () => {
+  let postgres: PostgresServer;
+  let service: PostgresService;
   const children: Child[] = [];
 
   beforeEach(async () => {
-    redis = await RedisServer.start();
-    service = await startRedisService(redis.url);
+    // It loses all that was committed since the last checkpoint, as it may lose batches, and makes none by itself.
+    postgres = await PostgresServer.start({ wal_writer_delay: '10s' });
+    await postgres.sql('ALTER ROLE credence SET synchronous_commit = off');
+    service = await startPostgresService(postgres.url);
   });
   afterEach(async () => {
     await Promise.all(children.splice(0).map((child) => child.kill()));
-    redis.resume();
+    postgres.resume();
     await service.close();
-    await redis.stop();
+    await postgres.stop();
   });
 
   async function relay(count: number): Promise<string> {
@@ -51,7 +52,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
   function startProjector(...args: string[]): Child {
     const script = new URL('./processes/projector.ts', import.meta.url);
     const { eventStore } = service.stores;
-    const child = new Child(script, [`${service.log}-copy`, eventStore.logId, redis.url, ...args]);
+    const child = new Child(script, [`${service.log}-copy`, eventStore.logId, postgres.url, ...args]);
     children.push(child);
     const ended = new AbortController();
     void child.exited.then(() => ended.abort());
@@ -62,12 +63,17 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     return child;
   }
 
+  const applied = () => postgres.sql('SELECT position FROM credence_store.generations');
+
   async function holder(): Promise<string | undefined> {
     return (await service.stores.readModels.generations())[0]?.lease?.holder;
   }
 
-  test('killed and restarted empty: 503 with progress rather than wrong numbers, then the same answers again', async () => {
-    const score = await scoreAt(await relay(300));
+  test('killed, and restarted without the last batches: 503 rather than older numbers, then the same answers again', async () => {
+    await scoreAt(await relay(150));
+    await postgres.sql('CHECKPOINT');
+    const kept = await applied();
+    const score = await scoreAt(await relay(150));
     let ended = false;
     const seen = new Set<string>();
     const reader = (async () => {
@@ -76,34 +82,35 @@ describeOwnRedis('faults of Redis and of projectors', () => {
         const { status, headers, json } = answer;
         if (status === 200) expect(scoreOf(answer)).toEqual(score);
         else expect(headers['retry-after']).toBeDefined();
-        if (json.code === 'projection_rebuilding') expect(json.progress.total).toBeGreaterThan(0);
         seen.add(status === 200 ? 'right' : json.code);
         await sleep(5);
       }
     })();
 
     await within(PROMISE_MS, () => seen.has('right'));
-    await redis.kill();
+    await postgres.kill();
     await within(PROMISE_MS, () => seen.has('store_unavailable'));
-    // What is recorded does not need Redis.
+    // What is recorded does not need PostgreSQL.
     const position = await service.relay('tris:bob');
-    await redis.run();
+    const resume = await service.stopProjector();
+    await postgres.run();
+    expect(await applied()).toBe(kept);
+    await within(PROMISE_MS, () => seen.has('projection_behind'));
+    await resume();
     await recovery(
-      'an empty Redis',
+      'PostgreSQL was killed',
       within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200),
     );
     ended = true;
     await reader;
-    expect([...seen].sort()).toEqual(['projection_rebuilding', 'right', 'store_unavailable']);
+    expect([...seen].sort()).toEqual(['projection_behind', 'right', 'store_unavailable']);
     expect(await scoreAt(position)).toEqual(score);
     expect(await differences()).toBeNull();
   });
 
-  longTest('flushed while it runs: the same', async () => {
+  longTest('the tables dropped while it runs: 503 with progress rather than wrong numbers, then the same', async () => {
     const score = await scoreAt(await relay(200));
-    const other = await RedisConnection.open(redis.url);
-    await other.send((client) => client.flushall());
-    await other.close();
+    await postgres.sql('DROP SCHEMA credence_store CASCADE');
     const answers: Answer[] = [];
     await within(4 * PROMISE_MS, async () => {
       answers.push(await service.get(SCORE));
@@ -111,15 +118,16 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     });
     for (const answer of answers) {
       if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
-      else
-        expect(answer.json).toMatchObject({ code: 'projection_rebuilding', progress: { total: expect.any(Number) } });
+      else expect(['projection_rebuilding', 'store_unavailable']).toContain(answer.json.code);
     }
+    const rebuilding = answers.filter(({ json }) => json.code === 'projection_rebuilding');
+    expect(rebuilding.at(-1)!.json.progress.total).toBeGreaterThan(0);
     expect(await differences()).toBeNull();
   });
 
-  test('stalled: reads are refused within seconds, then at once, and succeed again when Redis continues', async () => {
+  test('stalled: reads are refused within seconds, then at once, and succeed again when PostgreSQL continues', async () => {
     const score = await scoreAt(await relay(10));
-    redis.pause();
+    postgres.pause();
     const started = performance.now();
     const first = await Promise.all(Array.from({ length: 64 }, () => service.get(SCORE)));
     expect(performance.now() - started).toBeLessThan(PROMISE_MS);
@@ -129,9 +137,9 @@ describeOwnRedis('faults of Redis and of projectors', () => {
       await service.get(SCORE);
       return performance.now() - asked < 500;
     });
-    redis.resume();
+    postgres.resume();
     await recovery(
-      'a Redis that was stalled',
+      'a PostgreSQL that was stalled',
       within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200),
     );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
@@ -181,18 +189,20 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     },
   );
 
-  test('metrics and liveness work while Redis is unavailable, and readiness reports it', async () => {
+  test('metrics and liveness work while PostgreSQL is unavailable, and readiness reports it', async () => {
     const deadLetters = async () => /^credence_dead_letters .*$/m.exec((await service.get('/metrics')).text)?.[0];
     expect(await deadLetters()).toBe('credence_dead_letters 0');
-    await redis.kill();
+    await postgres.kill();
     await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 503);
     expect((await service.get('/health/live')).status).toBe(200);
     expect((await service.get('/metrics')).text).toContain('credence_');
     expect(await deadLetters()).toBeUndefined();
     const ready = await service.get('/health/ready');
     expect(ready.status).toBe(503);
-    expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is unavailable/);
-    await redis.run();
+    expect(ready.text).toMatch(
+      /"projections","status":"failed","detail":"PostgreSQL at 127\.0\.0\.1:\d+\/credence (is un|gives no an)/,
+    );
+    await postgres.run();
     await within(PROMISE_MS, async () => (await service.get('/health/ready')).status === 200);
     expect(await deadLetters()).toBe('credence_dead_letters 0');
   });
