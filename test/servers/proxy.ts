@@ -20,7 +20,8 @@ export class Proxy {
   bytesPerSecond = Infinity;
   /** Answers that were thrown away with their connection: each by a call of `loseNextAnswer`. */
   lostAnswers = 0;
-  private losesNextAnswer = false;
+  /** How much of the next answer is passed on, as a fraction; undefined: all answers are. */
+  private partOfNextAnswer: number | undefined;
   private currentMode: ProxyMode = 'open';
   private readonly pairs = new Set<{ client: Socket; server: Socket }>();
   private readonly listener;
@@ -41,7 +42,7 @@ export class Proxy {
         from.on('data', (data) => {
           const isAnswer = from === pair.server;
           if (this.currentMode === 'hanging' || (this.currentMode === 'deaf' && isAnswer)) return;
-          if (isAnswer && this.losesNextAnswer) this.lose(pair.client);
+          if (isAnswer && this.partOfNextAnswer !== undefined) this.lose(pair.client, data);
           else if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
           else if (!to.write(data)) from.pause();
           if (!isAnswer && this.bytesPerSecond < Infinity) this.hold(pair, data.length);
@@ -90,15 +91,15 @@ export class Proxy {
     }
   }
 
-  /** Breaks the connection on which the next answer comes, in place of the answer. */
-  loseNextAnswer(): void {
-    this.losesNextAnswer = true;
+  /** Breaks the connection on which the next answer comes, after this part of the answer. */
+  loseNextAnswer(part = 0): void {
+    this.partOfNextAnswer = part;
   }
 
-  private lose(client: Socket): void {
-    this.losesNextAnswer = false;
+  private lose(client: Socket, answer: Buffer): void {
+    client.end(answer.subarray(0, answer.length * this.partOfNextAnswer!), () => client.destroy());
+    this.partOfNextAnswer = undefined;
     this.lostAnswers++;
-    client.destroy();
   }
 
   async close(): Promise<void> {

@@ -99,15 +99,17 @@ export class PostgresConnection {
   private unavailableSince: number | undefined;
   private failures = 0;
   private isClosed = false;
+  private inUse = 0;
+  /** Those who wait for a connection, in the order in which they came. */
+  private readonly waiting: (() => void)[] = [];
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials or is too old */
   static async open(url: string, options: PostgresConnectionOptions): Promise<PostgresConnection> {
-    const { prepare, logger } = options;
-    const connection = new PostgresConnection(poolOf(url, options), whereOf(url), prepare, logger);
+    const connection = new PostgresConnection(poolOf(url, options), whereOf(url), options);
     try {
       await connection.checkAtStart();
-      await prepare?.();
+      await options.prepare?.();
     } catch (error) {
       await connection.close();
       throw error;
@@ -119,8 +121,7 @@ export class PostgresConnection {
   private constructor(
     private readonly pool: pg.Pool,
     private readonly where: string,
-    private readonly prepare: PostgresConnectionOptions['prepare'],
-    private readonly logger: Logger | undefined,
+    private readonly options: PostgresConnectionOptions,
   ) {
     // Whatever ended an idle connection. One in use reports it to its statement.
     pool.on('error', () => undefined);
@@ -169,26 +170,41 @@ export class PostgresConnection {
   }
 
   /** Gives a connection to `work`. @throws StoreUnavailable, StatementRefused */
-  async use<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    if (this.isClosed) throw new StoreUnavailable(`the connection to PostgreSQL at ${this.where} was closed`);
-    if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
-      throw new StoreUnavailable(`PostgreSQL at ${this.where} is unavailable`);
-    }
-    let client: pg.PoolClient;
+  use<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    return this.inTurn(async () => {
+      if (this.isClosed) throw new StoreUnavailable(`the connection to PostgreSQL at ${this.where} was closed`);
+      if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
+        throw new StoreUnavailable(`PostgreSQL at ${this.where} is unavailable`);
+      }
+      let client: pg.PoolClient;
+      try {
+        client = await this.connect();
+      } catch (error) {
+        this.noteFailure(error as Error);
+        throw this.noAnswer(error as Error);
+      }
+      try {
+        const result = await work(client);
+        client.release();
+        return result;
+      } catch (error) {
+        // After anything but a refusal, its next answer may be that of this statement.
+        client.release(!(error instanceof pg.DatabaseError));
+        throw error instanceof StoreUnavailable ? error : this.failure(error as Error);
+      }
+    });
+  }
+
+  /** Waits until a connection is free. The pool would give up after the time that it takes to connect. */
+  private async inTurn<T>(action: () => Promise<T>): Promise<T> {
+    if (this.inUse < this.options.most) this.inUse++;
+    else await new Promise<void>((settle) => this.waiting.push(settle));
     try {
-      client = await this.connect();
-    } catch (error) {
-      this.noteFailure(error as Error);
-      throw this.noAnswer(error as Error);
-    }
-    try {
-      const result = await work(client);
-      client.release();
-      return result;
-    } catch (error) {
-      // After anything but a refusal, its next answer may be that of this statement.
-      client.release(!(error instanceof pg.DatabaseError));
-      throw error instanceof StoreUnavailable ? error : this.failure(error as Error);
+      return await action();
+    } finally {
+      const next = this.waiting.shift();
+      if (next) next();
+      else this.inUse--;
     }
   }
 
@@ -216,7 +232,7 @@ export class PostgresConnection {
 
   private async look(client: pg.PoolClient): Promise<void> {
     type Seen = { standby: boolean; server: string; tables: number | null; version: number };
-    const { rows } = await client.query<Seen>(IDENTITY);
+    const { rows } = await client.query<Seen>({ text: IDENTITY, query_timeout: CONNECT_TIMEOUT_MS } as pg.QueryConfig);
     const { standby, server, tables, version } = rows[0]!;
     if (version < LEAST_VERSION) throw new Error(`it is version ${version}; ${LEAST_VERSION} or newer is required`);
     if (standby) throw new Error('it is a standby, which takes no writes');
@@ -228,7 +244,8 @@ export class PostgresConnection {
 
   private async checkAtStart(): Promise<void> {
     try {
-      await this.use(async () => undefined);
+      // All of them, so that it has them when others take all that the server can give.
+      await Promise.all(Array.from({ length: this.options.most }, () => this.use(async () => undefined)));
     } catch (error) {
       const { cause } = error as Error;
       const reason = cause instanceof Error ? cause.message : (error as Error).message;
@@ -244,7 +261,10 @@ export class PostgresConnection {
   /** Checks whether the server is there, and is still the same one, again and again. */
   private checkAgain(): void {
     const wait = this.failures === 0 ? CHECK_MS : backoff(this.failures);
-    this.timer = setTimeout(() => void this.check().then(() => this.isClosed || this.checkAgain()), wait).unref();
+    this.timer = setTimeout(
+      () => void this.inTurn(() => this.check()).then(() => this.isClosed || this.checkAgain()),
+      wait,
+    ).unref();
   }
 
   private async check(): Promise<void> {
@@ -260,7 +280,7 @@ export class PostgresConnection {
       const { unavailableSince } = this;
       this.unavailableSince = undefined;
       if (this.tables === null) {
-        await this.prepare?.().catch((error: unknown) => {
+        await this.options.prepare?.().catch((error: unknown) => {
           this.unavailableSince = unavailableSince;
           throw error;
         });
@@ -268,7 +288,7 @@ export class PostgresConnection {
       this.failures = 0;
       if (unavailableSince === undefined) return;
       this.reconnections++;
-      this.logger?.warn(`PostgreSQL at ${this.where} is back`);
+      this.options.logger?.warn(`PostgreSQL at ${this.where} is back`);
     } catch (error) {
       this.failures++;
       this.noteFailure(error as Error);
@@ -278,7 +298,7 @@ export class PostgresConnection {
   private noteFailure(error: Error): void {
     if (this.unavailableSince !== undefined || this.isClosed) return;
     this.unavailableSince = performance.now();
-    this.logger?.warn(`PostgreSQL at ${this.where} is unavailable: ${error.message}`);
+    this.options.logger?.warn(`PostgreSQL at ${this.where} is unavailable: ${error.message}`);
   }
 
   /** Without the details of PostgreSQL's error, which contain values. */
@@ -326,7 +346,8 @@ function poolOf(url: string, { most, timeoutMs, synchronousCommit }: PostgresCon
 /** The address for messages, without credentials. @throws StartError that does not repeat the URL */
 function whereOf(url: string): string {
   try {
-    const { searchParams } = new URL(url);
+    const { protocol, searchParams } = new URL(url);
+    if (!/^postgres(ql)?:$/.test(protocol)) throw new Error('another protocol');
     if (searchParams.has('options')) throw new StartError('CREDENCE_DATABASE_URL must not have options.');
     const { host, port, database } = new pg.Client({ connectionString: url });
     return `${host.includes(':') ? `[${host}]` : host}:${port}/${database}`;

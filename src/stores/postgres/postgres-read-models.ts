@@ -305,12 +305,13 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
-    const isAllowed = async () => (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now()] })).length > 0;
+    let part: number | undefined;
+    const isAllowed = async () =>
+      (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
     if (!(await isAllowed())) return undefined;
     // What an earlier load has left is of no use any more.
     await this.removeFiles(id);
     await this.sweep();
-    let part: number | undefined;
     return {
       folder: this.folderOf(id),
       last: null,

@@ -61,13 +61,20 @@ export const ACQUIRE_LEASE = {
 export const RELEASE_LEASE = `
   UPDATE credence_store.generations SET holder = NULL WHERE id = $1 AND holder = $2`;
 
-/** Whether a holder may write to a generation to which nothing was applied. Parameters: id, holder, time or null. */
+/** Whether a table is still this holder's: a server that went back gives its number again. */
+const isOwn = (part: string): string =>
+  `EXISTS (SELECT FROM credence_store.parts p WHERE p.part = ${part} AND p.generation = $1 AND p.holder = $2)`;
+
+/**
+ * Whether a holder may write to a generation to which nothing was applied. Parameters: id, holder, time or null, its part
+ * or null.
+ */
 export const MAY_BUILD = {
   name: 'may_build',
   text: `
   SELECT true FROM credence_store.generations
   WHERE id = $1 AND holder = $2 AND ${heldAt(nowIn('$3'))} AND status IN ('building', 'ready')
-    AND position = 0 AND part IS NULL`,
+    AND position = 0 AND part IS NULL AND ($4::integer IS NULL OR ${isOwn('$4')})`,
 };
 
 /** A table for rows. Parameters: generation, holder. */
@@ -88,7 +95,7 @@ export const attach = (part: number): string =>
 export const SET_PART = `
   UPDATE credence_store.generations SET part = $4, position = $6, event_id = $7
   WHERE id = $1 AND holder = $2 AND ${heldAt(nowIn('$3'))} AND status IN ('building', 'ready')
-    AND position = 0 AND part IS NULL AND log = $5
+    AND position = 0 AND part IS NULL AND log = $5 AND ${isOwn('$4')}
   RETURNING true`;
 
 /**
