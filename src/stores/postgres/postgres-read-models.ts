@@ -306,7 +306,10 @@ export class PostgresReadModels implements ReadModels {
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
     let part: number | undefined;
+    const { loads } = this.connections;
+    const { restarts } = loads;
     const isAllowed = async () =>
+      loads.restarts === restarts &&
       (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
     if (!(await isAllowed())) return undefined;
     // What an earlier load has left is of no use any more.
