@@ -104,7 +104,7 @@ export class PostgresReadModels implements ReadModels {
   /** By generation and holder: the incarnation that was leased. */
   private readonly leases = new Map<string, string>();
   private readonly manifestLookUps = new SharedLookUps<Manifest | null>();
-  private lastManifest: { text: string; manifest: Manifest } | undefined;
+  private lastManifest: { version: string; manifest: Manifest } | undefined;
   private comparison: ClockComparison | undefined;
   private sweeping: NodeJS.Timeout | undefined;
   /** When it was logged that nothing can be applied. */
@@ -163,14 +163,22 @@ export class PostgresReadModels implements ReadModels {
     return this.comparison?.skew ?? 0;
   }
 
-  manifest(): Promise<Manifest | null> {
-    return this.manifestLookUps.of('', async () => {
-      const [row] = await this.main.rows<[string]>(MANIFEST);
-      if (!row) return null;
-      const [text] = row;
-      if (this.lastManifest?.text !== text) this.lastManifest = { text, manifest: JSON.parse(text) as Manifest };
-      return this.lastManifest.manifest;
-    });
+  /** Reads of this turn also tell whether the manifest is still the last one. */
+  async manifest(): Promise<Manifest | null> {
+    const [reading] = this.asked.values();
+    const version = this.lastManifest && (await reading?.answer)?.head.manifestVersion;
+    if (version !== undefined && version === this.lastManifest?.version) return this.lastManifest.manifest;
+    return this.manifestLookUps.of('', () => this.readManifest());
+  }
+
+  private async readManifest(): Promise<Manifest | null> {
+    const [row] = await this.main.rows<[string, string]>(MANIFEST);
+    if (!row) return null;
+    const [text, version] = row;
+    if (this.lastManifest?.version !== version) {
+      this.lastManifest = { version, manifest: JSON.parse(text) as Manifest };
+    }
+    return this.lastManifest.manifest;
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
@@ -332,7 +340,9 @@ export class PostgresReadModels implements ReadModels {
       finish: async (next) => {
         if (!(await isAllowed())) return false;
         part ??= await this.createPart(id, holder);
-        await this.connections.loads.rows({ text: createKey(part) });
+        await loads.rows({ text: createKey(part) });
+        // Up to here, what was loaded may have been lost with the server.
+        if (!(await isAllowed())) return false;
         return this.attachPart(id, holder, part, next);
       },
     };
@@ -489,7 +499,8 @@ export class PostgresReadModels implements ReadModels {
   }
 
   private async removeFiles(id: string): Promise<void> {
-    await rm(this.folderOf(id), { recursive: true, force: true });
+    // A folder that cannot be written is told of when it is needed.
+    await rm(this.folderOf(id), { recursive: true, force: true }).catch(() => undefined);
   }
 
   private async serverTime(): Promise<number> {

@@ -73,16 +73,19 @@ function startOf({ after, reverse }: Range): string {
   return reverse ? LAST : '';
 }
 
-/** Status, checkpoint and part of a generation. */
+/** What is stored of a generation beside its rows. */
 export interface Head {
+  /** Of the manifest, of the same snapshot; null: there is none. */
+  manifestVersion: string | null;
   status: GenerationStatus;
   checkpoint: Checkpoint;
   part: number | null;
 }
 
 export function headOf([, status, checkpoint, part]: ReadRow): Head {
-  const [log, position, event_id] = JSON.parse(checkpoint) as [string, number, string | null];
-  return { status: status as GenerationStatus, checkpoint: { log, position, event_id }, part };
+  type Parts = [string, number, string | null, string | null];
+  const [log, position, event_id, manifestVersion] = JSON.parse(checkpoint) as Parts;
+  return { status: status as GenerationStatus, checkpoint: { log, position, event_id }, part, manifestVersion };
 }
 
 /** The rows that a statement has returned, by the number of their query. */

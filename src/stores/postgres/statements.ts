@@ -12,7 +12,12 @@ const nowIn = (parameter: string): string =>
 const heldAt = (now: string): string =>
   `(holder IS NOT NULL AND held_until > ${now} AND held_until - held_for <= ${now})`;
 
-export const MANIFEST = { name: 'manifest', text: 'SELECT content::text FROM credence_store.manifest' };
+const MANIFEST_VERSION = "concat_ws(' ', revision, incarnation)";
+/** The manifest, and a text that is another one for another manifest. */
+export const MANIFEST = {
+  name: 'manifest',
+  text: `SELECT content::text, ${MANIFEST_VERSION} FROM credence_store.manifest`,
+};
 export const FIRST_MANIFEST = `
   INSERT INTO credence_store.manifest (revision, incarnation, content) VALUES ($1, $2, $3)
   ON CONFLICT DO NOTHING RETURNING true`;
@@ -119,13 +124,14 @@ export const FORGET_PART = 'DELETE FROM credence_store.parts WHERE part = $1';
 export const HEAD = {
   name: 'head',
   text: `
-  SELECT -1::bigint, status, json_build_array(log, position, event_id)::text, part
+  SELECT -1::bigint, status,
+    json_build_array(log, position, event_id, (SELECT ${MANIFEST_VERSION} FROM credence_store.manifest))::text, part
   FROM credence_store.generations WHERE id = $1`,
 };
 
 /**
- * Status, checkpoint and rows of a generation, of one snapshot. The first row has -1, status, checkpoint and part; the
- * others have the number of the query, the sort key of a row of a range, content and checksum. The number is four times
+ * Status, checkpoint and rows of a generation, of one snapshot. The first row has -1, status, checkpoint with the
+ * manifest's version, and part; the others have the number of the query, the sort key of a row of a range, content and checksum. The number is four times
  * the place among its kind, from 1, and the kind: 0 for single rows, 1 for ranges forwards, 2 for those backwards. Parameters: id; view, key and
  * sort of single rows; then, if there are any, of ranges forwards and of those backwards, for each kind: view, key, the
  * sort key beyond which they start, the number of rows.
