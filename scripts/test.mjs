@@ -59,6 +59,7 @@ const FAULTS = [
   'test/ingestion/ingestion.test',
   'test/ingestion/long-history.test',
   'test/postgres/faults.test',
+  'test/postgres/postgres-connection.test',
   'test/postgres/replaced.test',
   'test/redis/failover.test',
   'test/redis/redis-connection.test',

@@ -1,5 +1,4 @@
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { decorated } from '../../../src/kernel/decorated.js';
 import type { RecordedEvent } from '../../../src/kernel/event.js';
 import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
@@ -10,12 +9,11 @@ import type { EventStore } from '../../../src/stores/ports/event-store.js';
 import { PostgresReadModels } from '../../../src/stores/postgres/postgres-read-models.js';
 
 /**
- * Applies a log to the read models in a PostgreSQL. Input: the position of the log's head, then its events in slices, which are
- * copied into a log in the folder. Tells each step; each takes a moment, so that a signal
- * can meet it there, and a longer one before a batch is sent if it is to be "slow". With a step to die at, it kills
- * itself when it gets there with that many batches applied.
+ * Applies a log to the read models in a PostgreSQL. Input: the position of the log's head, then its events in slices,
+ * which are copied into a log in the folder. Tells each step. It dies or stops at one of them, "sent" being while a batch
+ * is on its way, once that many batches are applied: by its own signal.
  */
-const [folder, logId, url, dieAt, batches] = process.argv.slice(2);
+const [folder, logId, url, signal, at, batches] = process.argv.slice(2);
 const tell = (step: string, outcome?: string) => process.stdout.write(`${JSON.stringify([step, outcome])}\n`);
 
 const copy = await LmdbEventStore.open(folder!);
@@ -35,31 +33,31 @@ void follow(Infinity);
 const store = decorated<EventStore>(copy, { logId });
 const models = await PostgresReadModels.open({ url: url!, folder: `${folder!}-build` });
 let applied = 0;
+let isSignalled = false;
 
-async function reach(step: string): Promise<void> {
-  if (step === dieAt && applied >= Number(batches)) process.kill(process.pid, 'SIGKILL');
+function reach(step: string): void {
   tell(step);
-  await sleep(10);
+  if (step !== at || applied < Number(batches) || isSignalled) return;
+  isSignalled = true;
+  tell(signal!);
+  process.kill(process.pid, signal);
 }
 
 const { read, apply } = models;
 models.read = async (...args) => {
-  await reach('read');
+  reach('read');
   return read.apply(models, args);
 };
 models.apply = async (...args) => {
-  await reach('apply');
-  if (dieAt === 'slow') await sleep(1_000);
-  if (dieAt === 'sent' && applied >= Number(batches)) {
-    // Killed with the batch on its way: applied or not, nobody will tell.
-    void apply.apply(models, args);
-    await new Promise(setImmediate);
-    process.kill(process.pid, 'SIGKILL');
-  }
-  const outcome = await apply.apply(models, args);
+  reach('apply');
+  const applying = apply.apply(models, args);
+  // With the batch on its way: applied or not, nobody can tell.
+  await new Promise(setImmediate);
+  reach('sent');
+  const outcome = await applying;
   applied++;
   tell('applied', outcome);
-  await reach('checkpoint');
+  reach('checkpoint');
   return outcome;
 };
 
