@@ -99,7 +99,7 @@ export class Follower {
     if (built === 'aborted') return 'aborted';
     if (built) this.reported = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
-    // A build goes on: what it has loaded is committed, and its end is refused if it is not.
+    // A load ends by itself where what it has written may be lost.
     const signal = AbortSignal.any([held, lease.restarted]);
     const applier = new Applier(this.store, this.readModels, begun, this.holder, this.unreported(options.onApplied));
     const isReady = await this.readiness(generation);
