@@ -2,8 +2,10 @@ import { stat } from 'node:fs/promises';
 import { exportLines } from '../stores/transfer.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
-import type { Cli } from './cli.js';
-import { CommandFailed, EXIT } from './exit.js';
+import type { Cli, Context, StoresContext } from './cli.js';
+import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
+import { CSV_FEATURES, checkedTable, exportCsv } from './export-csv.js';
+import { withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { count, describeDamage, duration } from './progress.js';
 import { checkedTrisId } from './tris-id.js';
@@ -11,49 +13,61 @@ import { checkedTrisId } from './tris-id.js';
 interface Options {
   out?: string;
   force?: true;
+  csv?: string;
 }
 
 export function exportCommand(cli: Cli): void {
+  const events = cli.withStores('existing', exportEvents, openOutput);
+  const table = withHandlers(
+    cli,
+    'existing',
+    CSV_FEATURES,
+    (context, _tris: string | undefined, { csv }: Options) => exportCsv(context, csv!),
+    openOutput,
+  );
   cli.program
     .command('export')
     .description('write the events of the log as NDJSON, which credence import reads, or those about one identity')
     .argument('[tris]', 'export only the events about this identity')
     .option('--out <file>', 'write to a file instead of standard output')
     .option('--force', 'replace the file if it exists')
-    .action(
-      cli.withStores(
-        'existing',
-        async (context, tris: string | undefined, _options: Options) => {
-          const { eventStore } = context.stores;
-          const started = performance.now();
-          const total = await eventStore.countAfter(0);
-          const bar = context.progress('Exporting', 'events');
-          let written = 0;
-          const damaged: RecordedEvent[] = [];
-          const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
-            onProgress: (events, position) => {
-              written = events;
-              bar.update(tris === undefined ? events : position, total);
-            },
-            onDamage: (event) => damaged.push(event),
-          });
-          try {
-            for await (const text of lines) await context.write(text);
-          } finally {
-            bar.stop();
-          }
-          context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
-          for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
-          return damaged.length === 0 ? EXIT.ok : EXIT.finding;
-        },
-        async (_context, tris, { out, force }) => {
-          if (tris !== undefined) checkedTrisId(tris);
-          if (out === undefined) return { value: undefined };
-          if (!force && (await isFile(out))) throw new CommandFailed(`${out} exists; --force replaces it.`);
-          return { value: undefined, output: new OutputFile(out) };
-        },
-      ),
+    .option('--csv <table>', 'write a table instead, as CSV: identities, with their scores as of now, or decisions')
+    .action((tris: string | undefined, options: Options) =>
+      (options.csv === undefined ? events : table)(tris, options),
     );
+}
+
+async function exportEvents(context: StoresContext, tris: string | undefined, _options: Options): Promise<ExitCode> {
+  const { eventStore } = context.stores;
+  const started = performance.now();
+  const total = await eventStore.countAfter(0);
+  const bar = context.progress('Exporting', 'events');
+  let written = 0;
+  const damaged: RecordedEvent[] = [];
+  const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
+    onProgress: (events, position) => {
+      written = events;
+      bar.update(tris === undefined ? events : position, total);
+    },
+    onDamage: (event) => damaged.push(event),
+  });
+  try {
+    for await (const text of lines) await context.write(text);
+  } finally {
+    bar.stop();
+  }
+  context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
+  for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
+  return damaged.length === 0 ? EXIT.ok : EXIT.finding;
+}
+
+async function openOutput(_context: Context, tris: string | undefined, { out, force, csv }: Options) {
+  if (tris !== undefined) checkedTrisId(tris);
+  if (csv !== undefined) checkedTable(csv);
+  if (csv !== undefined && tris !== undefined) throw new UsageError('--csv writes all of a table, not one identity.');
+  if (out === undefined) return { value: undefined };
+  if (!force && (await isFile(out))) throw new CommandFailed(`${out} exists; --force replaces it.`);
+  return { value: undefined, output: new OutputFile(out) };
 }
 
 const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;

@@ -30,8 +30,15 @@ import { Subjects } from './subjects.js';
 export class AccessPolicyHandlersModule {}
 
 @Module({
+  imports: [AccessPolicyLookUpModule],
+  providers: [ListDecisionsHandler, GetDecisionHandler],
+})
+export class DecisionHandlersModule {}
+
+@Module({
   imports: [
     AccessPolicyHandlersModule,
+    DecisionHandlersModule,
     AccessPolicyLookUpModule,
     ChainsModule,
     WalletLinksModule,
@@ -46,8 +53,6 @@ export class AccessPolicyHandlersModule {}
     CheckAccessHandler,
     CheckAccessOfManyHandler,
     EvaluateRulesHandler,
-    ListDecisionsHandler,
-    GetDecisionHandler,
     Subjects,
     Populations,
     StartPopulationHandler,

@@ -1,0 +1,198 @@
+import { DecisionHandlersModule } from '../features/access/ap.module.js';
+import type { DecisionDto } from '../features/access/decisions.dto.js';
+import { ListDecisions } from '../features/access/decisions.handlers.js';
+import { endOfHour } from '../features/disc/coordinates.js';
+import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
+import { IdentityReader, type IdentitySnapshot } from '../features/disc/identity-reader.js';
+import { score } from '../features/disc/score.js';
+import { MODEL_VP } from '../features/lenses/lenses.js';
+import { openPopulation } from '../features/validation-policies/population.js';
+import { internalActor } from '../commands/context.js';
+import { Problem, rebuilding } from '../kernel/problems.js';
+import { Views } from '../read-side/views.js';
+import { STRIDE } from '../scoring/evidence.js';
+import { MODEL_LENS } from '../scoring/lens.js';
+import { modelOrFirst } from '../scoring/models/all.js';
+import { csvLine } from './csv.js';
+import { EXIT, type ExitCode, UsageError } from './exit.js';
+import type { HandlersContext } from './handlers.js';
+import { count, duration } from './progress.js';
+import { applyAll } from './read-models.js';
+
+/** `export --csv`: tables for spreadsheets and other databases, written page by page. */
+
+export const CSV_FEATURES = [IdentityReaderModule, DecisionHandlersModule];
+/** Rows read at a time. */
+const PAGE = 100;
+const DAY_MS = 86_400_000;
+
+type Pages = (context: HandlersContext, signal: AbortSignal) => AsyncIterable<{ lines: string[]; total: number }>;
+type Line = Parameters<typeof csvLine>[0];
+
+const TABLES: Record<string, { header: readonly string[]; pages: Pages }> = {
+  identities: {
+    header: [
+      'tris_id',
+      'score',
+      'score_rating',
+      'total_tct',
+      'earned_tct',
+      'forfeited_tct',
+      'reliability',
+      'bad_status_level',
+      'bad_status_reason',
+      'actions',
+      'first_action_day',
+      'last_action_day',
+      'incomplete',
+      'as_of',
+    ],
+    pages: identities,
+  },
+  decisions: {
+    header: [
+      'jti',
+      'checked_at',
+      'policy_id',
+      'subject_tris',
+      'granted',
+      'score',
+      'reasons',
+      'audience',
+      'checked_by',
+      'expires_at',
+      'revoked',
+      'recorded_position',
+    ],
+    pages: decisions,
+  },
+};
+
+/** @throws UsageError if there is no such table */
+export function checkedTable(name: string): void {
+  if (Object.hasOwn(TABLES, name)) return;
+  throw new UsageError(`--csv writes ${Object.keys(TABLES).join(' or ')}; there is no "${name}".`);
+}
+
+export async function exportCsv(context: HandlersContext, name: string): Promise<ExitCode> {
+  const { stores, config, progress, note, write } = context;
+  const { header, pages } = TABLES[name]!;
+  const signal = context.interruption();
+  const started = performance.now();
+  const applying = progress('Applying', 'events');
+  await applyAll(stores, config, applying.update).finally(applying.stop);
+  const bar = progress('Writing', name);
+  let written = 0;
+  try {
+    await write(csvLine(header));
+    for await (const { lines, total } of pages(context, signal)) {
+      signal.throwIfAborted();
+      await write(lines.join(''));
+      written += lines.length;
+      bar.update(written, total);
+    }
+  } finally {
+    bar.stop();
+  }
+  note(`${count(written)} ${name} in ${duration((performance.now() - started) / 1000)}`);
+  return EXIT.ok;
+}
+
+/** Every identity as `GET /v1/disc/score` answers it, by the lens and model that served the platform at the start. */
+async function* identities({ get, stores: { readModels } }: HandlersContext): ReturnType<Pages> {
+  const reader = get(IdentityReader);
+  const manifest = await get(Views).manifest();
+  const { generation, total } = await openPopulation(readModels, manifest);
+  const { id: model } = modelOrFirst(manifest.model_hash);
+  const coordinates = { vp: manifest.lens.policy_id ?? MODEL_VP, model, now: endOfHour(Date.now()) };
+  let cursor: string | null = null;
+  do {
+    const page = await readModels.scan(generation, 'identities', cursor, PAGE);
+    const ids = page.rows.map(({ row }) => row.key);
+    const snapshots = ids.length > 0 ? await reader.snapshots(ids, coordinates) : [];
+    const lines: string[] = [];
+    for (const snapshot of snapshots) {
+      if (snapshot instanceof Problem) throw snapshot;
+      lines.push(csvLine(await identityLine(reader, snapshot)));
+    }
+    yield { lines, total };
+    ({ cursor } = page);
+  } while (cursor !== null);
+  // A dropped generation looks like an empty one.
+  if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
+}
+
+async function identityLine(reader: IdentityReader, snapshot: IdentitySnapshot): Promise<Line> {
+  const { state, large, tris_id } = snapshot;
+  const { score_rating, total_tct, earned_tct, forfeited_tct, reliability, bad_status, as_of, ...rest } = score(
+    snapshot,
+    reader.logId,
+  );
+  // By a lens, only some of the actions of a large identity are read.
+  const evidence = large ? await reader.evidence.through(large, MODEL_LENS) : state.evidence;
+  const [first, last] = daysOf(Object.values(evidence).map(({ days }) => days));
+  return [
+    tris_id,
+    rest.score,
+    score_rating,
+    total_tct,
+    earned_tct,
+    forfeited_tct,
+    reliability,
+    bad_status?.level ?? null,
+    bad_status?.reason_code ?? null,
+    state.actions,
+    first,
+    last,
+    rest.incomplete ?? false,
+    as_of,
+  ];
+}
+
+/** The first and the last UTC day with an action. */
+function daysOf(series: readonly (readonly number[])[]): [first: string | null, last: string | null] {
+  const counted = series.filter((days) => days.length > 0);
+  if (counted.length === 0) return [null, null];
+  const dateOf = (day: number) => new Date(day * DAY_MS).toISOString().replace(/T.*/, '');
+  return [
+    dateOf(Math.min(...counted.map((days) => days[0]!))),
+    dateOf(Math.max(...counted.map((days) => days.at(-STRIDE)!))),
+  ];
+}
+
+/** The recorded access decisions, the latest first. */
+async function* decisions({ get, queries, stores: { readModels } }: HandlersContext): ReturnType<Pages> {
+  const { decisions: generation } = (await get(Views).manifest()).views;
+  const total = generation === undefined ? 0 : await readModels.count(generation, 'decisions');
+  let cursor: string | undefined;
+  do {
+    const page: Awaited<ReturnType<typeof readPage>> = await readPage(cursor);
+    yield { lines: page.decisions.map((decision) => csvLine(decisionLine(decision))), total };
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+
+  function readPage(cursor: string | undefined) {
+    return queries.execute(new ListDecisions({}, { limit: PAGE, cursor }, AUDITOR));
+  }
+}
+
+const AUDITOR = internalActor('cli', ['audit:read']);
+
+function decisionLine(decision: DecisionDto): Line {
+  const { jti, checked_at, policy_id, subject_tris, granted, score, audience, checked_by } = decision;
+  const rules = (decision.reasons as { rule: string }[]).map(({ rule }) => rule);
+  return [
+    jti,
+    checked_at,
+    policy_id,
+    subject_tris,
+    granted,
+    score,
+    [...new Set(rules)].join(' '),
+    audience,
+    checked_by,
+    decision.expires_at,
+    decision.revoked,
+    decision.recorded_position,
+  ];
+}
