@@ -19,6 +19,7 @@ import { OperationsHttpModule } from '../features/operations/operations.module.j
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { PoliciesModule } from '../features/access/policies.module.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
+import { Staleness } from '../read-side/staleness.js';
 import { Views } from '../read-side/views.js';
 import { READ_MODELS } from '../stores/ports/read-models.js';
 import { RelayModule } from '../features/relay/relay.module.js';
@@ -60,11 +61,13 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 
+type Bounds = Pick<Config, 'maxStalenessSeconds'>;
+
 /** What every feature injects: the ports, the clock, the writer and the views. */
 @Global()
 @Module({})
 class PortsModule {
-  static register(stores: Stores, clock: Clock): DynamicModule {
+  static register(stores: Stores, clock: Clock, { maxStalenessSeconds }: Bounds): DynamicModule {
     const providers = [
       { provide: EVENT_STORE, useValue: stores.eventStore },
       { provide: READ_MODELS, useValue: stores.readModels },
@@ -73,6 +76,11 @@ class PortsModule {
       { provide: CLOCK, useValue: clock },
       Writer,
       Views,
+      {
+        provide: Staleness,
+        useFactory: (views: Views) => new Staleness(stores.eventStore, views, maxStalenessSeconds),
+        inject: [Views],
+      },
       { provide: POSITION_GATE, useExisting: Views },
     ];
     return { module: PortsModule, providers, exports: providers };
@@ -81,19 +89,16 @@ class PortsModule {
 
 @Module({})
 export class AppModule {
-  static register({ modules }: Pick<Config, 'modules'>, stores: Stores, clock: Clock): DynamicModule {
-    return AppModule.of(
-      [OperationsHttpModule, KeysModule, ...modules.map((name) => FEATURES[name].module)],
-      stores,
-      clock,
-    );
+  static register(config: Pick<Config, 'modules'> & Bounds, stores: Stores, clock: Clock): DynamicModule {
+    const features = config.modules.map((name) => FEATURES[name].module);
+    return AppModule.of([OperationsHttpModule, KeysModule, ...features], stores, clock, config);
   }
 
   /** The application with only these features. */
-  static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock): DynamicModule {
+  static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock, bounds: Bounds): DynamicModule {
     const imports = [
       CqrsModule.forRoot(),
-      PortsModule.register(stores, clock),
+      PortsModule.register(stores, clock, bounds),
       DeadLettersModule,
       JobsModule,
       ...features,

@@ -16,6 +16,7 @@ import { OpsController } from './ops.controller.js';
 import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { find } from './find.js';
+import { Staleness } from '../read-side/staleness.js';
 import { REFERENCE } from './reference.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
@@ -143,7 +144,7 @@ export async function createApp(
   const metrics = requestMetrics(registry);
   collectDefaultMetrics({ register: registry });
   const gate = find<PositionGate>(app, POSITION_GATE);
-  const answers = (adapter.answers = new Answers(app.get(Cursors), gate));
+  const answers = (adapter.answers = new Answers(app.get(Cursors), gate, find(app, Staleness)));
 
   const nest = app.get(ApplicationConfig);
   const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(

@@ -134,7 +134,7 @@ async function check(
   checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
-  const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }));
+  const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }), true);
   const { body } = await commands.execute(command);
   await applyAll(stores, config);
   if (json) print(JSON.stringify(body));

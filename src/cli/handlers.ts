@@ -35,7 +35,7 @@ export function withHandlers<A extends unknown[], V = undefined>(
       if (context.host) return run(context.host.get).catch(refuseLeftOut);
       if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
       const modules = typeof features === 'function' ? features(context.config) : features;
-      const module = AppModule.of(modules, context.stores, Date.now);
+      const module = AppModule.of(modules, context.stores, Date.now, context.config);
       const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
       try {
         return await run(app.get.bind(app) as INestApplicationContext['get']);

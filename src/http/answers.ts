@@ -78,19 +78,26 @@ function sendLive(reply: FastifyReply, answer: Live): void {
 
 /** Sends what the controllers' methods return. */
 export class Answers {
-  /** @param gate undefined in an application without views */
+  /** @param gate undefined in an application without views, as `staleness` */
   constructor(
     private readonly cursors: Cursors,
     private readonly gate: PositionGate | undefined,
+    private readonly staleness: { readonly seconds: number } | undefined,
   ) {}
 
   send(reply: FastifyReply, body: unknown): void {
+    if (this.staleness !== undefined && this.staleness.seconds > 0) this.tellLag(reply, this.staleness.seconds);
     if (body instanceof Read) sendRead(reply, body, this.cursors);
     else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
     else if (body instanceof Live) sendLive(reply, body);
     else if (body instanceof Lines) sendLines(reply, body);
     // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
     else reply.header('cache-control', 'no-store').send(sealed(body, reply.request, this.cursors));
+  }
+
+  private tellLag(reply: FastifyReply, seconds: number): void {
+    const { policy } = reply.request;
+    if (policy && !policy.write && !policy.plain) reply.header('credence-lag', String(seconds));
   }
 }
 

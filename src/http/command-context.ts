@@ -11,6 +11,8 @@ export class RequestContext implements CommandRequest {
   readonly actor: Actor;
   readonly correlation_id: string;
   readonly idempotency: string | null;
+  /** For a `Credence-Min-Position`. */
+  readonly hasWaited: boolean;
   trace?: string | undefined;
 
   /** @throws Problem validation_failed for a malformed Idempotency-Key */
@@ -22,6 +24,7 @@ export class RequestContext implements CommandRequest {
     this.correlation_id = request.id;
     this.actor = actorOf(caller);
     this.idempotency = idempotencyHash(request, caller.keyId);
+    this.hasWaited = request.raw.headers['credence-min-position'] !== undefined;
     this.trace = request.span?.traceparent;
   }
 

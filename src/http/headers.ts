@@ -28,7 +28,7 @@ export const CONSOLE_HEADERS = {
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
-    'Credence-Position, ETag, Idempotency-Replayed, Location, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
+    'Credence-Lag, Credence-Position, ETag, Idempotency-Replayed, Location, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
 };
 export const PREFLIGHT_HEADERS = {
   'access-control-allow-headers':

@@ -259,6 +259,7 @@ function describedAnswers(
   const limits = (scope === null && !plain) || session ? RATE_LIMIT : [];
   const headers = headersOf([
     ...(write ? (['Credence-Position'] as const) : []),
+    ...(!write && !plain ? (['Credence-Lag'] as const) : []),
     ...(status === 201 ? (['Location'] as const) : []),
     ...(isRepeatable ? (['Idempotency-Replayed'] as const) : []),
     ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
@@ -305,6 +306,11 @@ export const ANSWER_HEADERS = {
     description:
       'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
     schema: { type: 'string' },
+  },
+  'Credence-Lag': {
+    description:
+      'For how many seconds the read models have been behind the log, or may have been while the log gives no answer; absent unless that is more than an access check allows.',
+    schema: { type: 'integer', minimum: 1 },
   },
   'Idempotency-Replayed': {
     description: '`true` if the answer is that of an earlier request with this Idempotency-Key; otherwise absent.',

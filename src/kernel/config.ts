@@ -116,7 +116,8 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PROFILE',
-    description: '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
+    description:
+      '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
     default: 'embedded',
     must: `be one of ${PROFILES.join(', ')}`,
   })
@@ -223,6 +224,19 @@ export class Config {
   @Min(0)
   @Max(1_000_000_000)
   readonly rateLimit: number;
+
+  @Variable({
+    name: 'CREDENCE_MAX_STALENESS_SECONDS',
+    description:
+      'Seconds for which the read models may be behind the log before access checks return 503 `projection_behind`, and reads say so in the header `Credence-Lag`',
+    default: '10',
+    must: 'be an integer from 1 to 1000000',
+  })
+  @AsInteger()
+  @IsInt()
+  @Min(1)
+  @Max(1_000_000)
+  readonly maxStalenessSeconds: number;
 
   @Variable({
     name: 'CREDENCE_RETAINED_GENERATIONS',

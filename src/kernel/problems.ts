@@ -396,8 +396,8 @@ export const PROBLEMS = {
   ],
   projection_behind: [
     503,
-    'The read models have not reached the requested position yet',
-    'the position was not applied within 2 seconds',
+    'The read models are behind the log',
+    'the position was not applied within 2 seconds, or the read models have been behind the log for longer than an access check allows',
   ],
   projection_rebuilding: [503, 'The read models are being rebuilt', 'a read model is being built'],
 } as const satisfies Record<string, readonly [status: number, title: string, when: string]>;

@@ -63,7 +63,7 @@ export class AppliedPosition {
    * The least applied position among the serving generations. A generation that is being built does not count if there
    * are others: reads of it are refused until it has caught up.
    */
-  private async applied(): Promise<Position> {
+  async applied(): Promise<Position> {
     if (this.store.refusal) throw this.store.refusal;
     const manifest = await this.readModels.manifest();
     if (manifest) refuseForeign(manifest, this.logId);

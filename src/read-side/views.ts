@@ -329,6 +329,11 @@ export class Views implements PositionGate {
     return { progress: { done: Math.max(0, total - left), total } };
   }
 
+  /** The position that all of what serves has applied. */
+  applied(): Promise<Position> {
+    return this.positions.applied();
+  }
+
   has(position: Position): Promise<boolean> {
     return this.positions.has(position);
   }

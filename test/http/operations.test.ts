@@ -236,6 +236,7 @@ describe('the configuration', () => {
     ['CREDENCE_PORT', '3e3', /must be an integer/],
     ['CREDENCE_PORT', ' 80', /must be an integer/],
     ['CREDENCE_RATE_LIMIT', '-1', /must be an integer from 0/],
+    ['CREDENCE_MAX_STALENESS_SECONDS', '0', /must be an integer from 1/],
     ['CREDENCE_PROFILE', 'clustered', 'CREDENCE_PROFILE must be one of embedded, cluster, not "clustered".'],
     ['CREDENCE_PROFILE', 'cluster', 'The cluster profile requires EVENTSTORE_URL.'],
     ['CREDENCE_ROLES', 'api,web', 'CREDENCE_ROLES must be a comma-separated list of api, worker, not "api,web".'],
@@ -272,7 +273,7 @@ describe('the configuration', () => {
 
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 23);
+    expect(table.split('\n')).toHaveLength(2 + 25);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free port and prints it |');
   });
 });

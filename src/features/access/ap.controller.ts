@@ -99,7 +99,7 @@ export class AccessPoliciesController {
     const check = { policy_id, subject_tris, audience, target };
     // `wallet: null`, so that a request without a target has the same hash in builds without vouchers.
     const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
-    const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
+    const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context, request.hasWaited));
     return new Written(answer, position);
   }
 
@@ -118,7 +118,9 @@ export class AccessPoliciesController {
   })
   async checkMany(@Body() body: CheckManyDto, @Context() request: RequestContext) {
     const checks = checksOf(body);
-    const outcomes = await this.commands.execute(new CheckAccessOfMany(checks, body.audience ?? null, request));
+    const { audience = null } = body;
+    const command = new CheckAccessOfMany(checks, audience, request, request.hasWaited);
+    const outcomes = await this.commands.execute(command);
     const results = outcomes.map((outcome, i): CheckManyItemDto => {
       if (outcome instanceof Error) return { ...checks[i]!, ...itemProblem(outcome) };
       return { ...checks[i]!, status: 200, data: outcome.body };

@@ -8,6 +8,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
@@ -27,6 +28,8 @@ export class CheckAccess extends Command<{ body: AccessDto; position: Position }
   constructor(
     readonly request: CheckRequest,
     readonly context: CommandContext,
+    /** The caller has chosen how old the read models may be: it has waited for a position. */
+    readonly hasWaited: boolean,
   ) {
     super();
   }
@@ -42,15 +45,16 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     private readonly vouchers: Vouchers,
     private readonly chains: Chains,
     private readonly links: WalletLinks,
+    private readonly staleness: Staleness,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   /**
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
-   * vouchers_not_configured, idempotency_key_reused, projection_rebuilding
+   * vouchers_not_configured, idempotency_key_reused, projection_rebuilding, projection_behind
    */
-  async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
+  async execute({ request, context, hasWaited }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
     const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
     if (earlier) {
@@ -62,6 +66,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.subjects.observe(request.subject_tris, policy);
+    if (!hasWaited) await this.staleness.refuse(observation.position);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
@@ -171,6 +176,7 @@ export class CheckAccessOfMany extends Command<ItemOutcome<{ body: AccessDto; po
     readonly checks: readonly CheckOfMany[],
     readonly audience: string | null,
     readonly request: Omit<CommandContext, 'body_hash'>,
+    readonly hasWaited: boolean,
   ) {
     super();
   }
@@ -189,14 +195,19 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
 
   /**
    * @returns the outcome of each check, in order
-   * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
+   * @throws StoreUnavailable if the log took none of them, Problem projection_behind if none was made since the read
+   * models are too far behind: the whole request can be repeated
    */
-  async execute({ checks, audience, request: { actor, correlation_id, idempotency, trace } }: CheckAccessOfMany) {
-    return this.batches.execute(checks, (check, index) => {
+  async execute({ checks, audience, request, hasWaited }: CheckAccessOfMany) {
+    const { actor, correlation_id, idempotency, trace } = request;
+    const outcomes = await this.batches.execute(checks, (check, index) => {
       const body_hash = bodyHash({ ...check, audience, wallet: null });
       const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
-      return this.single.execute(new CheckAccess({ ...check, audience, target: null }, context));
+      return this.single.execute(new CheckAccess({ ...check, audience, target: null }, context, hasWaited));
     });
+    const behind = outcomes.find((outcome) => outcome instanceof Problem && outcome.code === 'projection_behind');
+    if (behind && outcomes.every((outcome) => outcome instanceof Error)) throw behind;
+    return outcomes;
   }
 }
 

@@ -1,0 +1,130 @@
+import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { Position } from '../kernel/event.js';
+import { Problem } from '../kernel/problems.js';
+import { inTime } from '../kernel/turn.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import type { Views } from './views.js';
+
+/** How often the head of the log is looked at, ms. */
+const SAMPLE_MS = 500;
+/** How long a check waits for a log that has been silent, ms. */
+const ASK_MS = 500;
+/** A sample is dropped if those beside it are closer together than this part of their age. */
+const PRECISION = 1 / 32;
+
+/** At `at`, the head of the log was found to be `head`. */
+interface Sample {
+  head: Position;
+  at: number;
+}
+
+/**
+ * How long the read models have been behind the log, by the monotonic clock of this process. It looks at the head of the
+ * log again and again, and remembers when it first found each one.
+ */
+export class Staleness implements OnModuleInit, OnModuleDestroy {
+  /** How far what is served is behind, in whole seconds, if that is more than a check allows; otherwise 0. */
+  seconds = 0;
+  private readonly maxMs: number;
+  /** The head at each look that found another one than the look before, in order. */
+  private readonly samples: Sample[] = [];
+  /** When the log has last answered. */
+  private answeredAt = performance.now();
+  private applied: Position = 0;
+  private looking: Promise<void> | undefined;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly store: Pick<EventStore, 'head'>,
+    private readonly views: Pick<Views, 'applied'>,
+    maxSeconds: number,
+  ) {
+    this.maxMs = maxSeconds * 1_000;
+  }
+
+  onModuleInit(): void {
+    this.timer = setInterval(() => void this.look(), SAMPLE_MS).unref();
+    void this.look();
+  }
+
+  onModuleDestroy(): void {
+    clearInterval(this.timer);
+  }
+
+  /** @throws Problem projection_behind if what was read at a position is older than a check allows */
+  async refuse(position: Position): Promise<void> {
+    const lag = this.lagAt(position);
+    if (lag > this.maxMs) throw behind(`The read models have been behind the log for ${secondsOf(lag)} s`);
+    if (this.silence() <= this.maxMs) return;
+    // This process may have stood still meanwhile.
+    await inTime(this.look(), ASK_MS).catch(() => undefined);
+    const silence = this.silence();
+    if (silence > this.maxMs) {
+      throw behind(
+        `The log has given no answer for ${secondsOf(silence)} s, so that the read models may be as far behind`,
+      );
+    }
+  }
+
+  /** Looks at the log and at what is served. Concurrent callers share one look. */
+  look(): Promise<void> {
+    // Also while the stores keep a look waiting.
+    this.update();
+    return (this.looking ??= Promise.all([this.lookAtHead(), this.lookAtApplied()])
+      .then(() => this.update())
+      .finally(() => (this.looking = undefined)));
+  }
+
+  private async lookAtHead(): Promise<void> {
+    try {
+      const head = await this.store.head();
+      this.answeredAt = performance.now();
+      this.note({ head, at: this.answeredAt });
+    } catch {
+      // Its silence counts.
+    }
+  }
+
+  private async lookAtApplied(): Promise<void> {
+    try {
+      this.applied = await this.views.applied();
+    } catch {
+      // They are where they were, or reads are refused.
+    }
+  }
+
+  private note(sample: Sample): void {
+    const { samples } = this;
+    if (sample.head <= (samples.at(-1)?.head ?? -1)) return;
+    samples.push(sample);
+    for (let n = samples.length - 2; n > 0; n--) {
+      const [before, after] = [samples[n - 1]!, samples[n + 1]!];
+      if (after.at - before.at < (sample.at - after.at) * PRECISION) samples.splice(n, 1);
+    }
+  }
+
+  private update(): void {
+    const lag = Math.max(this.lagAt(this.applied), this.silence());
+    this.seconds = lag > this.maxMs ? secondsOf(lag) : 0;
+  }
+
+  /** For how long the log has been beyond a position, ms: since the first look that found it there. */
+  private lagAt(position: Position): number {
+    const { samples } = this;
+    let n = samples.length;
+    while (n > 0 && samples[n - 1]!.head > position) n--;
+    return n === samples.length ? 0 : performance.now() - samples[n]!.at;
+  }
+
+  /** For how long the log has given no answer, ms. */
+  private silence(): number {
+    return performance.now() - this.answeredAt;
+  }
+}
+
+const secondsOf = (ms: number): number => Math.floor(ms / 1_000);
+
+function behind(since: string): Problem {
+  const detail = `${since}, which is longer than a check allows (CREDENCE_MAX_STALENESS_SECONDS). Nothing was recorded.`;
+  return new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
+}
