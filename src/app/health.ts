@@ -11,21 +11,30 @@ export interface Readiness {
   checks: { name: string; status: 'ok' | 'failed'; detail: string }[];
 }
 
+/** What a process may be ready for, if not for everything that it does. */
+export const PURPOSES = ['reads', 'writes'] as const;
+export type Purpose = (typeof PURPOSES)[number];
+
+/** @param purpose undefined: everything that the process does */
+type Check = (purpose: Purpose | undefined) => CheckResult | Promise<CheckResult>;
+
 const TIMEOUT_MS = 2_000;
 
 /** The checks of `/health/ready`. Each module that may not be ready adds its own. */
 export class Health {
-  private readonly checks = new Map<string, () => CheckResult | Promise<CheckResult>>();
+  private readonly checks = new Map<string, { check: Check; purposes: readonly Purpose[] }>();
 
-  add(name: string, check: () => CheckResult | Promise<CheckResult>): void {
-    this.checks.set(name, check);
+  /** @param purposes those that it is needed for, besides everything */
+  add(name: string, check: Check, purposes: readonly Purpose[] = PURPOSES): void {
+    this.checks.set(name, { check, purposes });
   }
 
-  /** Runs all checks at once; a check that throws or takes over 2 s has failed. */
-  async ready(): Promise<Readiness> {
+  /** Runs the checks at once; a check that throws or takes over 2 s has failed. */
+  async ready(purpose?: Purpose): Promise<Readiness> {
+    const needed = [...this.checks].filter(([, { purposes }]) => !purpose || purposes.includes(purpose));
     const checks = await Promise.all(
-      [...this.checks].map(async ([name, check]) => {
-        const { ok, detail } = await withTimeout(check);
+      needed.map(async ([name, { check }]) => {
+        const { ok, detail } = await withTimeout(() => check(purpose));
         return { name, status: ok ? ('ok' as const) : ('failed' as const), detail };
       }),
     );

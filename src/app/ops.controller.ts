@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Query, Req, Res } from '@nestjs/common';
 import { ApiExcludeEndpoint, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
@@ -7,7 +7,7 @@ import { Problem } from '../kernel/problems.js';
 import { Written } from '../http/answers.js';
 import { Plain } from '../http/routes.js';
 import { Health } from './health.js';
-import { LivenessDto, ReadinessDto } from './ops.dto.js';
+import { LivenessDto, ReadinessDto, ReadinessQuery } from './ops.dto.js';
 
 @Controller()
 export class OpsController {
@@ -29,13 +29,13 @@ export class OpsController {
 
   @Get('health/ready')
   @Plain({
-    summary: 'Check whether every part of the service works',
-    description: 'For load balancers: 503 names the part that does not.',
+    summary: 'Check whether every part of the service works, or all that reads or writes need',
+    description: 'For load balancers, `for=reads` or `for=writes`: 503 names the part that does not work.',
     type: ReadinessDto,
   })
   @ApiResponse({ status: 503, description: 'A part does not work', type: ReadinessDto })
-  async ready(): Promise<Written<ReadinessDto>> {
-    const readiness = await this.health.ready();
+  async ready(@Query() { for: purpose }: ReadinessQuery): Promise<Written<ReadinessDto>> {
+    const readiness = await this.health.ready(purpose);
     return new Written(readiness, null, readiness.status === 'ok' ? 200 : 503);
   }
 

@@ -1,4 +1,13 @@
 import { ApiProperty } from '@nestjs/swagger';
+import { IsIn, IsOptional } from 'class-validator';
+import { PURPOSES, type Purpose } from './health.js';
+
+export class ReadinessQuery {
+  /** Only what this needs. Default: all that the process does. */
+  @IsOptional()
+  @IsIn(PURPOSES)
+  for?: Purpose;
+}
 
 export class LivenessDto {
   /** Always `ok`. */

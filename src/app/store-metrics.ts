@@ -2,16 +2,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
-import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { inTime } from '../kernel/turn.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
-import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
+import {
+  type Compared,
+  type GenerationProgress,
+  type GenerationState,
+  type PresentGeneration,
+  compareWithLog,
+  generationProgress,
+  generationStates,
+  presentGenerations,
+} from '../read-side/generations.js';
 import { isReadable } from '../read-side/manifest.js';
 import type { Projector } from '../read-side/projector.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
 import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
 import type { Stores } from '../stores/open.js';
 import { Writer } from '../commands/writer.js';
-import { type CheckResult, Health } from './health.js';
+import { type CheckResult, Health, type Purpose } from './health.js';
 
 const COUNTED_DEAD_LETTERS = 1_000;
 /**
@@ -54,8 +64,9 @@ export class StoreMetrics {
     registerStores(gauges, stores);
     registerConnections(gauges, stores);
     registerClock(gauges, health, stores);
-    health.add('event_store', logCheck(stores, app.get(Writer)));
+    health.add('event_store', logCheck(stores, app.get(Writer)), ['writes']);
     health.add('projections', servingCheck(stores, projector));
+    if (stores.connections) health.add('redis', redisCheck(stores.connections), []);
   }
 }
 
@@ -99,31 +110,43 @@ class Gauges {
 
 /** The progress of the generations of read models. */
 function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores): void {
-  const states = shared(() => generationStates(eventStore, readModels, Date.now));
   const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
-  const add = <G extends GenerationState>(
-    name: string,
-    help: string,
-    source: () => Promise<G[]>,
-    measure: (generation: G) => number,
-  ) =>
+  const add = (name: string, help: string, measure: (generation: GenerationProgress) => number) =>
     gauges.addPer('generation', name, help, async () => {
-      const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
+      const generations = await Promise.race([counted().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
       return generations.filter(isFollowed).map((generation) => [generation.id, measure(generation)] as const);
     });
-  add('credence_projection_lag_events', 'Events a generation has not applied yet', counted, ({ lag }) => lag.events);
-  add(
+  gauges.addPer(
+    'generation',
     'credence_projection_lag_seconds',
-    'Age of the oldest event a generation has not applied yet',
-    states,
-    ({ behind }) => behind ?? 0,
+    'Age of the oldest event that a serving generation has not applied yet; at most, while a store gives no answer',
+    servingLag(() => generationStates(eventStore, readModels, Date.now)),
   );
+  add('credence_projection_lag_events', 'Events a generation has not applied yet', ({ lag }) => lag.events);
   add(
     'credence_projection_applied_events',
     'Events a generation has applied, in any process; its rate is the rate of a rebuild',
-    counted,
     ({ applied }) => applied,
   );
+}
+
+/**
+ * By serving generation: its lag in seconds. Without an answer in time it is what it was, and as much longer as that is
+ * ago: whatever is not known to be applied counts.
+ */
+function servingLag(states: () => Promise<GenerationState[]>): () => Promise<[string, number][]> {
+  let known: { at: number; lags: [string, number][] } = { at: 0, lags: [] };
+  const look = shared(async () => {
+    const at = performance.now();
+    const serving = (await states()).filter(({ serves }) => serves.length > 0);
+    known = { at, lags: serving.map(({ id, behind }) => [id, behind ?? 0]) };
+    return true;
+  });
+  return async () => {
+    const isKnown = await Promise.race([look().catch(unknownWhileAway), sleep(COUNT_MS, false, { ref: false })]);
+    const since = isKnown ? 0 : (performance.now() - known.at) / 1_000;
+    return known.lags.map(([id, seconds]) => [id, seconds + since]);
+  };
 }
 
 /** Jobs and dead letters. */
@@ -174,23 +197,60 @@ function logCheck({ eventStore }: Stores, writer: Writer): () => Promise<CheckRe
   };
 }
 
-/** Whether every view is served, by this build and from this log. */
+/**
+ * Whether every view is served, by this build and from this log. Writes need only that it is no other log, and that no
+ * rows are lost; reads go on while the log gives no answer.
+ */
 function servingCheck(
   { eventStore, readModels }: Stores,
   projector: Projector | undefined,
-): () => Promise<CheckResult> {
-  return async () => {
+): (purpose: Purpose | undefined) => Promise<CheckResult> {
+  return async (purpose) => {
+    if (purpose === 'writes') return unfitCheck(eventStore, readModels);
+    const { manifest, generations } = await presentGenerations(readModels);
+    const serving = generations.filter(({ serves }) => serves.length > 0);
     // Without counting, which may take longer than a check is allowed to.
-    const states = await generationStates(eventStore, readModels, Date.now);
-    const serving = states.filter(({ serves }) => serves.length > 0);
-    const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
-    const details = serving.map(detailOf);
+    const compared = await Promise.all(serving.map((each) => comparison(each, eventStore)));
+    const isServed =
+      serving.length > 0 &&
+      serving.every(({ status }, n) => status === 'ready' && compared[n]!.isOwn && compared[n]!.isInLog);
+    const details = serving.map((each, n) => detailOf({ ...each, ...compared[n]! }));
     if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
     if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
-    const manifest = await readModels.manifest();
     const isOwn = !manifest || PROJECTIONS.every(({ name }) => isReadable(manifest, name));
     if (!isOwn) details.unshift('another build of Credence, with other projections, serves');
     return { ok: isServed && isOwn, detail: details.join('; ') };
+  };
+}
+
+/** A generation compared with the log, or what can be said while the log gives no answer: `behind` is undefined. */
+async function comparison(
+  generation: PresentGeneration,
+  store: EventStore,
+): Promise<Omit<Compared, 'behind'> & { behind: number | null | undefined }> {
+  try {
+    return await inTime(compareWithLog(generation, store, Date.now), COUNT_MS);
+  } catch (error) {
+    if (error instanceof StoreUnavailable && error.code === 'log_replaced') throw error;
+    return { isOwn: generation.checkpoint.log === store.logId, isInLog: true, behind: undefined };
+  }
+}
+
+/** Commands are accepted unless the read models are those of another log, or have lost rows. */
+async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<CheckResult> {
+  const { generations } = await presentGenerations(readModels).catch(() => ({ generations: [] }));
+  const unfit = generations
+    .filter(({ serves }) => serves.length > 0)
+    .map((each) => ({ ...each, isOwn: each.checkpoint.log === store.logId, isInLog: true, behind: undefined }))
+    .filter(({ isOwn, status }) => !isOwn || status === 'damaged');
+  return { ok: unfit.length === 0, detail: unfit.map(detailOf).join('; ') || 'they do not stop writes' };
+}
+
+/** Jobs, sign-ins and rate limits need Redis. */
+function redisCheck(connections: NonNullable<Stores['connections']>): () => CheckResult {
+  return () => {
+    const ok = !connections()['redis']!.isUnavailable;
+    return { ok, detail: ok ? 'responds' : 'does not respond' };
   };
 }
 
@@ -209,10 +269,19 @@ function registerClock(gauges: Gauges, health: Health, { clockSkew }: Stores): v
   });
 }
 
-function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: GenerationState): string {
+function detailOf({
+  id,
+  status,
+  damage,
+  isOwn,
+  isInLog,
+  behind,
+  checkpoint,
+}: PresentGeneration & Omit<Compared, 'behind'> & { behind: number | null | undefined }): string {
   if (!isOwn) return `read_models_foreign: ${id} belongs to another log, ${checkpoint.log}`;
   if (status === 'damaged') return `read_models_damaged: ${id}: ${damage ?? 'it has lost rows'}`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
+  if (behind === undefined) return `${id} ${status}, and the log gives no answer`;
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 

@@ -36,9 +36,14 @@ export const NOTHING_SERVES = 'No generation serves yet: start the service once.
 const CATCH_UP_MS = 5_000;
 const POLL_MS = 100;
 
-export interface GenerationState extends Generation {
+/** A generation that was not dropped. */
+export interface PresentGeneration extends Generation {
   /** Views that the manifest serves from it. */
   serves: string[];
+}
+
+/** A generation compared with the log. */
+export interface Compared {
   /** Whether it was folded from this log. */
   isOwn: boolean;
   /** Whether the log contains the last event that was applied. It does not after an older copy has replaced the log. */
@@ -47,12 +52,14 @@ export interface GenerationState extends Generation {
   behind: number | null;
 }
 
+export type GenerationState = PresentGeneration & Compared;
+
 /** The progress of one generation, in events. */
-export interface GenerationProgress extends GenerationState {
+export type GenerationProgress = GenerationState & {
   lag: { events: number; seconds: number };
   /** Events applied. */
   applied: number;
-}
+};
 
 /** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
 export async function generationStates(
@@ -60,21 +67,27 @@ export async function generationStates(
   readModels: ReadModels,
   clock: Clock,
 ): Promise<GenerationState[]> {
-  const manifest = await readModels.manifest();
+  const { generations } = await presentGenerations(readModels);
   return Promise.all(
-    (await present(readModels)).map(async (generation) => {
-      const serves = Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id);
-      const isOwn = generation.checkpoint.log === store.logId;
-      const inLog = await isInLog(generation.checkpoint, store);
-      return {
-        ...generation,
-        serves,
-        isOwn,
-        isInLog: inLog,
-        behind: await behind(store, appliedBy(generation, store), clock),
-      };
-    }),
+    generations.map(async (generation) => ({ ...generation, ...(await compareWithLog(generation, store, clock)) })),
   );
+}
+
+/** The manifest, and every generation that was not dropped with the views it serves. */
+export async function presentGenerations(
+  readModels: ReadModels,
+): Promise<{ manifest: Manifest | null; generations: PresentGeneration[] }> {
+  const [manifest, generations] = await Promise.all([readModels.manifest(), present(readModels)]);
+  const servedBy = ({ id, views }: Generation) => Object.keys(views).filter((view) => manifest?.views[view] === id);
+  return { manifest, generations: generations.map((each) => ({ ...each, serves: servedBy(each) })) };
+}
+
+export async function compareWithLog(generation: Generation, store: EventStore, clock: Clock): Promise<Compared> {
+  const [inLog, lag] = await Promise.all([
+    isInLog(generation.checkpoint, store),
+    behind(store, appliedBy(generation, store), clock),
+  ]);
+  return { isOwn: generation.checkpoint.log === store.logId, isInLog: inLog, behind: lag };
 }
 
 /** The applied position of this log: 0 if it was folded from another log. */

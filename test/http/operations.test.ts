@@ -38,6 +38,27 @@ describe('a running service', () => {
     expect((await get('/health/live')).status).toBe(200);
   });
 
+  test('is ready for reads or for writes while what these need works', async () => {
+    const health = served.app.get(Health);
+    const failing = () => ({ ok: false, detail: 'away' });
+    health.add('store', failing, ['writes']);
+    health.add('projector', () => ({ ok: true, detail: 'runs' }), ['reads']);
+    health.add('jobs', failing, []);
+    const [all, reads, writes] = await Promise.all(
+      ['', '?for=reads', '?for=writes'].map((q) => get(`/health/ready${q}`)),
+    );
+    const names = (answer: typeof all) => answer!.json.checks.map(({ name }: any) => name);
+    expect([all!.status, names(all)]).toEqual([503, ['store', 'projector', 'jobs']]);
+    expect([reads!.status, names(reads)]).toEqual([200, ['projector']]);
+    expect([writes!.status, names(writes)]).toEqual([503, ['store']]);
+    for (const wrong of ['for=checks', 'for=', 'for=reads&for=writes', 'of=reads']) {
+      const refused = await get(`/health/ready?${wrong}`);
+      expect([wrong, refused.status]).toEqual([wrong, 400]);
+      if (wrong === 'for=checks')
+        expect(refused.json.detail).toBe('?for: for must be one of reads, writes; received "checks"');
+    }
+  });
+
   test('measures requests by method, route pattern and status', async () => {
     await get('/v1/things/tris@measured');
     await get('/v1/never-there');

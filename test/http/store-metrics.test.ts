@@ -1,9 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { internalActor } from '../../src/commands/context.js';
 import { Writer } from '../../src/commands/writer.js';
-import { Health } from '../../src/app/health.js';
+import { Health, type Purpose } from '../../src/app/health.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 
 afterEach(() => void jest.restoreAllMocks());
@@ -52,10 +53,20 @@ function serviceWith(
     failure = outcome;
     return writer.create('stream-1', [{ type: 'Tested', schema: 1, data: {} }], CONTEXT);
   };
-  const check = async (name: string) => (await health.ready()).checks.find((found) => found.name === name);
+  const check = async (name: string, purpose?: Purpose) =>
+    (await health.ready(purpose)).checks.find((found) => found.name === name);
   let now = 0;
   const wait = (ms: number) => void jest.spyOn(performance, 'now').mockReturnValue((now += ms));
-  return { append, check, wait, scrape: () => registry.metrics(), eventStore, counts: () => counts };
+  return {
+    append,
+    check,
+    wait,
+    scrape: () => registry.metrics(),
+    eventStore,
+    readModels,
+    health,
+    counts: () => counts,
+  };
 }
 
 test('an append without an outcome makes the event store not ready, until one succeeds', async () => {
@@ -143,4 +154,77 @@ test('a halted projector leaves the service ready, unless a serving generation i
   });
   const building = serviceWith({ status: 'building', position: 5 }, 'event 6 is newer');
   expect(await building.check('projections')).toMatchObject({ status: 'failed' });
+});
+
+test('the lag in seconds is that of what serves: a build beside it is behind by intention', async () => {
+  const led = serviceWith({ status: 'building', position: 5, id: 'g2', lease: { holder: 'h', expires_at: 0 } });
+  expect(await led.scrape()).not.toMatch(/^credence_projection_lag_seconds\{/m);
+  const serving = serviceWith({ status: 'ready', position: 5 });
+  expect(await serving.scrape()).toMatch(/^credence_projection_lag_seconds\{generation="g1"\} \d/m);
+});
+
+test.each([
+  ['slow', () => new Promise<never>(() => undefined)],
+  ['away', () => Promise.reject(new StoreUnavailable('PostgreSQL is unavailable'))],
+])('a store that is %s does not hide the lag: it is what it was, and grows', async (_, answer) => {
+  const { scrape, readModels, wait } = serviceWith({ status: 'ready', position: 7 });
+  const lag = async () =>
+    Number(/^credence_projection_lag_seconds\{generation="g1"\} (\S+)/m.exec(await scrape())?.[1]);
+  wait(0);
+  expect(await lag()).toBe(0);
+  readModels.generations = answer;
+  wait(20_000);
+  expect(await lag()).toBe(20);
+  wait(25_000);
+  expect(await lag()).toBe(45);
+});
+
+test('readiness asks its questions at once', async () => {
+  const { check, eventStore, readModels } = serviceWith({ status: 'ready', position: 5 });
+  const slowly =
+    <A extends unknown[], T>(answer: (...args: A) => Promise<T>) =>
+    async (...args: A) => {
+      await sleep(100);
+      return answer(...args);
+    };
+  const { readAll } = eventStore;
+  eventStore.readAll = async function* (after) {
+    await sleep(100);
+    yield* readAll(after);
+  };
+  eventStore.readAt = slowly(eventStore.readAt);
+  readModels.manifest = slowly(readModels.manifest);
+  readModels.generations = slowly(readModels.generations);
+  const began = performance.now();
+  expect(await check('projections')).toMatchObject({ status: 'ok' });
+  // What is compared with the log must be known first.
+  expect(performance.now() - began).toBeLessThan(290);
+});
+
+test('reads are ready while the log gives no answer, and writes while the read models give none or are being built', async () => {
+  const { check, health, eventStore, readModels } = serviceWith({ status: 'ready', position: 5 });
+  const away = () => Promise.reject(new StoreUnavailable('away'));
+  const statuses = async () =>
+    Promise.all(
+      [undefined, 'reads' as const, 'writes' as const].map(async (each) => (await health.ready(each)).status),
+    );
+  const { head, readAt } = eventStore;
+  Object.assign(eventStore, { head: away, readAt: away });
+  expect(await statuses()).toEqual(['unavailable', 'ok', 'unavailable']);
+  expect(await check('projections')).toMatchObject({ detail: 'g1 ready, and the log gives no answer' });
+  eventStore.readAt = () => Promise.reject(new StoreUnavailable('it has another log', { code: 'log_replaced' }));
+  expect(await statuses()).toEqual(['unavailable', 'unavailable', 'unavailable']);
+  Object.assign(eventStore, { head, readAt });
+  readModels.generations = away;
+  expect(await statuses()).toEqual(['unavailable', 'unavailable', 'ok']);
+  const building = serviceWith({ status: 'building', position: 5 });
+  expect([await building.check('projections', 'reads'), await building.check('projections', 'writes')]).toMatchObject([
+    { status: 'failed' },
+    { status: 'ok' },
+  ]);
+  const foreign = serviceWith({ status: 'ready', position: 5, log: 'b' });
+  expect(await foreign.check('projections', 'writes')).toMatchObject({
+    status: 'failed',
+    detail: 'read_models_foreign: g1 belongs to another log, b',
+  });
 });

@@ -162,6 +162,8 @@ export class RedisConnection {
   /** The number of reconnects. */
   reconnections = 0;
   private unavailableSince: number | undefined;
+  /** Whether the last check got an answer: a server that stands still keeps its connections. */
+  private isAnswering = true;
   private closed = false;
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
@@ -213,7 +215,7 @@ export class RedisConnection {
   }
 
   get isUnavailable(): boolean {
-    return this.unavailableSince !== undefined;
+    return this.unavailableSince !== undefined || !this.isAnswering;
   }
 
   /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
@@ -293,14 +295,16 @@ export class RedisConnection {
 
   /** Checks whether the server may evict keys. */
   private async checkAgain(): Promise<void> {
-    if (this.isUnavailable || this.closed) return;
+    if (this.unavailableSince !== undefined || this.closed) return;
     let reports: string[];
     try {
       reports = await this.reports();
     } catch {
-      return; // The next check, or the next connection, will show it.
+      this.isAnswering = false;
+      return; // The next check, or the next connection, will show more.
     }
-    if (this.isUnavailable || reports.length === 0) return;
+    this.isAnswering = true;
+    if (this.unavailableSince !== undefined || reports.length === 0) return;
     this.refuseEviction(reports.map(policyOf).find((policy) => policy !== NO_EVICTION));
   }
 
