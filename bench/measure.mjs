@@ -100,7 +100,9 @@ export const mainThreadTime = (pid) => timeIn(`/proc/${pid}/task/${pid}/stat`);
 /** The same of a process and those that it has started, which are still there. */
 export async function groupTime(pid) {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
-  const times = await Promise.all([pid, ...children.trim().split(' ')].map((each) => processorTime(each).catch(() => 0)));
+  const times = await Promise.all(
+    [pid, ...children.trim().split(' ')].map((each) => processorTime(each).catch(() => 0)),
+  );
   // What its ended children have used is in fields 16 and 17 of its own.
   return times.reduce((sum, time) => sum + time, await timeIn(`/proc/${pid}/stat`, 13));
 }

@@ -91,7 +91,8 @@ async function openCluster(
   clock: Clock,
   { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: OpenOptions,
 ): Promise<Stores> {
-  const { EventStoreDbEventStore, PostgresReadModels, PostgresKeyValue, RedisKeyValue, BullmqJobs } = await clusterAdapters();
+  const { EventStoreDbEventStore, PostgresReadModels, PostgresKeyValue, RedisKeyValue, BullmqJobs } =
+    await clusterAdapters();
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   return orCloseAll(async (open) => {

@@ -180,7 +180,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
     const write = await api1().relay(action);
     const path = `/v1/disc/score/${action.tris_id}`;
     const { total_tct } = (await api2().getAfter(write, path)).json;
-    await cluster.postgres.sql('UPDATE credence_store.generations SET status = \'dropped\', part = NULL');
+    await cluster.postgres.sql("UPDATE credence_store.generations SET status = 'dropped', part = NULL");
     for (const api of [api1(), api2()]) {
       const isBack = async () => {
         const { status, json } = await api.get(path);

@@ -17,7 +17,10 @@ describePostgres('PostgreSQL', () => {
 
   test('a sweep removes what has expired, and nothing else; entries of another log are not seen', async () => {
     const { url, drop } = await postgres.database();
-    const [own, other] = [await PostgresKeyValue.open({ url, log: 'a' }), await PostgresKeyValue.open({ url, log: 'b' })];
+    const [own, other] = [
+      await PostgresKeyValue.open({ url, log: 'a' }),
+      await PostgresKeyValue.open({ url, log: 'b' }),
+    ];
     for (let n = 0; n < 1_200; n++) await own.put(`old-${n}`, n, 1);
     await own.put('new', 'own', 60_000);
     await other.put('new', 'other', 60_000);
