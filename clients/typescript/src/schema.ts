@@ -2040,8 +2040,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Check whether every part of the service works
-         * @description For load balancers: 503 names the part that does not.
+         * Check whether every part of the service works, or all that reads or writes need
+         * @description For load balancers, `for=reads` or `for=writes`: 503 names the part that does not work.
          */
         get: operations["Ops_ready"];
         put?: never;
@@ -9322,14 +9322,17 @@ export interface operations {
     };
     Ops_ready: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only what this needs. Default: all that the process does. */
+                for?: "reads" | "writes";
+            };
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Check whether every part of the service works */
+            /** @description Check whether every part of the service works, or all that reads or writes need */
             200: {
                 headers: {
                     [name: string]: unknown;
