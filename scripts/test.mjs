@@ -30,6 +30,7 @@ const FAULTS = [
   'test/cluster/faults.test',
   'test/cluster/migrate.test',
   'test/cluster/rolling-update.test',
+  'test/cluster/staleness.test',
   'test/cluster/taken-over.test',
   'test/console/console.test',
   'test/console/lab.test',
