@@ -85,7 +85,12 @@ describeOnOwnCluster('a cluster whose checks may be two seconds old', () => {
   };
 
   test.each([
-    ['eventstoredb', () => void (network.mode = 'stalled'), () => void (network.mode = 'open'), [503, 200, 503]],
+    [
+      'eventstoredb',
+      (): void => void (network.mode = 'stalled'),
+      (): void => void (network.mode = 'open'),
+      [503, 200, 503],
+    ],
     ['postgresql', () => cluster.postgres.pause(), () => cluster.postgres.resume(), [503, 503, 200]],
     ['redis', () => cluster.redis.pause(), () => cluster.redis.resume(), [503, 200, 200]],
   ] as const)(
