@@ -13,7 +13,7 @@ import { Views } from '../read-side/views.js';
 import { STRIDE } from '../scoring/evidence.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { modelOrFirst } from '../scoring/models/all.js';
-import { csvLine } from './csv.js';
+import { type Cell, csvLine } from './csv.js';
 import { EXIT, type ExitCode, UsageError } from './exit.js';
 import type { HandlersContext } from './handlers.js';
 import { count, duration } from './progress.js';
@@ -26,44 +26,20 @@ export const CSV_FEATURES = [IdentityReaderModule, DecisionHandlersModule];
 const PAGE = 100;
 const DAY_MS = 86_400_000;
 
-type Pages = (context: HandlersContext, signal: AbortSignal) => AsyncIterable<{ lines: string[]; total: number }>;
-type Line = Parameters<typeof csvLine>[0];
+type Row = Record<string, unknown>;
+type Pages = (context: HandlersContext) => AsyncIterable<{ rows: Row[]; total: number }>;
 
-const TABLES: Record<string, { header: readonly string[]; pages: Pages }> = {
+const TABLES: Record<string, { columns: string; pages: Pages }> = {
   identities: {
-    header: [
-      'tris_id',
-      'score',
-      'score_rating',
-      'total_tct',
-      'earned_tct',
-      'forfeited_tct',
-      'reliability',
-      'bad_status_level',
-      'bad_status_reason',
-      'actions',
-      'first_action_day',
-      'last_action_day',
-      'incomplete',
-      'as_of',
-    ],
+    columns:
+      'tris_id score score_rating total_tct earned_tct forfeited_tct reliability bad_status_level bad_status_reason ' +
+      'actions first_action_day last_action_day incomplete as_of',
     pages: identities,
   },
   decisions: {
-    header: [
-      'jti',
-      'checked_at',
-      'policy_id',
-      'subject_tris',
-      'granted',
-      'score',
-      'reasons',
-      'audience',
-      'checked_by',
-      'expires_at',
-      'revoked',
+    columns:
+      'jti checked_at policy_id subject_tris granted score reasons audience checked_by expires_at revoked ' +
       'recorded_position',
-    ],
     pages: decisions,
   },
 };
@@ -76,7 +52,8 @@ export function checkedTable(name: string): void {
 
 export async function exportCsv(context: HandlersContext, name: string): Promise<ExitCode> {
   const { stores, config, progress, note, write } = context;
-  const { header, pages } = TABLES[name]!;
+  const { columns, pages } = TABLES[name]!;
+  const names = columns.split(' ');
   const signal = context.interruption();
   const started = performance.now();
   const applying = progress('Applying', 'events');
@@ -84,11 +61,11 @@ export async function exportCsv(context: HandlersContext, name: string): Promise
   const bar = progress('Writing', name);
   let written = 0;
   try {
-    await write(csvLine(header));
-    for await (const { lines, total } of pages(context, signal)) {
+    await write(csvLine(names));
+    for await (const { rows, total } of pages(context)) {
       signal.throwIfAborted();
-      await write(lines.join(''));
-      written += lines.length;
+      await write(rows.map((row) => csvLine(names.map((name) => row[name] as Cell))).join(''));
+      written += rows.length;
       bar.update(written, total);
     }
   } finally {
@@ -110,43 +87,33 @@ async function* identities({ get, stores: { readModels } }: HandlersContext): Re
     const page = await readModels.scan(generation, 'identities', cursor, PAGE);
     const ids = page.rows.map(({ row }) => row.key);
     const snapshots = ids.length > 0 ? await reader.snapshots(ids, coordinates) : [];
-    const lines: string[] = [];
+    const rows: Row[] = [];
     for (const snapshot of snapshots) {
       if (snapshot instanceof Problem) throw snapshot;
-      lines.push(csvLine(await identityLine(reader, snapshot)));
+      rows.push(await identityRow(reader, snapshot));
     }
-    yield { lines, total };
+    yield { rows, total };
     ({ cursor } = page);
   } while (cursor !== null);
   // A dropped generation looks like an empty one.
   if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
 }
 
-async function identityLine(reader: IdentityReader, snapshot: IdentitySnapshot): Promise<Line> {
-  const { state, large, tris_id } = snapshot;
-  const { score_rating, total_tct, earned_tct, forfeited_tct, reliability, bad_status, as_of, ...rest } = score(
-    snapshot,
-    reader.logId,
-  );
+async function identityRow(reader: IdentityReader, snapshot: IdentitySnapshot): Promise<Row> {
+  const { state, large } = snapshot;
+  const answer = score(snapshot, reader.logId);
   // By a lens, only some of the actions of a large identity are read.
   const evidence = large ? await reader.evidence.through(large, MODEL_LENS) : state.evidence;
-  const [first, last] = daysOf(Object.values(evidence).map(({ days }) => days));
-  return [
-    tris_id,
-    rest.score,
-    score_rating,
-    total_tct,
-    earned_tct,
-    forfeited_tct,
-    reliability,
-    bad_status?.level ?? null,
-    bad_status?.reason_code ?? null,
-    state.actions,
-    first,
-    last,
-    rest.incomplete ?? false,
-    as_of,
-  ];
+  const [first_action_day, last_action_day] = daysOf(Object.values(evidence).map(({ days }) => days));
+  return {
+    incomplete: false,
+    ...answer,
+    bad_status_level: answer.bad_status?.level,
+    bad_status_reason: answer.bad_status?.reason_code,
+    actions: state.actions,
+    first_action_day,
+    last_action_day,
+  };
 }
 
 /** The first and the last UTC day with an action. */
@@ -167,7 +134,7 @@ async function* decisions({ get, queries, stores: { readModels } }: HandlersCont
   let cursor: string | undefined;
   do {
     const page: Awaited<ReturnType<typeof readPage>> = await readPage(cursor);
-    yield { lines: page.decisions.map((decision) => csvLine(decisionLine(decision))), total };
+    yield { rows: page.decisions.map(decisionRow), total };
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
 
@@ -178,21 +145,7 @@ async function* decisions({ get, queries, stores: { readModels } }: HandlersCont
 
 const AUDITOR = internalActor('cli', ['audit:read']);
 
-function decisionLine(decision: DecisionDto): Line {
-  const { jti, checked_at, policy_id, subject_tris, granted, score, audience, checked_by } = decision;
+function decisionRow(decision: DecisionDto): Row {
   const rules = (decision.reasons as { rule: string }[]).map(({ rule }) => rule);
-  return [
-    jti,
-    checked_at,
-    policy_id,
-    subject_tris,
-    granted,
-    score,
-    [...new Set(rules)].join(' '),
-    audience,
-    checked_by,
-    decision.expires_at,
-    decision.revoked,
-    decision.recorded_position,
-  ];
+  return { ...decision, reasons: [...new Set(rules)].join(' ') };
 }
