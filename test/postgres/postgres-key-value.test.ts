@@ -10,16 +10,16 @@ describePostgres('PostgreSQL', () => {
   });
   afterAll(() => postgres?.stop());
 
-  describeKeyValue('PostgreSQL', async () => {
+  describeKeyValue('PostgreSQL', async (clock) => {
     const { url, drop } = await postgres.database();
-    return { open: () => PostgresKeyValue.open({ url, log: 'log' }), destroy: drop, wait: (ms) => sleep(ms) };
+    return { open: () => PostgresKeyValue.open({ url, log: 'log', clock }), destroy: drop, wait: (ms) => sleep(ms) };
   });
 
   test('a sweep removes what has expired, and nothing else; entries of another log are not seen', async () => {
     const { url, drop } = await postgres.database();
     const [own, other] = [
-      await PostgresKeyValue.open({ url, log: 'a' }),
-      await PostgresKeyValue.open({ url, log: 'b' }),
+      await PostgresKeyValue.open({ url, log: 'a', clock: Date.now }),
+      await PostgresKeyValue.open({ url, log: 'b', clock: Date.now }),
     ];
     for (let n = 0; n < 1_200; n++) await own.put(`old-${n}`, n, 1);
     await own.put('new', 'own', 60_000);

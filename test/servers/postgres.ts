@@ -26,7 +26,7 @@ const SETTINGS = {
   // A process that is killed loses nothing by this: the system has what it wrote. Only a power cut would.
   fsync: 'off',
   shared_buffers: '32MB',
-  max_connections: '50',
+  max_connections: '100',
   wal_keep_size: '64MB',
 };
 

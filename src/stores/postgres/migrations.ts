@@ -1,7 +1,7 @@
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StartError } from '../../kernel/start-error.js';
-import { type PostgresConnection, StatementRefused } from './connection.js';
+import { PostgresConnection, StatementRefused } from './connection.js';
 
 /** The tables of the service, made and changed by the files of `migrations/` in the order of their numbers. */
 
@@ -9,8 +9,20 @@ const FOLDER = join(import.meta.dirname, 'migrations');
 /** Any number that no other program takes a lock by. */
 const LOCK = 0x43_52_45_44;
 
+/** Any migration ends within this, ms. */
+const TIMEOUT_MS = 6 * 3_600_000;
+
 /** Applies what is missing. @throws StartError if the tables are of a newer build, or may not be made */
-export async function migrate(connection: PostgresConnection): Promise<void> {
+export async function migrate(url: string): Promise<void> {
+  const connection = await PostgresConnection.open(url, { most: 1, timeoutMs: TIMEOUT_MS });
+  try {
+    await migrateOn(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+async function migrateOn(connection: PostgresConnection): Promise<void> {
   const files = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort();
   const latest = await latestOf(connection);
   if (latest > files.length) throw newer(latest, files.length);

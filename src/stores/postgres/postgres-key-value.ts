@@ -1,3 +1,4 @@
+import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
@@ -33,7 +34,7 @@ const INCREMENT = `
   ON CONFLICT (log, key) DO UPDATE SET
     value = CASE WHEN e.expires_at > ${NOW} THEN (e.value::bigint + $3::bigint)::text ELSE excluded.value END,
     expires_at = CASE WHEN e.expires_at > ${NOW} THEN e.expires_at ELSE excluded.expires_at END
-  RETURNING value, expires_at`;
+  RETURNING value, expires_at - ${NOW}`;
 /** Parameter: how many. */
 const SWEEP = `
   DELETE FROM credence_store.entries WHERE (log, key) IN (
@@ -44,6 +45,8 @@ export interface PostgresKeyValueOptions {
   url: string;
   /** Entries of other logs are not seen. */
   log: string;
+  /** Of this process: for times that are told to clients. */
+  clock: Clock;
 }
 
 /** State with a time to live that must outlast a cache. */
@@ -51,20 +54,16 @@ export class PostgresKeyValue implements KeyValue {
   private readonly sweeper: NodeJS.Timeout;
 
   /** @throws StartError when PostgreSQL cannot be used */
-  static async open({ url, log }: PostgresKeyValueOptions): Promise<PostgresKeyValue> {
-    const connection = await PostgresConnection.open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS });
-    try {
-      await migrate(connection);
-      return new PostgresKeyValue(connection, log);
-    } catch (error) {
-      await connection.close();
-      throw error;
-    }
+  static async open({ url, log, clock }: PostgresKeyValueOptions): Promise<PostgresKeyValue> {
+    const prepare = () => migrate(url);
+    const connection = await PostgresConnection.open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, prepare });
+    return new PostgresKeyValue(connection, log, clock);
   }
 
   private constructor(
     private readonly connection: PostgresConnection,
     private readonly log: string,
+    private readonly clock: Clock,
   ) {
     // A sweep that fails is repeated with the next.
     this.sweeper = setInterval(() => void this.sweep().catch(() => undefined), SWEEP_MS).unref();
@@ -95,7 +94,7 @@ export class PostgresKeyValue implements KeyValue {
   async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
     const values = [...this.of(key), by, Math.ceil(ttlMs)];
     const [row] = await this.connection.rowsAgain<[string, string]>({ text: INCREMENT, values });
-    return { count: Number(row![0]), resets_at: Number(row![1]) };
+    return { count: Number(row![0]), resets_at: this.clock() + Number(row![1]) };
   }
 
   /** Removes what has expired. */

@@ -5,6 +5,7 @@ import copyStreams from 'pg-copy-streams';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
+import { StartError } from '../../kernel/start-error.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
 import { ClockComparison } from '../clock-comparison.js';
 import type { PlacedRows } from '../ports/encoded-rows.js';
@@ -66,9 +67,11 @@ import {
 /** Connections for all but batches. While none is free, reads are collected. */
 const CONNECTIONS = 4;
 const TIMEOUT_MS = 2_000;
-const BATCH_TIMEOUT_MS = 10_000;
-/** The key of a table is made when it is loaded, which takes seconds for a million rows. */
-const LOAD_TIMEOUT_MS = 6 * 3_600_000;
+/** How a kind of writes is connected. The key of a table is made by a load, which takes seconds for a million rows. */
+const WRITING = {
+  batches: { most: 1, timeoutMs: 10_000, synchronousCommit: 'off' },
+  loads: { most: 1, timeoutMs: 6 * 3_600_000, synchronousCommit: 'off' },
+} as const;
 /** The rows that one statement reads, about. */
 const MAX_PAGE = 1_000;
 /** How often to try again to drop a table that somebody still reads, ms. */
@@ -105,6 +108,7 @@ export class PostgresReadModels implements ReadModels {
   private readonly leases = new Map<string, string>();
   private readonly manifestLookUps = new SharedLookUps<Manifest | null>();
   private lastManifest: { version: string; manifest: Manifest } | undefined;
+  private readonly opened: Partial<Record<keyof typeof WRITING, Promise<PostgresConnection>>> = {};
   private comparison: ClockComparison | undefined;
   private sweeping: NodeJS.Timeout | undefined;
   /** When it was logged that nothing can be applied. */
@@ -112,38 +116,39 @@ export class PostgresReadModels implements ReadModels {
 
   /** @throws StartError when PostgreSQL cannot be used */
   static async open({ url, folder, clock, ownClock, logger }: PostgresReadModelsOptions): Promise<PostgresReadModels> {
-    const opened: PostgresConnection[] = [];
-    const open = async (...args: Parameters<typeof PostgresConnection.open>) => {
-      const connection = await PostgresConnection.open(...args);
-      opened.push(connection);
-      return connection;
-    };
+    const prepare = () => migrate(url);
+    const main = await PostgresConnection.open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, prepare, logger });
+    const models = new PostgresReadModels(url, main, folder, clock, logger);
     try {
-      // Of these two, the last commits may be lost with the server. What was applied is folded again; a load ends.
-      const loads = await open(url, { most: 1, timeoutMs: LOAD_TIMEOUT_MS, synchronousCommit: 'off' });
-      const prepare = () => migrate(loads);
-      const main = await open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, prepare, logger });
-      // One connection, so that a batch follows the one that it is based on.
-      const batches = await open(url, { most: 1, timeoutMs: BATCH_TIMEOUT_MS, synchronousCommit: 'off' });
-      const models = new PostgresReadModels({ main, batches, loads }, folder, clock, logger);
       await models.sweep();
-      if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
-      return models;
     } catch (error) {
-      await Promise.all(opened.map((connection) => connection.close()));
+      await models.close();
       throw error;
     }
+    if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
+    return models;
   }
 
   private constructor(
-    private readonly connections: Readonly<Record<'main' | 'batches' | 'loads', PostgresConnection>>,
+    private readonly url: string,
+    private readonly main: PostgresConnection,
     private readonly folder: string,
     private readonly clock: Clock | undefined,
     private readonly logger: Logger | undefined,
   ) {}
 
-  private get main(): PostgresConnection {
-    return this.connections.main;
+  /**
+   * The connection of a kind, opened when it is needed: an API process needs none. It is one, so that a batch follows the
+   * one that it is based on. The last commits may be lost with the server: batches are folded again, and a load ends.
+   */
+  private async writing(kind: keyof typeof WRITING): Promise<PostgresConnection> {
+    const opening = (this.opened[kind] ??= PostgresConnection.open(this.url, WRITING[kind]));
+    try {
+      return await opening;
+    } catch (error) {
+      if (this.opened[kind] === opening) delete this.opened[kind];
+      throw error instanceof StartError ? new StoreUnavailable(error.message, { cause: error }) : error;
+    }
   }
 
   get restarts(): number {
@@ -151,7 +156,7 @@ export class PostgresReadModels implements ReadModels {
   }
 
   get isUnavailable(): boolean {
-    return this.main.isUnavailable || this.connections.batches.isUnavailable;
+    return this.main.isUnavailable;
   }
 
   get reconnections(): number {
@@ -246,11 +251,12 @@ export class PostgresReadModels implements ReadModels {
     if (base.log !== next.log) return 'refused';
     const part = await this.partToWrite(id, holder, base);
     if (part === undefined) return 'refused';
+    const batches = await this.writing('batches');
     const { position, event_id } = next;
     const head = [id, batch.id, base.log, base.position, base.event_id, holder, this.now(), position, event_id];
     try {
       const statement = { ...applyStatement(part), values: [...head, ...changes] };
-      const [[isApplied] = [false]] = await this.connections.batches.rowsAgain<[boolean]>(statement);
+      const [[isApplied] = [false]] = await batches.rowsAgain<[boolean]>(statement);
       if (isApplied) return 'applied';
     } catch (error) {
       this.complain(error);
@@ -314,7 +320,7 @@ export class PostgresReadModels implements ReadModels {
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
     let part: number | undefined;
-    const { loads } = this.connections;
+    const loads = await this.writing('loads');
     const { restarts } = loads;
     const isAllowed = async () =>
       loads.restarts === restarts &&
@@ -330,7 +336,7 @@ export class PostgresReadModels implements ReadModels {
         if (!(await isAllowed())) return false;
         if (rows.size === 0) return true;
         part ??= await this.createPart(id, holder);
-        await this.copy(part, rows);
+        await this.copy(loads, part, rows);
         return true;
       },
       clear: async () => {
@@ -348,9 +354,9 @@ export class PostgresReadModels implements ReadModels {
     };
   }
 
-  private copy(part: number, rows: PlacedRows): Promise<void> {
+  private copy(loads: PostgresConnection, part: number, rows: PlacedRows): Promise<void> {
     const text = `COPY ${tableOf(part)} (part, view, key, sort, content, crc) FROM STDIN (FORMAT binary)`;
-    return this.connections.loads.use(async (client) => {
+    return loads.use(async (client) => {
       const stream = client.query(copyStreams.from(text));
       const finished = once(stream, 'finish');
       stream.end(copyOf(part, rows));
@@ -461,14 +467,18 @@ export class PostgresReadModels implements ReadModels {
   async count(id: string, view: string): Promise<number> {
     const head = await this.headOf(id);
     if (!head || head.part === null) return 0;
-    const [row] = await this.connections.loads.rows<[string]>({ text: countStatement(head.part), values: [view] });
+    const [row] = await (
+      await this.writing('loads')
+    ).rows<[string]>({ text: countStatement(head.part), values: [view] });
     return Number(row![0]);
   }
 
   async close(): Promise<void> {
     this.comparison?.stop();
     clearTimeout(this.sweeping);
-    await Promise.all(Object.values(this.connections).map((connection) => connection.close()));
+    const opened = await Promise.allSettled(Object.values(this.opened));
+    const others = opened.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    await Promise.all([this.main, ...others].map((connection) => connection.close()));
   }
 
   /** Drops the tables of no generation. One that somebody reads is tried again later. */

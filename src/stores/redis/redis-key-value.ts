@@ -126,9 +126,17 @@ export class RedisKeyValue implements KeyValue {
 
   /** Says so if Redis was emptied, or replaced by an empty one. */
   private async watch(logger: Logger): Promise<void> {
-    const makeMark = () => this.redis.send((client) => client.set(`${this.prefix}held`, '1', 'NX'));
-    await makeMark();
-    const look = () => makeMark().then((made) => made !== null && logger.warn(LOST));
+    const key = `${this.prefix}held`;
+    const mark = async () => {
+      await this.redis.send((client) => client.set(key, callId(), 'NX'));
+      return this.redis.send((client) => client.get(key));
+    };
+    let known = await mark();
+    const look = async () => {
+      const found = await mark();
+      if (found !== known) logger.warn(LOST);
+      known = found;
+    };
     // The connection logs that Redis is unavailable.
     this.timer = setInterval(() => void look().catch(() => undefined), LOOK_MS).unref();
   }
