@@ -63,7 +63,7 @@ async function built(sizes: Sizes, id?: string, Builder = Follower): Promise<str
 /** By the ordinary follower. */
 async function ordinary(id?: string): Promise<string> {
   id ??= await newGeneration();
-  const follower = new Follower(store, decorated<ReadModels>(models, { load: undefined }));
+  const follower = new Follower(store, decorated<ReadModels>(models, { load: async () => undefined }));
   expect(await follower.follow(id, { signal, toHead: true })).toBe('at_head');
   return id;
 }
@@ -226,7 +226,7 @@ test('continues with events that were appended meanwhile, and stops before one o
   for (const [how, readModels] of [
     [sizes, models],
     [inMemory, models],
-    [{ from: 0 }, decorated<ReadModels>(models, { load: undefined })],
+    [{ from: 0 }, decorated<ReadModels>(models, { load: async () => undefined })],
   ] as const) {
     const generation = await newGeneration();
     const following = new Follower(store, readModels, { bulk: how }).follow(generation, { signal, toHead: true });
