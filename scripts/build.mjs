@@ -12,8 +12,6 @@ import { cpSync, existsSync, readFileSync, readdirSync, writeFileSync } from 'no
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
-/** What the compiler leaves where it is. */
-const MIGRATIONS = 'src/stores/postgres/migrations';
 const SERVICE = {
   stamp: 'dist/.built-from',
   folders: ['src', 'projections'],
@@ -76,7 +74,10 @@ buildChanged(SERVICE, () => {
   console.error('Building the service, which takes some seconds whenever its sources have changed.');
   // Nest empties dist/ first, with its stamps.
   run('node_modules/@nestjs/cli/bin/nest.js', 'build');
-  cpSync(join(ROOT, MIGRATIONS), join(ROOT, 'dist', MIGRATIONS), { recursive: true });
+  // The compiler leaves them where they are.
+  for (const name of readdirSync(join(ROOT, 'src'), { recursive: true })) {
+    if (name.endsWith('.sql')) cpSync(join(ROOT, 'src', name), join(ROOT, 'dist/src', name));
+  }
   run('scripts/bundle-dependencies.mjs');
 });
 
