@@ -91,6 +91,7 @@ beforeAll(async () => {
     issuer_id: ['none'],
     record_id: ['a'.repeat(64)],
     webhook_id: [randomUUID()],
+    for: ['reads', 'writes'],
   });
   expect(policy.status).toBe(201);
   document = (await server.send('GET', '/openapi.json')).json;
