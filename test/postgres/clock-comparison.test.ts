@@ -1,5 +1,5 @@
 import { Logger } from '../../src/kernel/logger.js';
-import { ClockComparison } from '../../src/stores/clock-comparison.js';
+import { ClockComparison } from '../../src/stores/postgres/clock-comparison.js';
 
 test('a difference above 2 s is logged once, and once more when it is gone; the time of the question does not count', async () => {
   const lines: string[] = [];

@@ -7,7 +7,7 @@ import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
-import { ClockComparison } from '../clock-comparison.js';
+import { ClockComparison } from './clock-comparison.js';
 import type { PlacedRows } from '../ports/encoded-rows.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import {
@@ -467,9 +467,8 @@ export class PostgresReadModels implements ReadModels {
   async count(id: string, view: string): Promise<number> {
     const head = await this.headOf(id);
     if (!head || head.part === null) return 0;
-    const [row] = await (
-      await this.writing('loads')
-    ).rows<[string]>({ text: countStatement(head.part), values: [view] });
+    const loads = await this.writing('loads');
+    const [row] = await loads.rows<[string]>({ text: countStatement(head.part), values: [view] });
     return Number(row![0]);
   }
 

@@ -1,6 +1,6 @@
-import type { Clock } from '../kernel/clock.js';
-import type { Logger } from '../kernel/logger.js';
-import { MOST_SKEW_MS, skewOf } from './ports/clock-skew.js';
+import type { Clock } from '../../kernel/clock.js';
+import type { Logger } from '../../kernel/logger.js';
+import { MOST_SKEW_MS, skewOf } from '../ports/clock-skew.js';
 
 /** How often to compare, ms. */
 const COMPARE_MS = 5_000;
