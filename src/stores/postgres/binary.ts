@@ -21,11 +21,6 @@ class Bytes {
     this.used = this.bytes.writeInt32BE(value, this.used);
   }
 
-  byte(value: number): void {
-    this.withRoomFor(1);
-    this.bytes[this.used++] = value;
-  }
-
   copy(chunk: Buffer, start: number, end: number): void {
     this.withRoomFor(end - start);
     chunk.copy(this.bytes, this.used, start, end);
@@ -38,6 +33,25 @@ class Bytes {
     const length = this.bytes.write(text, this.used + 4);
     this.bytes.writeInt32BE(length, this.used);
     this.used += 4 + length;
+  }
+
+  /**
+   * Writes bytes after their length.
+   * @param mark a byte before the others
+   */
+  field(chunk: Buffer, start: number, end: number, mark?: number): void {
+    this.int32(end - start + (mark === undefined ? 0 : 1));
+    if (mark !== undefined) {
+      this.withRoomFor(1);
+      this.bytes[this.used++] = mark;
+    }
+    this.copy(chunk, start, end);
+  }
+
+  /** Writes an integer after its length. */
+  integer(value: number): void {
+    this.int32(4);
+    this.int32(value);
   }
 
   setInt32(value: number, at: number): void {
@@ -88,10 +102,10 @@ export class TextArray extends ArrayValue {
     return array.take();
   }
 
-  /** @param mark a byte before the others */
+  /** See `Bytes.field`. */
   add(chunk: Buffer, start: number, end: number, mark?: number): void {
     this.length++;
-    writeField(this.bytes, chunk, start, end, mark);
+    this.bytes.field(chunk, start, end, mark);
   }
 }
 
@@ -108,8 +122,7 @@ export class IntegerArray extends ArrayValue {
 
   add(value: number): void {
     this.length++;
-    this.bytes.int32(4);
-    this.bytes.int32(value);
+    this.bytes.integer(value);
   }
 }
 
@@ -130,23 +143,16 @@ export class CopyData {
   }
 
   integer(value: number): void {
-    this.bytes.int32(4);
-    this.bytes.int32(value);
+    this.bytes.integer(value);
   }
 
-  /** @param mark a byte before the others */
+  /** See `Bytes.field`. */
   text(chunk: Buffer, start: number, end: number, mark?: number): void {
-    writeField(this.bytes, chunk, start, end, mark);
+    this.bytes.field(chunk, start, end, mark);
   }
 
   take(): Buffer {
     this.bytes.int16(-1);
     return this.bytes.take();
   }
-}
-
-function writeField(bytes: Bytes, chunk: Buffer, start: number, end: number, mark: number | undefined): void {
-  bytes.int32(end - start + (mark === undefined ? 0 : 1));
-  if (mark !== undefined) bytes.byte(mark);
-  bytes.copy(chunk, start, end);
 }

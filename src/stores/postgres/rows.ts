@@ -31,15 +31,20 @@ export function isWhole(address: string, content: string, crc: number): boolean 
   return (crc32(content, crc32(address)) | 0) === crc;
 }
 
-/** @returns where the key and the sort key of an address begin; the latter is -1 if it has none */
-function partsOf(chunk: Buffer, start: number, middle: number): [key: number, sort: number] {
+/** Receives the bytes chunk[start, end) of a column, to be written after a mark if there is one. */
+type TakeColumn = (column: number, chunk: Buffer, start: number, end: number, mark?: number) => void;
+
+/** Gives away the columns view, key, sort and content of an encoded row, in this order. @returns its checksum */
+function columnsOfRow(chunk: Buffer, start: number, middle: number, end: number, take: TakeColumn): number {
   const key = chunk.indexOf(0, start) + 1;
   const sort = chunk.indexOf(0, key) + 1;
-  return [key, sort > 0 && sort <= middle ? sort : -1];
-}
-
-function markOf(chunk: Buffer, sort: number, middle: number): number | undefined {
-  return sort === middle || chunk[sort] === MARK ? MARK : undefined;
+  const hasSort = sort > 0 && sort <= middle;
+  const isMarked = hasSort && (sort === middle || chunk[sort] === MARK);
+  take(0, chunk, start, key - 1);
+  take(1, chunk, key, hasSort ? sort - 1 : middle);
+  take(2, chunk, hasSort ? sort : middle, middle, isMarked ? MARK : undefined);
+  take(3, chunk, middle, end);
+  return crc32(chunk.subarray(start, end)) | 0;
 }
 
 /**
@@ -47,20 +52,13 @@ function markOf(chunk: Buffer, sort: number, middle: number): number | undefined
  * @param inserted so many of the rows, the first ones, are there once
  */
 export function columnsOf(rows: EncodedRows, inserted = 0): Buffer[] {
-  const [views, keys, sorts, contents] = [new TextArray(), new TextArray(), new TextArray(), new TextArray()];
+  const texts = Array.from({ length: 4 }, () => new TextArray());
   const crcs = new IntegerArray();
+  const take: TakeColumn = (column, chunk, start, end, mark) => texts[column]!.add(chunk, start, end, mark);
   for (const n of lastOfEach(rows, inserted)) {
-    rows.visit(n, (chunk, start, middle, end) => {
-      const [key, sort] = partsOf(chunk, start, middle);
-      views.add(chunk, start, key - 1);
-      keys.add(chunk, key, sort < 0 ? middle : sort - 1);
-      if (sort < 0) sorts.add(chunk, middle, middle);
-      else sorts.add(chunk, sort, middle, markOf(chunk, sort, middle));
-      contents.add(chunk, middle, end);
-      crcs.add(crc32(chunk.subarray(start, end)) | 0);
-    });
+    rows.visit(n, (chunk, start, middle, end) => crcs.add(columnsOfRow(chunk, start, middle, end, take)));
   }
-  return [views, keys, sorts, contents, crcs].map((column) => column.take());
+  return [...texts, crcs].map((column) => column.take());
 }
 
 /** The numbers of the rows to be written: one statement can write a row once, and the last content counts. */
@@ -90,16 +88,11 @@ export function removedOf(deletes: readonly RowKey[], puts: EncodedRows): Buffer
 /** Rows of a part as COPY reads them. */
 export function copyOf(part: number, rows: PlacedRows): Buffer {
   const data = new CopyData();
+  const take: TakeColumn = (_column, chunk, start, end, mark) => data.text(chunk, start, end, mark);
   rows.forEach((chunk, start, middle, end) => {
-    const [key, sort] = partsOf(chunk, start, middle);
     data.row(6);
     data.integer(part);
-    data.text(chunk, start, key - 1);
-    data.text(chunk, key, sort < 0 ? middle : sort - 1);
-    if (sort < 0) data.text(chunk, middle, middle);
-    else data.text(chunk, sort, middle, markOf(chunk, sort, middle));
-    data.text(chunk, middle, end);
-    data.integer(crc32(chunk.subarray(start, end)) | 0);
+    data.integer(columnsOfRow(chunk, start, middle, end, take));
   });
   return data.take();
 }
