@@ -4,6 +4,7 @@ import type { Json } from '../../kernel/json.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
 import { PostgresConnection } from './connection.js';
 import { migrate } from './migrations.js';
+import { NOW } from './statements.js';
 
 const CONNECTIONS = 2;
 const TIMEOUT_MS = 2_000;
@@ -11,10 +12,10 @@ const SWEEP_MS = 60_000;
 /** Entries that one statement of a sweep removes. */
 const SWEEP_SLICE = 1_000;
 
-/** The server's time, so that the machines of the processes need not agree. */
-const NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
-
-/** Parameters of all: log, key; then of most: value, time to live. */
+/**
+ * Times are the server's, so that the machines of the processes need not agree. Parameters of all: log, key; then of most:
+ * value, time to live.
+ */
 const GET = {
   name: 'entry',
   text: `SELECT value FROM credence_store.entries WHERE log = $1 AND key = $2 AND expires_at > ${NOW}`,

@@ -4,7 +4,7 @@ import { addressOf, rowAddress } from '../ports/row-key.js';
 import { IntegerArray, TextArray } from './binary.js';
 import type { Statement } from './connection.js';
 import { isWhole, sortColumn, sortOf } from './rows.js';
-import { HEAD, readStatement } from './statements.js';
+import { HEAD, KIND, KINDS, readStatement } from './statements.js';
 
 /** A row of what a statement of reads returns: see `readStatement`. */
 export type ReadRow = [n: string, sort: string | null, content: string, crc: number | null];
@@ -18,7 +18,6 @@ export class DamagedRow extends Error {
 
 /** Beyond every sort key: no address is as long. */
 const LAST = '\u{10ffff}'.repeat(500);
-const KINDS = 4;
 
 type Range = Extract<RowQuery, { range: unknown }>['range'];
 
@@ -38,10 +37,9 @@ export class ReadBatch {
     for (const query of queries) rowAddress('get' in query ? query.get : query.range);
     return queries.map((query) => {
       this.weight += 'get' in query ? 1 : query.range.limit;
-      if ('get' in query) return KINDS * this.singles.push(query.get);
-      const isBackward = query.range.reverse === true;
-      const place = (isBackward ? this.backward : this.forward).push(query.range);
-      return KINDS * place + (isBackward ? 2 : 1);
+      if ('get' in query) return KINDS * this.singles.push(query.get) + KIND.single;
+      if (query.range.reverse) return KINDS * this.backward.push(query.range) + KIND.backward;
+      return KINDS * this.forward.push(query.range) + KIND.forward;
     });
   }
 

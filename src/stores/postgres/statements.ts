@@ -4,9 +4,11 @@ import type { Statement } from './connection.js';
 
 export const tableOf = (part: number): string => `credence_store.rows_${part}`;
 
+/** The server's time, ms since the epoch. */
+export const NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
 /** The time that decides about leases: the given one, else the server's. */
-const nowIn = (parameter: string): string =>
-  `coalesce(${parameter}::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)`;
+const nowIn = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
 
 /** Whether a lease is held at a time. One that ends later than its length allows is from before the clock was set back. */
 const heldAt = (now: string): string =>
@@ -70,16 +72,17 @@ export const RELEASE_LEASE = `
 const isOwn = (part: string): string =>
   `EXISTS (SELECT FROM credence_store.parts p WHERE p.part = ${part} AND p.generation = $1 AND p.holder = $2)`;
 
-/**
- * Whether a holder may write to a generation to which nothing was applied. Parameters: id, holder, time or null, its part
- * or null.
- */
+/** Whether a holder may write to a generation to which nothing was applied. Parameters: id, holder, time or null. */
+const MAY_WRITE_FIRST = `
+  id = $1 AND holder = $2 AND ${heldAt(nowIn('$3'))} AND status IN ('building', 'ready')
+    AND position = 0 AND part IS NULL`;
+
+/** Parameters: as above, then the part of the holder or null. */
 export const MAY_BUILD = {
   name: 'may_build',
   text: `
   SELECT true FROM credence_store.generations
-  WHERE id = $1 AND holder = $2 AND ${heldAt(nowIn('$3'))} AND status IN ('building', 'ready')
-    AND position = 0 AND part IS NULL AND ($4::integer IS NULL OR ${isOwn('$4')})`,
+  WHERE ${MAY_WRITE_FIRST} AND ($4::integer IS NULL OR ${isOwn('$4')})`,
 };
 
 /** A table for rows. Parameters: generation, holder. */
@@ -99,8 +102,7 @@ export const attach = (part: number): string =>
  */
 export const SET_PART = `
   UPDATE credence_store.generations SET part = $4, position = $6, event_id = $7
-  WHERE id = $1 AND holder = $2 AND ${heldAt(nowIn('$3'))} AND status IN ('building', 'ready')
-    AND position = 0 AND part IS NULL AND log = $5 AND ${isOwn('$4')}
+  WHERE ${MAY_WRITE_FIRST} AND log = $5 AND ${isOwn('$4')}
   RETURNING true`;
 
 /**
@@ -130,24 +132,29 @@ export const HEAD = {
   FROM credence_store.generations WHERE id = $1`,
 };
 
+/** The kinds of queries. A query is known by its place among its kind, from 1, and the kind. */
+export const KIND = { single: 0, forward: 1, backward: 2 };
+export const KINDS = 3;
+
 /**
  * Status, checkpoint and rows of a generation, of one snapshot. The first row has -1, status, checkpoint with the
- * manifest's version, and part; the others have the number of the query, the sort key of a row of a range, content and checksum. The number is four times
- * the place among its kind, from 1, and the kind: 0 for single rows, 1 for ranges forwards, 2 for those backwards. Parameters: id; view, key and
- * sort of single rows; then, if there are any, of ranges forwards and of those backwards, for each kind: view, key, the
- * sort key beyond which they start, the number of rows.
+ * manifest's version, and part. The others have the number of the query (KINDS times its place, plus its kind), the sort
+ * key of a row of a range, content and checksum.
+ *
+ * Parameters: id; view, key and sort of single rows; then, if there are any, of ranges forwards, and of those backwards:
+ * view, key, the sort key beyond which they start, the number of rows.
  */
 export function readStatement(part: number, hasForward: boolean, hasBackward: boolean): Omit<Statement, 'values'> {
   const table = tableOf(part);
   let parameter = 5;
   const ranges = [
-    ...(hasForward ? [[1, '>', 'ASC'] as const] : []),
-    ...(hasBackward ? [[2, '<', 'DESC'] as const] : []),
+    ...(hasForward ? [[KIND.forward, '>', 'ASC'] as const] : []),
+    ...(hasBackward ? [[KIND.backward, '<', 'DESC'] as const] : []),
   ].map(([kind, beyond, order]) => {
     const [view, key, start, most] = [parameter++, parameter++, parameter++, parameter++];
     return `
   UNION ALL
-  (SELECT 4 * q.n + ${kind}, r.sort, r.content, r.crc
+  (SELECT ${KINDS} * q.n + ${kind}, r.sort, r.content, r.crc
     FROM unnest($${view}::text[], $${key}::text[], $${start}::text[], $${most}::integer[])
       WITH ORDINALITY AS q(view, key, start, most, n)
     CROSS JOIN LATERAL (
@@ -160,7 +167,7 @@ export function readStatement(part: number, hasForward: boolean, hasBackward: bo
     text: `
   ${HEAD.text}
   UNION ALL
-  (SELECT 4 * q.n, NULL, r.content, r.crc
+  (SELECT ${KINDS} * q.n + ${KIND.single}, NULL, r.content, r.crc
     FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS q(view, key, sort, n)
     CROSS JOIN LATERAL (
       SELECT content, crc FROM ${table} r
@@ -206,5 +213,4 @@ export const scanStatement = (part: number): string => `
 /** Parameter: view. */
 export const countStatement = (part: number): string => `SELECT count(*) FROM ${tableOf(part)} WHERE view = $1`;
 
-/** The server's time, ms since the epoch. */
-export const TIME = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+export const TIME = `SELECT ${NOW}`;
