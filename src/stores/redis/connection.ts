@@ -149,11 +149,6 @@ class ReconnectingConnector extends SentinelConnector {
 }
 
 export interface RedisConnectionOptions {
-  /**
-   * Sends the commands of one turn of the event loop together, and the next ones after these are answered. Use it for
-   * look-ups, not for writes, which a slow command would delay.
-   */
-  pipelined?: boolean;
   logger?: Logger;
 }
 
@@ -177,7 +172,8 @@ export class RedisConnection {
       socketTimeout: SILENCE_MS,
       // Each command has its own timeout.
       maxRetriesPerRequest: null,
-      enableAutoPipelining: options.pipelined ?? false,
+      // The commands of one turn of the event loop are sent together, and the next ones after these are answered.
+      enableAutoPipelining: true,
     });
     const connection = new RedisConnection(client, describe(target), options.logger);
     try {

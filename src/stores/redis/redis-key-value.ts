@@ -68,15 +68,15 @@ export interface RedisKeyValueOptions {
 
 /** Short-lived state in Redis, which expires the entries; shared by all processes. */
 export class RedisKeyValue implements KeyValue {
+  private timer: NodeJS.Timeout | undefined;
+
   /** @throws StartError when Redis cannot be used */
   static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {
-    const connection = await RedisConnection.open(url, { pipelined: true, logger });
+    const connection = await RedisConnection.open(url, { logger });
     const keyValue = new RedisKeyValue(connection, clock, `${prefix}:kv:`);
     if (logger) await keyValue.watch(logger);
     return keyValue;
   }
-
-  private timer: NodeJS.Timeout | undefined;
 
   private constructor(
     private readonly redis: RedisConnection,
