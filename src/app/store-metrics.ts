@@ -223,11 +223,11 @@ function servingCheck(
   };
 }
 
-/** A generation compared with the log, or what can be said while the log gives no answer: `behind` is undefined. */
-async function comparison(
-  generation: PresentGeneration,
-  store: EventStore,
-): Promise<Omit<Compared, 'behind'> & { behind: number | null | undefined }> {
+/** `behind` is undefined while the log gives no answer. */
+type ComparedIfKnown = Omit<Compared, 'behind'> & { behind: number | null | undefined };
+
+/** A generation compared with the log, or what can be said while the log gives no answer. */
+async function comparison(generation: PresentGeneration, store: EventStore): Promise<ComparedIfKnown> {
   try {
     return await inTime(compareWithLog(generation, store, Date.now), COUNT_MS);
   } catch (error) {
@@ -277,7 +277,7 @@ function detailOf({
   isInLog,
   behind,
   checkpoint,
-}: PresentGeneration & Omit<Compared, 'behind'> & { behind: number | null | undefined }): string {
+}: PresentGeneration & ComparedIfKnown): string {
   if (!isOwn) return `read_models_foreign: ${id} belongs to another log, ${checkpoint.log}`;
   if (status === 'damaged') return `read_models_damaged: ${id}: ${damage ?? 'it has lost rows'}`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
