@@ -123,7 +123,9 @@ async function check(name) {
 async function main() {
   const counts = { passed: 0, failed: 0, skipped: 0 };
   const count = (isGood) => (isGood ? counts.passed++ : counts.failed++);
+  let failures = '';
   const finish = () => {
+    process.stdout.write(failures);
     console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
     process.exitCode = counts.failed === 0 ? 0 : 1;
   };
@@ -154,7 +156,8 @@ async function main() {
     const tests = await node([...JEST, ...args, ...selection], ['inherit', 'pipe', 'inherit'], env);
     // test/reporter.js ends its output with the counts.
     const [line, passed, failed, skipped] = /^(\d+) passed, (\d+) failed, (\d+) skipped\n$/m.exec(tests.output) ?? [];
-    process.stdout.write(line ? tests.output.replace(line, '') : tests.output);
+    failures += (tests.output.match(/^failed: .*\n/gm) ?? []).join('');
+    process.stdout.write(tests.output.replace(/^failed: .*\n/gm, '').replace(line ?? '', ''));
     counts.passed += Number(passed ?? 0);
     counts.failed += Math.max(Number(failed ?? 0), tests.isGood ? 0 : 1);
     counts.skipped += Number(skipped ?? 0);
