@@ -1,11 +1,12 @@
+import { reached } from './ledger.js';
 import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
 
 let server: Server;
 beforeAll(async () => void (server = await Server.start()));
 
 const history = async (id: string, after?: Answer) => {
-  const path = `/v1/disc/score/${id}/history?limit=1000`;
-  return (after ? await server.getAfter(after, path) : await server.get(path)).json.entries as any[];
+  if (after) await reached(server, after);
+  return (await server.get(`/v1/disc/score/${id}/history?limit=1000`)).json.entries as any[];
 };
 const sameAnswer = ({ status, json, headers }: Answer) => ({ status, json, position: headers['credence-position'] });
 
