@@ -14,7 +14,7 @@ export default class CountsReporter {
     this.before = stateOf(this.folder);
   }
 
-  onRunComplete(_contexts, { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites, testResults }) {
+  onRunComplete(_contexts, { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites, testResults = [] }) {
     const changed = changes(this.before, stateOf(this.folder));
     if (changed.length > 0) {
       this.error = new Error(`the tests, or a service that runs here, changed ${changed.join(', ')}`);

@@ -56,3 +56,33 @@ test.each([
   });
   expect([status, stdout]).toEqual([code, `1 passed, ${code} failed, 0 skipped\n`]);
 });
+
+test('each failure is named above the counts, with the beginning of its message', () => {
+  const script = `
+    const { default: CountsReporter } = await import('./test/reporter.js');
+    const { rootDir, results } = JSON.parse(process.argv[1]);
+    new CountsReporter({ rootDir }).onRunComplete(undefined, results);`;
+  const long = Array.from({ length: 100 }, (_, n) => `line ${n}`).join('\n');
+  const testResults = [
+    {
+      testFilePath: join(root.path, 'test', 'one.test.ts'),
+      testResults: [
+        { status: 'passed', fullName: 'holds', failureMessages: [] },
+        { status: 'failed', fullName: 'breaks', failureMessages: [`\u001b[31mexpected 1\u001b[39m\n${long}`] },
+      ],
+    },
+    { testFilePath: join(root.path, 'two.test.ts'), testResults: [], testExecError: { message: 'no such module' } },
+  ];
+  const results = { ...RESULTS, numFailedTests: 1, numRuntimeErrorTestSuites: 1, testResults };
+  const asked = JSON.stringify({ rootDir: root.path, results });
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script, asked], { encoding: 'utf8' });
+  const lines = stdout.split('\n');
+  expect(lines.slice(0, 3)).toEqual(['failed: test/one.test.ts › breaks', 'failed: expected 1', 'failed: line 0']);
+  expect(lines.slice(-4)).toEqual([
+    'failed: two.test.ts',
+    'failed: no such module',
+    '1 passed, 2 failed, 0 skipped',
+    '',
+  ]);
+  expect(lines.length).toBeLessThan(30);
+});
