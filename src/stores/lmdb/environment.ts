@@ -265,7 +265,10 @@ export class LmdbEnvironment {
     });
   }
 
-  /** A commit that fails on a read-only disk would leave nothing open to read from. @throws StoreUnavailable */
+  /**
+   * A commit that fails on a read-only disk would leave nothing open to read from, and may end the process: its library
+   * has 100 bytes for a message that can be longer. @throws StoreUnavailable
+   */
   private requireWritable(): void {
     const failure = unwritable(join(this.folder, 'lock.mdb'));
     if (failure !== undefined) throw new StoreUnavailable(`${this.folder}: ${failure}`);
