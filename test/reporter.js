@@ -14,7 +14,10 @@ export default class CountsReporter {
     this.before = stateOf(this.folder);
   }
 
-  onRunComplete(_contexts, { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites, testResults = [] }) {
+  onRunComplete(
+    _contexts,
+    { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites, testResults = [] },
+  ) {
     const changed = changes(this.before, stateOf(this.folder));
     if (changed.length > 0) {
       this.error = new Error(`the tests, or a service that runs here, changed ${changed.join(', ')}`);
@@ -43,7 +46,11 @@ function failuresOf({ testFilePath, testResults, testExecError }, rootDir) {
   const all = failed.map(({ fullName, failureMessages }) => `${file} › ${fullName}\n${failureMessages.join('\n')}`);
   if (testExecError) all.push(`${file}\n${testExecError.message}`);
   const plain = (text) => stripVTControlCharacters(text).split('\n').slice(0, 20);
-  return all.map((text) => plain(text).map((line) => `failed: ${line}\n`).join(''));
+  return all.map((text) =>
+    plain(text)
+      .map((line) => `failed: ${line}\n`)
+      .join(''),
+  );
 }
 
 /** @returns {Map<string, string>} size and time of change of a file or folder and of everything in it, by path */
