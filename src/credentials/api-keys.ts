@@ -46,6 +46,10 @@ export interface ListedApiKey {
 }
 
 export const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
+/** `KEY_ID` of a new key. A browser takes `.` and `..` in a path for folders, and could not delete such a key. */
+export const NEW_KEY_ID = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
+/** `NEW_KEY_ID` in words. */
+export const NEW_KEY_ID_FORM = '1 to 64 letters, digits or ._-, but not . or ..';
 const DEVELOPMENT_ID = 'dev';
 
 const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
@@ -120,7 +124,8 @@ export class ApiKeys {
    */
   create(record: Omit<ApiKeyRecord, 'sha256'>): Promise<string> {
     return this.change(() => {
-      if (this.list().some(({ id }) => id === record.id)) {
+      // The id of the development key is taken also where there is none.
+      if (record.id === DEVELOPMENT_ID || this.list().some(({ id }) => id === record.id)) {
         throw new Problem('key_conflict', `A key with the id "${record.id}" exists already: choose another id.`);
       }
       return addKey(this.config, record);
@@ -257,7 +262,7 @@ export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>):
 
 function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   const keys = storedKeys(config);
-  if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
+  if (!NEW_KEY_ID.test(record.id)) throw new ConfigError(`The id must be ${NEW_KEY_ID_FORM}.`);
   if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
     throw new ConfigError(`A key with the id "${record.id}" already exists.`);
   }

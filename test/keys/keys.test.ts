@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CredenceClient } from '../../clients/typescript/src/client.js';
-import { type ApiKeyRecord, ApiKeys, keysFile } from '../../src/credentials/api-keys.js';
+import { type ApiKeyRecord, ApiKeys, createKey, keysFile } from '../../src/credentials/api-keys.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { loadConfig } from '../../src/kernel/config.js';
@@ -40,6 +40,15 @@ const RELAYED = {
   platform_id: 'lender',
 };
 const accepted = async (key: string) => (await service.get('/v1/me', as(key))).status === 200;
+
+test('the id of the development key is taken, also where there is none', async () => {
+  expect(outcome(await create({ key_id: 'dev', scopes: ['relay:write'] }))).toEqual([409, 'key_conflict']);
+});
+
+test.each(['.', '..'])('a key cannot be named %s, which a browser takes for a folder', async (key_id) => {
+  expect(outcome(await create({ key_id, scopes: ['relay:write'] }))).toEqual([400, 'validation_failed']);
+  expect(() => createKey(service.config, { id: key_id, scopes: ['relay:write'] })).toThrow('but not . or ..');
+});
 
 test('a key learns what it may do', async () => {
   const { json } = await service.get('/v1/me', as('lendco'));

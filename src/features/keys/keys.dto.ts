@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional } from 'class-validator';
-import { KEY_ID } from '../../credentials/api-keys.js';
+import { KEY_ID, NEW_KEY_ID, NEW_KEY_ID_FORM } from '../../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { AtMost, IsTrisId, Matches } from '../../http/fields.js';
 
@@ -12,7 +12,7 @@ export class KeyParams {
 
 export class CreateKeyDto {
   /** Events record it as the actor `key:<id>`. */
-  @Matches(KEY_ID, { message: '$property must be 1 to 64 letters, digits or ._-' })
+  @Matches(NEW_KEY_ID, { message: `$property must be ${NEW_KEY_ID_FORM}` })
   key_id: string;
 
   /** What it permits: scopes that the key of this request has, or `reads`. */
