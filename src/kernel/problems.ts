@@ -155,7 +155,7 @@ export const PROBLEMS = {
   ],
   policy_not_found: [404, 'Unknown policy', 'no policy with this id'],
   decision_not_found: [404, 'Unknown decision', "no decision with this id, or it is by another organization's policy"],
-  replay_not_found: [404, 'Unknown replay', 'no replay with this id'],
+  replay_not_found: [404, 'Unknown replay', 'no replay with this id, or one that the key may not read'],
   job_not_found: [404, 'Unknown job', 'no job with this id, or one that the key may not read'],
   generation_not_found: [404, 'Unknown generation', 'no generation of read models with this id'],
   key_not_found: [404, 'Unknown key', 'no API key with this id'],

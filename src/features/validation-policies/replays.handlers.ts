@@ -1,11 +1,11 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { CommandContext, Actor } from '../../commands/context.js';
-import { Replays } from './replays.js';
+import { Replays, unknownReplay } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
-import { refuseUnlessOwner, refuseUnlessPlatform } from './permissions.js';
+import { refuseUnlessOwner } from './permissions.js';
 
 /** Starts a replay over the whole population. */
 export class StartReplay extends Command<ReplayDto> {
@@ -50,10 +50,10 @@ export class GetReplay extends Query<ReplayDto> {
 export class GetReplayHandler implements IQueryHandler<GetReplay> {
   constructor(private readonly replays: Replays) {}
 
-  /** @throws Problem replay_not_found, forbidden */
+  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
   async execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
     const replay = await this.replays.find(replayId, actor);
-    refuseUnlessReader(actor, replay);
+    requireReader(actor, replay);
     return replay;
   }
 }
@@ -72,15 +72,17 @@ export class CancelReplay extends Command<ReplayDto> {
 export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
   constructor(private readonly replays: Replays) {}
 
-  /** @throws Problem replay_not_found, forbidden */
+  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
   async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
-    refuseUnlessReader(actor, await this.replays.find(replayId));
+    requireReader(actor, await this.replays.find(replayId));
     return this.replays.cancel(replayId, actor);
   }
 }
 
-/** A replay of a version of the model is the operators'. @throws Problem forbidden */
-function refuseUnlessReader(actor: Actor, { tris_org }: ReplayDto): void {
-  if (tris_org !== null) return refuseUnlessOwner(actor, tris_org);
-  refuseUnlessPlatform(actor);
+/**
+ * A replay of a version of the model is the operators'. Nobody learns which ids others' replays have.
+ * @throws Problem replay_not_found
+ */
+function requireReader({ organization }: Actor, { replay_id, tris_org }: ReplayDto): void {
+  if (organization !== null && organization !== tris_org) throw unknownReplay(replay_id);
 }

@@ -296,6 +296,6 @@ function replayOf({ id, status, input, progress, result, error, enqueued_at, fin
   };
 }
 
-function unknownReplay(replayId: string): Problem {
+export function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }
