@@ -52,6 +52,11 @@ test.each([
   ['a mapped address', 'https://[::ffff:10.0.0.1]/'],
   ['a mapped address in hexadecimal', 'https://[::ffff:a00:1]/'],
   ['metadata of a cloud', 'https://169.254.169.254/latest/meta-data'],
+  ['a tab, which the parser leaves out', 'https://lender.example/a\tb'],
+  ['a line feed', 'https://lender.example/hook\n'],
+  ['a control character', 'https://lender.example/\u0001'],
+  ['an override of the direction of text', 'https://lender.example/\u202e'],
+  ['a space', ' https://lender.example/'],
   ['full-width digits', 'https://１２７.0.0.1/'],
   ['more than 2,048 characters', `https://lender.example/${'a'.repeat(2_048)}`],
 ])('a URL with %s is refused', (_, url) => {
