@@ -327,6 +327,8 @@ describeWithEventStored('the log in EventStoreDB', () => {
         url: `esdb+discover://127.0.0.1:${server.port}?tls=false&nodePreference=follower`,
       });
       expect(await discover.readStream(stream)).toHaveLength(1);
+      const renamed = await open({ url: `kurrentdb://127.0.0.1:${server.port}?tls=false` });
+      expect(await renamed.readStream(stream)).toHaveLength(1);
       await expect(
         open({ url: 'esdb://127.0.0.1:1,127.0.0.1:2?tls=false&maxDiscoverAttempts=1', patienceMs: 1_000 }),
       ).rejects.toThrow(/EventStoreDB at 127.0.0.1:1,127.0.0.1:2 gives no definite answer/);

@@ -169,7 +169,8 @@ function clientOf(url: string, warn: (message: string) => void): EventStoreDBCli
   const onConsole = console.warn;
   console.warn = (message: unknown) => warn(`EVENTSTORE_URL: ${withoutCredentials(String(message).split('\n')[0]!)}`);
   try {
-    return EventStoreDBClient.connectionString(url);
+    // The name of the server since version 25, which this client does not know.
+    return EventStoreDBClient.connectionString(url.replace(/^kurrentdb(?=[+:])/, 'esdb'));
   } catch (error) {
     throw new StartError(`EVENTSTORE_URL cannot be used: ${withoutCredentials((error as Error).message)}`);
   } finally {
