@@ -140,7 +140,7 @@ export class Config {
     name: 'EVENTSTORE_URL',
     description: 'Connection string of EventStoreDB, for the cluster profile',
     unset: 'none',
-    must: 'be a connection string such as esdb://host:2113?tls=true',
+    must: 'be a connection string such as esdb://host:2113?tls=true or kurrentdb://host:2113',
     secret: true,
   })
   @IsOptional()
@@ -187,9 +187,11 @@ export class Config {
     description:
       'URL under which clients reach the service; the issuer of its proofs, and the site that wallets sign in to',
     unset: '`http://<host>:<port>`',
-    must: 'be an http or https URL without a query',
+    must: 'be an http or https URL (RFC 3986) without user, password, query and fragment',
   })
   @IsOptional()
+  // Without `@`, `?` and `#`; what RFC 3986 does not allow would break the messages that wallets sign (ERC-4361).
+  @Matches(/^https?:\/\/[A-Za-z0-9.:[\]-]+(\/([A-Za-z0-9._~!$&'()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$/)
   @IsUrl({ protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_query_components: false })
   readonly publicUrl?: string;
 

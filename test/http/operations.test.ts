@@ -267,6 +267,12 @@ describe('the configuration', () => {
     ['CREDENCE_MODULES', 'disc,polices', /comma-separated list of relay, disc, .* not "disc,polices"/],
     ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
     ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
+    ['CREDENCE_PUBLIC_URL', 'https://bücher.example', /RFC 3986/],
+    ['CREDENCE_PUBLIC_URL', 'https://id.example/a|b', /RFC 3986/],
+    ['CREDENCE_PUBLIC_URL', 'https://id.example/%zz', /RFC 3986/],
+    ['CREDENCE_PUBLIC_URL', 'https://user:word@id.example', /without user, password/],
+    ['CREDENCE_PUBLIC_URL', 'https://id.example/?a=b', /query/],
+    ['CREDENCE_PUBLIC_URL', 'https://id.example/#part', /fragment/],
     ['CREDENCE_TRUST_PROXY', 'true', /"on" or "off"/],
     ['CREDENCE_RPC_1', 'ws://x', 'CREDENCE_RPC_1 must be an http or https URL.'],
     ['CREDENCE_RPC_137', 'https://', 'CREDENCE_RPC_137 must be an http or https URL.'],
@@ -279,6 +285,11 @@ describe('the configuration', () => {
     expect(() => loadConfig({ [name]: value })).toThrow(ConfigError);
     expect(() => loadConfig({ [name]: value })).toThrow(message);
   });
+
+  test.each(['http://localhost:3000', 'https://id.example/app/', 'http://[::1]:3000', 'https://id.example/%C3%BC'])(
+    'takes %s as the public URL',
+    (url) => expect(loadConfig({ CREDENCE_PUBLIC_URL: url }).publicUrl).toBe(url),
+  );
 
   test('has an endpoint for each chain that is configured', () => {
     const { rpc } = loadConfig({
