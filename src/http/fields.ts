@@ -145,8 +145,8 @@ export const IsCriticality = field(
   'criticality',
   (value) => typeof value === 'string' && criticalityOf(value) !== undefined,
   `be one of ${CRITICALITIES.join(', ')}, in any case`,
-  // Other spellings are accepted, but these are the ones to send.
-  { enum: [...CRITICALITIES, ...CRITICALITIES.map((name) => name.toLowerCase())], example: 'high' },
+  // Generators make a member of each value, and names that differ only in case collide in some languages.
+  { enum: [...CRITICALITIES], example: 'High' },
   'unknown_criticality',
 );
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 lower-case hexadecimal digits');

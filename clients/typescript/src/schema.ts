@@ -2388,10 +2388,10 @@ export interface components {
             action_type: string;
             /**
              * @description Minimal, Low, Moderate, High or Critical, in any case.
-             * @example high
+             * @example High
              * @enum {string}
              */
-            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical" | "minimal" | "low" | "moderate" | "high" | "critical";
+            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
             /**
              * @description Platform that verified and submits the action.
              * @example lending.example
@@ -3522,10 +3522,10 @@ export interface components {
             metric: string;
             /**
              * @description The criticality, from which the weight follows.
-             * @example high
+             * @example High
              * @enum {string}
              */
-            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical" | "minimal" | "low" | "moderate" | "high" | "critical";
+            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
             /** @description Title for human readers. The log contains only its SHA-256. */
             title: string;
             /** @description SHA-256 of the content. The same content of the same submitter is the same record. */
@@ -4175,10 +4175,10 @@ export interface components {
             metric: string;
             /**
              * @description The criticality, from which the weight follows.
-             * @example high
+             * @example High
              * @enum {string}
              */
-            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical" | "minimal" | "low" | "moderate" | "high" | "critical";
+            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
             /**
              * @description The weight of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14.
              * @enum {number}
