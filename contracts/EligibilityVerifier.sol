@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-pragma solidity 0.8.37;
+pragma solidity ^0.8.20;
 
 /// @notice A granted access decision of Credence, as EIP-712 typed data.
 /// @dev Field for field the message of the answer's `voucher`. Hashes of text are keccak256 of its UTF-8 bytes.
