@@ -22,8 +22,9 @@ let anvil: Anvil;
 let endpoint: Endpoint;
 let service: Service;
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let at: Record<'pool' | 'governor' | 'eas' | 'coins' | 'positions' | 'unlisted' | 'safe', Hex>;
+let at: Record<'pool' | 'governor' | 'eas' | 'schemas' | 'coins' | 'positions' | 'unlisted' | 'safe', Hex>;
 const attester = newAccount();
+const SCHEMA: Hex = `0x${'5c'.repeat(32)}`;
 
 beforeAll(async () => {
   anvil = await Anvil.start(CHAIN, ['--prune-history']);
@@ -32,6 +33,7 @@ beforeAll(async () => {
     pool: await anvil.deploy(History!),
     governor: await anvil.deploy(History!),
     eas: await anvil.deploy(History!),
+    schemas: await anvil.deploy(History!),
     safe: await anvil.deploy(History!),
     coins: await anvil.deploy(Coins!),
     positions: await anvil.deploy(Positions!),
@@ -43,6 +45,7 @@ beforeAll(async () => {
     { address: at.pool, protocol: 'aave-v3' },
     { address: at.governor, protocol: 'governor' },
     { address: at.eas, protocol: 'eas', attesters: [attester.address] },
+    { address: at.schemas, protocol: 'eas', attesters: [attester.address], schemas: [SCHEMA] },
     { address: at.safe, protocol: 'safe' },
     { address: at.coins, protocol: 'erc20' },
     { address: at.positions, protocol: 'uniswap-v3-positions' },
@@ -58,6 +61,8 @@ afterAll(async () => {
 });
 beforeEach(() => {
   endpoint.refuse = () => undefined;
+  endpoint.change = (result) => result;
+  endpoint.refuseBatches = undefined;
   endpoint.asked.length = 0;
 });
 
@@ -140,6 +145,52 @@ test('a linked wallet’s history becomes actions that move its score, each once
   const after = (await service.get(`/v1/disc/score/${tokens.tris_id}`)).json;
   expect(after).toMatchObject({ total_tct: 0, forfeited_tct: 1400 });
   expect(after.score).toBeLessThan(before.score);
+});
+
+test('of a contract with schemas, attestations of other schemas do not count', async () => {
+  const { wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  await write(at.schemas, History!, 'attestTo', [wallet, attester.address, SCHEMA]);
+  await write(at.schemas, History!, 'attestTo', [wallet, attester.address, `0x${'00'.repeat(32)}`]);
+  await finalize();
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 1 });
+});
+
+test.each<[string, Endpoint['refuseBatches']]>([
+  ['answers batches', undefined],
+  ['refuses batches', { code: -32600, message: 'batches are not supported' }],
+  ['takes a batch for a malformed request', { status: 400, message: 'Bad Request' }],
+])('behind an endpoint that %s, a node that lags behind loses nothing', async (_what, refuseBatches) => {
+  const { wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  await write(at.pool, History!, 'repay', [wallet, 2n]);
+  await finalize();
+  endpoint.refuseBatches = refuseBatches;
+  // Two of three requests get to it. It has no block from `first` on.
+  let lagging = 0;
+  endpoint.change = (result, method, params) => {
+    if (method === 'eth_getLogs' && 'fromBlock' in (params[0] as object)) return ++lagging < 3 ? [] : result;
+    const isLast = method === 'eth_getBlockByNumber' && params[0] !== 'finalized';
+    return isLast && lagging < 3 ? null : result;
+  };
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 2 });
+  expect(lagging).toBeGreaterThan(2);
+});
+
+test('a node that does not know which blocks are final is named with its chain', async () => {
+  const { wallet, tokens } = await owner();
+  endpoint.refuse = (method, params) =>
+    method === 'eth_getBlockByNumber' && params[0] === 'finalized'
+      ? { code: -32602, message: 'invalid block tag' }
+      : undefined;
+  const { json: job } = await ingest(wallet, bearer(tokens));
+  const errorOf = async () =>
+    (await service.get(`/v1/wallets/ingest/${job.job_id}`, { 'x-api-key': service.key })).json.error as string | null;
+  let error: string | null = null;
+  await eventually(async () => (error = await errorOf()) !== null, 'the first attempt fails');
+  expect(error).toBe(`Chain ${CHAIN}: the node does not know the block tag "finalized": invalid block tag`);
+  endpoint.refuse = () => undefined;
+  await finished(job.job_id);
 });
 
 test('a node that dies midway: the job is tried again and continues where it stopped', async () => {

@@ -1,10 +1,22 @@
-import { type Ask, RefusedRange, Scan } from '../../src/features/ingestion/scan.js';
+import { type JsonRpc, RpcFailure, type RpcRequest } from '../../src/features/accounts/json-rpc.js';
+import { LogReader } from '../../src/features/ingestion/log-reader.js';
+import { Scan } from '../../src/features/ingestion/scan.js';
 import { Anvil } from '../servers/anvil.js';
 import { compile } from '../../contracts/tools.mjs';
 import { newAccount } from '../sessions/wallet.js';
 import { blocksOf } from './rpc.js';
 
 const { History } = compile('test/ingestion/history.sol') as Record<string, ReturnType<typeof compile>[string]>;
+
+type Ask = JsonRpc['request'];
+/** Reads a node that also answers batches. */
+const readerOf = (request: Ask) =>
+  new LogReader({
+    request,
+    batch: (requests: readonly RpcRequest[]) =>
+      Promise.all(requests.map(({ method, params }) => request(method, params).catch((error: unknown) => error))),
+  });
+const refused = (message: string) => new RpcFailure('refused', message, -32000, 200);
 
 test('1,000 logs over 5,000 blocks are found once each, by a node that refuses large ranges and answers', async () => {
   const anvil = await Anvil.start(31337, ['--prune-history']);
@@ -26,19 +38,20 @@ test('1,000 logs over 5,000 blocks are found once each, by a node that refuses l
   const crowded = Number(last100.blockNumber);
   await anvil.mine(100);
 
-  const asked: { method: string; params: unknown[] }[] = [];
+  const asked: { method: string; params: readonly unknown[] }[] = [];
   const ask: Ask = async (method, params) => {
     asked.push({ method, params });
     if (method === 'eth_getLogs') {
-      if (blocksOf(params) > 700) throw new RefusedRange('block range is too wide');
+      if (blocksOf([...params]) > 700) throw refused('block range is too wide');
       const logs = (await anvil.reader.request({ method, params } as never)) as unknown[];
-      if (logs.length > 95) throw new RefusedRange('query returned more than 95 results');
+      if (logs.length > 95) throw refused('query returned more than 95 results');
       return logs;
     }
     return anvil.reader.request({ method, params } as never);
   };
-  const scan = new Scan(ask, wallet, [{ address: pool, protocol: 'aave-v3' }]);
-  const last = await scan.finalBlock();
+  const reader = readerOf(ask);
+  const scan = new Scan(reader, wallet, [{ address: pool, protocol: 'aave-v3' }]);
+  const last = await reader.finalBlock();
   expect(last).toBeGreaterThanOrEqual(crowded);
   const found = new Set<string>();
   let logs = 0;
@@ -67,8 +80,8 @@ test('the ranges of a crowded history shrink, so that each answer has about 2,00
   const word = (digits: string) => `0x${digits.padStart(64, '0')}`;
   const answers: number[] = [];
   const ask: Ask = async (method, params) => {
-    const [asked] = params as [{ fromBlock: string; toBlock: string; topics: [string[], ...unknown[]] }];
-    if (method === 'eth_getBlockByNumber') return { hash: word('ab'), number: `0x${last.toString(16)}` };
+    const [asked] = params as readonly [{ fromBlock: string; toBlock: string; topics: [string[], ...unknown[]] }];
+    if (method === 'eth_getBlockByNumber') return { hash: word((params[0] as string).slice(2)), number: params[0] };
     const { topics } = asked;
     // The repayments: their user is the second argument.
     const isRepayment = topics.length === 3;
@@ -84,7 +97,7 @@ test('the ranges of a crowded history shrink, so that each answer has about 2,00
       logIndex: `0x${(n % perBlock).toString(16)}`,
     }));
   };
-  const scan = new Scan(ask, wallet, [{ address: pool, protocol: 'aave-v3' }]);
+  const scan = new Scan(readerOf(ask), wallet, [{ address: pool, protocol: 'aave-v3' }]);
   let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[] };
   let found = 0;
   while (cursor.next_block <= last) {

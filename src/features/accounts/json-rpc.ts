@@ -1,3 +1,5 @@
+import { isObject } from '../../kernel/json.js';
+
 /** How long a node may take to answer one request, ms. */
 const TIMEOUT_MS = 5_000;
 /** Largest answer that is read, bytes. The receipts of the fullest blocks take a few megabytes. */
@@ -24,6 +26,20 @@ export class RpcFailure extends Error {
   }
 }
 
+export interface RpcRequest {
+  method: string;
+  params: readonly unknown[];
+}
+
+/** The endpoint answers no batches. Each request may be sent by itself. */
+export class NoBatches extends Error {
+  override readonly name = 'NoBatches';
+
+  constructor() {
+    super('the endpoint answers no batches of requests');
+  }
+}
+
 /** Sends requests to one node of an EVM chain: JSON-RPC 2.0 over HTTP, without redirects. */
 export class JsonRpc {
   private readonly url: string;
@@ -43,26 +59,48 @@ export class JsonRpc {
 
   /** @returns the result as the node sent it, unchecked @throws RpcFailure */
   async request(method: string, params: readonly unknown[]): Promise<unknown> {
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const { answer, status } = await this.post({ jsonrpc: '2.0', id: 1, method, params });
+    return resultOf(answer, status);
+  }
+
+  /**
+   * Sends requests as one batch: behind a balancer, one node answers all of them.
+   * @returns for each request its result, unchecked, or why the node refused it
+   * @throws RpcFailure for the batch as a whole; NoBatches
+   */
+  async batch(requests: readonly RpcRequest[]): Promise<unknown[]> {
+    const { answer, status } = await this.post(requests.map((request, id) => ({ jsonrpc: '2.0', id, ...request })));
+    if (!Array.isArray(answer)) {
+      if (!isBatchRefusal(answer, status)) resultOf(answer, status);
+      throw new NoBatches();
+    }
+    return requests.map((_, id) => {
+      try {
+        const own: unknown = answer.find((one) => isObject(one) && one['id'] === id);
+        return resultOf(own, status);
+      } catch (error) {
+        return error;
+      }
+    });
+  }
+
+  /** @returns the JSON of the answer; undefined if it is none @throws RpcFailure without an answer */
+  private async post(body: unknown): Promise<{ answer: unknown; status: number }> {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    let status: number;
-    let text: string;
     try {
       const response = await fetch(this.url, {
         method: 'POST',
         headers: this.headers,
-        body,
+        body: JSON.stringify(body),
         signal,
         redirect: 'error',
       });
-      status = response.status;
-      text = await read(response);
+      return { status: response.status, answer: parse(await read(response)) };
     } catch (error) {
       if (error instanceof RpcFailure) throw error;
       if (signal.aborted) throw new RpcFailure('timeout', `no answer within ${TIMEOUT_MS} ms`);
       throw new RpcFailure('failed', `no answer: ${causeOf(error as Error)}`);
     }
-    return resultOf(text, status);
   }
 }
 
@@ -78,9 +116,8 @@ async function read({ body }: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function resultOf(text: string, status: number): unknown {
-  const answer = parse(text);
-  const { result, error } = answer ?? {};
+function resultOf(answer: unknown, status: number): unknown {
+  const { result, error } = isObject(answer) ? answer : {};
   if (error !== undefined && error !== null) {
     const { code, message } = error as { code?: unknown; message?: unknown };
     const reason = typeof message === 'string' ? message : 'without a message';
@@ -91,14 +128,18 @@ function resultOf(text: string, status: number): unknown {
   return result;
 }
 
-/**
- * The object in a JSON text; undefined if it is not an object. The parser is iterative, so nesting cannot exhaust the
- * stack.
- */
-function parse(text: string): Record<string, unknown> | undefined {
+/** Parse error, invalid request, no such method; or a status of servers that expect an object. */
+function isBatchRefusal(answer: unknown, status: number): boolean {
+  const error = isObject(answer) ? answer['error'] : undefined;
+  if (!isObject(error)) return [400, 405, 415, 422, 500, 501].includes(status);
+  const { code, message } = error;
+  return [-32700, -32600, -32601].includes(code as number) || /batch/i.test(String(message));
+}
+
+/** The parser is iterative, so nesting cannot exhaust the stack. */
+function parse(text: string): unknown {
   try {
-    const answer: unknown = JSON.parse(text);
-    return typeof answer === 'object' && answer !== null ? (answer as Record<string, unknown>) : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -14,6 +14,8 @@ export interface ChainEvent {
   criticality: Criticality;
   /** The indexed argument that must be one of the contract's `attesters`. */
   attester?: 1 | 2 | 3;
+  /** The indexed argument that must be one of the contract's `schemas`, if it has any. */
+  schema?: 1 | 2 | 3;
 }
 
 /** Identical in Aave v2 and v3. */
@@ -134,6 +136,7 @@ export const PROTOCOLS = {
       metric: 'social_verified_identity_linked',
       criticality: 'Low',
       attester: 2,
+      schema: 3,
     },
   ],
 } as const satisfies Record<string, readonly ChainEvent[]>;
@@ -147,6 +150,8 @@ export interface Contract {
   protocol: Protocol;
   /** Required for `eas`, not allowed for others: the attesters whose attestations count. */
   attesters?: readonly string[];
+  /** For `eas`: the UIDs of the schemas that count. Default: all, also one that says the contrary of another. */
+  schemas?: readonly string[];
 }
 
 /**

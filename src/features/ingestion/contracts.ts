@@ -8,7 +8,7 @@ export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
 
 /**
  * The contracts whose events count, by chain id.
- * @param file JSON `{"<chain id>": [{"address", "protocol", "attesters"?}]}`, which replaces the built-in list
+ * @param file JSON `{"<chain id>": [{"address", "protocol", "attesters"?, "schemas"?}]}`, which replaces the built-in list
  * @throws ConfigError that names the fault and its place
  */
 export function loadContracts(file: string | undefined): ContractsByChain {
@@ -34,7 +34,7 @@ export function loadContracts(file: string | undefined): ContractsByChain {
 
 function problemOf(contract: unknown): string | undefined {
   if (!isObject(contract)) return 'must be an object with address and protocol';
-  const { address, protocol, attesters, ...others } = contract;
+  const { address, protocol, attesters, schemas, ...others } = contract;
   if (!isContractAddress(address)) return 'must have an address with a correct EIP-55 checksum, or in lower case';
   if (!PROTOCOL_NAMES.includes(protocol as Protocol))
     return `must have one of the protocols ${PROTOCOL_NAMES.join(', ')}`;
@@ -43,6 +43,10 @@ function problemOf(contract: unknown): string | undefined {
     return `must have attesters, a list of addresses: for ${String(protocol)} only their attestations count`;
   }
   if (!attested && attesters !== undefined) return `has attesters, which the protocol ${String(protocol)} does not use`;
+  if (!attested && schemas !== undefined) return `has schemas, which the protocol ${String(protocol)} does not use`;
+  if (schemas !== undefined && !(Array.isArray(schemas) && schemas.length > 0 && schemas.every(isSchemaUid))) {
+    return 'must have as schemas a list of UIDs: 0x and 64 hexadecimal digits';
+  }
   const [unknown] = Object.keys(others);
   return unknown === undefined ? undefined : `has an unknown property ${JSON.stringify(unknown)}`;
 }
@@ -50,3 +54,5 @@ function problemOf(contract: unknown): string | undefined {
 // The library also accepts addresses without 0x.
 const isContractAddress = (value: unknown): boolean =>
   typeof value === 'string' && value.startsWith('0x') && isAddress(value);
+
+const isSchemaUid = (value: unknown): boolean => typeof value === 'string' && /^0x[0-9a-f]{64}$/i.test(value);

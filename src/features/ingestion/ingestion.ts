@@ -1,6 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { Chains } from '../accounts/chains.js';
-import type { RpcFailure } from '../accounts/json-rpc.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
@@ -19,7 +18,8 @@ import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
 import { IngestionResultDto } from './ingestion.dto.js';
-import type { Cursor, Occurrence, Scan } from './scan.js';
+import { LogReader } from './log-reader.js';
+import type { Cursor, Occurrence } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
 const PREFIX = 'ing';
@@ -122,18 +122,16 @@ export class Ingestion implements OnModuleInit {
   private async run(job: RunningJob): Promise<IngestionResultDto> {
     const { id, input, signal, progress } = job;
     const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
-    const { RefusedRange, Scan } = await import('./scan.js'); // loads the decoder of event signatures
+    const { Scan } = await import('./scan.js'); // loads the decoder of event signatures
     const contracts = this.contracts[chain_id] ?? [];
-    const client = await this.chains.client(chain_id);
-    const ask = (method: string, params: unknown[]) =>
-      client.request(method, params).catch((error: RpcFailure) => {
-        throw isTooMuch(error) ? new RefusedRange(error.message) : error;
-      });
-    const scan = new Scan(ask, wallet, contracts);
-    const last = await scan.finalBlock();
+    const reader = new LogReader(await this.chains.client(chain_id));
+    const scan = new Scan(reader, wallet, contracts);
+    const last = await reader.finalBlock().catch((error: Error) => {
+      throw new Error(`Chain ${chain_id}: ${error.message}`, { cause: error });
+    });
     const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash([...contracts]))}`;
     let { cursor, result } = await this.kept(cursorKey, from_block, id);
-    if (await isReplaced(cursor, scan, last)) {
+    if (await isReplaced(cursor, reader, last)) {
       const message = 'A chain replaced final blocks; reading the history of the wallet again';
       this.logger.warn(message, { chain_id, wallet, job: id });
       cursor = startAt(cursor.since);
@@ -251,21 +249,8 @@ function startAt(block: number): Cursor {
 }
 
 /** Whether the chain has another block now where an earlier job stopped. */
-async function isReplaced({ next_block, last_hash }: Cursor, scan: Scan, last: number): Promise<boolean> {
-  return last_hash !== null && next_block - 1 <= last && (await scan.hashOf(next_block - 1)) !== last_hash;
-}
-
-/**
- * Whether the requested range is too large, so that a smaller one should be tried. Providers use different codes and
- * messages. A timeout counts too. A rate limit does not: smaller ranges mean more requests.
- */
-function isTooMuch({ reason, code, status, message }: RpcFailure): boolean {
-  const tooOften = /\brate\b|quota|throttl|too many requests|requests? (?:per|count)|per second/i;
-  if (status === 429 || tooOften.test(message)) return false;
-  if (reason === 'timeout' || reason === 'size' || status === 413 || code === -32005) return true;
-  return /too (?:many|large|big|wide|long)|limit(?:ed)? (?:to|exceeded)|more than|exceed|range|max(?:imum)? /i.test(
-    message,
-  );
+async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, last: number): Promise<boolean> {
+  return last_hash !== null && next_block - 1 <= last && (await reader.hashOf(next_block - 1)) !== last_hash;
 }
 
 const slotOf = ({ chain_id, wallet }: Pick<IngestionInput, 'chain_id' | 'wallet'>) =>

@@ -1,25 +1,6 @@
 import { EventFragment } from 'ethers/abi';
 import { type ChainEvent, type Contract, PROTOCOLS } from './chain-events.js';
-
-type Hex = `0x${string}`;
-
-/** Sends a JSON-RPC request to a node. @throws RefusedRange if the node says that the result would be too large */
-export type Ask = (method: string, params: unknown[]) => Promise<unknown>;
-
-/** A node refuses a range of blocks because the result would be too large. */
-export class RefusedRange extends Error {
-  override readonly name = 'RefusedRange';
-}
-
-/** A log as nodes return it (the Ethereum JSON-RPC specification). */
-interface EvmLog {
-  address: Hex;
-  topics: Hex[];
-  blockHash: Hex;
-  blockNumber: Hex;
-  logIndex: Hex;
-  blockTimestamp?: Hex;
-}
+import { type BlockRange, type EvmLog, type Hex, type LogReader, RefusedRange, keyOf } from './log-reader.js';
 
 /** An event that concerns the wallet. */
 export interface Occurrence {
@@ -44,10 +25,17 @@ export interface Cursor {
 
 interface Mapping extends ChainEvent {
   addresses: Set<string>;
-  attesters: Set<string>;
+  listed: readonly Listed[];
   topic: Hex;
   /** Number of topics: the event selector and the indexed arguments. */
   topics: number;
+}
+
+/** A contract in lower case. */
+interface Listed {
+  address: string;
+  attesters: Set<string> | undefined;
+  schemas: Set<string> | undefined;
 }
 
 const FIRST_RANGE = 2_000;
@@ -67,40 +55,26 @@ export class Scan {
   private ceiling = MAX_RANGE;
 
   constructor(
-    private readonly ask: Ask,
+    private readonly reader: LogReader,
     wallet: string,
     contracts: readonly Contract[],
   ) {
     this.wallet = wallet.toLowerCase() as Hex;
     this.topic = `0x${this.wallet.slice(2).padStart(64, '0')}`;
     for (const [protocol, events] of Object.entries(PROTOCOLS)) {
-      const listed = contracts.filter((contract) => contract.protocol === protocol);
+      const listed = contracts.filter((contract) => contract.protocol === protocol).map(inLowerCase);
       if (listed.length === 0) continue;
-      const lower = (addresses: readonly string[]) => new Set(addresses.map((address) => address.toLowerCase()));
-      const addresses = lower(listed.map(({ address }) => address));
-      const attesters = lower(listed.flatMap((contract) => contract.attesters ?? []));
+      const addresses = new Set(listed.map(({ address }) => address));
       for (const event of events as readonly ChainEvent[]) {
         this.mappings.push({
           ...event,
           addresses,
-          attesters,
+          listed,
           topic: selector(event.event),
           topics: topicsOf(event.event),
         });
       }
     }
-  }
-
-  /** The last final block; -1 if there is none. */
-  async finalBlock(): Promise<number> {
-    const block = (await this.ask('eth_getBlockByNumber', ['finalized', false])) as { number: Hex } | null;
-    return block === null ? -1 : Number(block.number);
-  }
-
-  /** The hash of a block, or null if it does not exist yet. */
-  async hashOf(block: number): Promise<string | null> {
-    const found = (await this.ask('eth_getBlockByNumber', [hex(block), false])) as { hash: Hex } | null;
-    return found?.hash ?? null;
   }
 
   /** Reads the next range from the cursor, up to `last` at most. */
@@ -124,10 +98,11 @@ export class Scan {
   }
 
   private async read(cursor: Cursor, from: number, to: number) {
-    const logs = [...(await this.ofWallet(from, to)), ...(await this.ofContract(from, to))];
+    const range = this.reader.range(from, to);
+    const logs = [...(await this.ofWallet(range)), ...(await this.ofContract(range))];
     const tokens = new Set(cursor.tokens);
-    logs.push(...(await this.ofTokens(logs, tokens, from, to)));
-    const different = new Map(logs.map((log) => [`${log.blockHash}/${log.logIndex}`, log]));
+    logs.push(...(await this.ofTokens(logs, tokens, range)));
+    const different = new Map(logs.map((log) => [keyOf(log), log]));
     const inOrder = [...different.values()].sort(
       (a, b) => Number(a.blockNumber) - Number(b.blockNumber) || Number(a.logIndex) - Number(b.logIndex),
     );
@@ -137,9 +112,8 @@ export class Scan {
       const mapping = this.mappingOf(log, tokens);
       if (mapping) found.push({ log, mapping });
     }
-    const times = await this.timesOf(found.map(({ log }) => log));
-    const last_hash = await this.hashOf(to);
-    if (last_hash === null) throw new Error(`block ${to} is not there any more`);
+    const times = await this.reader.timesOf(found.map(({ log }) => log));
+    const last_hash = await range.lastHash();
     const occurrences = found.map(({ log, mapping: { metric, criticality } }) => ({
       block_hash: log.blockHash,
       log_index: Number(log.logIndex),
@@ -155,7 +129,7 @@ export class Scan {
   }
 
   /** Logs with the wallet as an indexed argument: one request for each position of the argument. */
-  private async ofWallet(from: number, to: number): Promise<EvmLog[]> {
+  private async ofWallet(range: BlockRange): Promise<EvmLog[]> {
     const found: EvmLog[] = [];
     for (const place of [1, 2, 3] as const) {
       const asked = this.mappings.filter(({ wallet }) => wallet === place);
@@ -168,25 +142,20 @@ export class Scan {
       }
       if (topics.length === 0) continue;
       const filter = [[...new Set(topics)], ...Array<null>(place - 1).fill(null), this.topic];
-      found.push(...(await this.logs([...new Set(addresses)], filter, from, to)));
+      found.push(...(await range.logs([...new Set(addresses)], filter)));
     }
     return found;
   }
 
   /** Logs of the wallet itself, if it is a listed contract. */
-  private async ofContract(from: number, to: number): Promise<EvmLog[]> {
+  private async ofContract(range: BlockRange): Promise<EvmLog[]> {
     const own = this.mappings.filter(({ wallet, addresses }) => wallet === 'contract' && addresses.has(this.wallet));
     if (own.length === 0) return [];
-    return this.logs([this.wallet], [own.map(({ topic }) => topic)], from, to);
+    return range.logs([this.wallet], [own.map(({ topic }) => topic)]);
   }
 
   /** Logs about tokens that the wallet held at any time in the range. */
-  private async ofTokens(
-    logs: readonly EvmLog[],
-    held: ReadonlySet<string>,
-    from: number,
-    to: number,
-  ): Promise<EvmLog[]> {
+  private async ofTokens(logs: readonly EvmLog[], held: ReadonlySet<string>, range: BlockRange): Promise<EvmLog[]> {
     const found: EvmLog[] = [];
     for (const mapping of this.mappings.filter(({ wallet }) => wallet === 'token-owner')) {
       const came = logs.filter((log) => this.isTokenTransfer(log, mapping) && log.topics[2] === this.topic);
@@ -195,7 +164,7 @@ export class Scan {
         const ids = [...tokens].filter((token) => token.startsWith(`${address}/`)).map((token) => token.split('/')[1]!);
         for (let i = 0; i < ids.length; i += TOKENS) {
           const filter = [[mapping.topic], ids.slice(i, i + TOKENS)];
-          found.push(...(await this.logs([address], filter, from, to)));
+          found.push(...(await range.logs([address], filter)));
         }
       }
     }
@@ -214,66 +183,31 @@ export class Scan {
   }
 
   private mappingOf(log: EvmLog, tokens: ReadonlySet<string>): Mapping | undefined {
-    return this.mappings.find(({ wallet, addresses, attesters, attester, topic, topics }) => {
-      if (log.topics[0] !== topic || log.topics.length !== topics || !addresses.has(log.address)) return false;
-      if (attester !== undefined && !attesters.has(`0x${log.topics[attester]!.slice(-40)}`)) return false;
+    return this.mappings.find((mapping) => {
+      const { wallet, topic, topics } = mapping;
+      if (log.topics[0] !== topic || log.topics.length !== topics || !counts(log, mapping)) return false;
       if (wallet === 'contract') return log.address === this.wallet;
       if (wallet === 'token-owner') return tokens.has(`${log.address}/${log.topics[1]}`);
       return log.topics[wallet] === this.topic;
     });
   }
-
-  /** Times of the logs' blocks by hash, ms. */
-  private async timesOf(logs: readonly EvmLog[]): Promise<Map<string, number>> {
-    const times = new Map<string, number>();
-    for (const { blockHash, blockTimestamp } of logs) {
-      if (times.has(blockHash)) continue;
-      const seconds =
-        blockTimestamp ??
-        ((await this.ask('eth_getBlockByHash', [blockHash, false])) as { timestamp: Hex } | null)?.timestamp;
-      if (seconds === undefined) throw new Error(`block ${blockHash} is not there any more`);
-      times.set(blockHash, Number(seconds) * 1_000);
-    }
-    return times;
-  }
-
-  /** @throws RefusedRange for more than one block */
-  private async logs(addresses: string[], topics: unknown[], from: number, to: number): Promise<EvmLog[]> {
-    const filter = { address: addresses, topics, fromBlock: hex(from), toBlock: hex(to) };
-    let logs: EvmLog[];
-    try {
-      logs = (await this.ask('eth_getLogs', [filter])) as EvmLog[];
-    } catch (error) {
-      if (!(error instanceof RefusedRange) || from !== to) throw error;
-      // A single block has more logs than the node returns. Its receipts contain all of them.
-      const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: EvmLog[] }[];
-      logs = receipts.flatMap((receipt) => receipt.logs);
-    }
-    return logs.map(inLowerCase).filter((log) => fits(log, addresses, topics));
-  }
 }
 
-function inLowerCase(log: EvmLog): EvmLog {
-  const { address, blockHash } = log;
-  return {
-    ...log,
-    address: address.toLowerCase() as Hex,
-    blockHash: blockHash.toLowerCase() as Hex,
-    topics: log.topics.map((topic) => topic.toLowerCase() as Hex),
-  };
-}
-
-/** Whether a log matches the filter. Some nodes return more than requested, and a block's receipts contain all logs. */
-function fits(log: EvmLog, addresses: readonly string[], topics: readonly unknown[]): boolean {
-  if (!addresses.includes(log.address)) return false;
-  return topics.every((topic, i) => {
-    const actual = log.topics[i];
-    return topic === null || (Array.isArray(topic) ? topic.includes(actual) : topic === actual);
+/** Whether a listed contract has emitted the log, about an attester and a schema that count there. */
+function counts(log: EvmLog, { listed, attester, schema }: Mapping): boolean {
+  return listed.some(({ address, attesters, schemas }) => {
+    if (address !== log.address) return false;
+    if (attester !== undefined && !attesters?.has(`0x${log.topics[attester]!.slice(-40)}`)) return false;
+    return schema === undefined || schemas === undefined || schemas.has(log.topics[schema]!);
   });
 }
 
+function inLowerCase({ address, attesters, schemas }: Contract): Listed {
+  const lower = (values: readonly string[] | undefined) => values && new Set(values.map((one) => one.toLowerCase()));
+  return { address: address.toLowerCase(), attesters: lower(attesters), schemas: lower(schemas) };
+}
+
 const tokenOf = ({ address, topics }: EvmLog) => `${address}/${topics[3]}`;
-const hex = (block: number): Hex => `0x${block.toString(16)}`;
 const topicsOf = (event: string) => 1 + (event.match(/\bindexed\b/g) ?? []).length;
 
 const selectors = new Map<string, Hex>();
