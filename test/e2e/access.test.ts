@@ -70,7 +70,7 @@ async function earn(tris_id: string, tct: number, category: Category, daysAgo = 
   for (let earned = 0; earned < tct; earned += 140, daysAgo++) {
     const occurred_at = new Date(Date.now() - daysAgo * 86_400_000).toISOString();
     const action = { tris_id, category, action_type: 'work', platform_id: 'guild', occurred_at };
-    await as('operator').post('/api/decision-relay', { body: { ...action, criticality: 'critical' } });
+    await as('operator').post('/api/decision-relay', { body: { ...action, criticality: 'Critical' } });
   }
 }
 

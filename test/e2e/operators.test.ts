@@ -157,7 +157,7 @@ describe('platforms', () => {
     const [org, platform_id, tris_id] = [unique('tris:org'), unique('p'), unique()];
     await relay({ tris_id, platform_id });
     await registered(org, platform_id);
-    await relay({ tris_id, platform_id, criticality: 'low' });
+    await relay({ tris_id, platform_id, criticality: 'Low' });
     const { data } = await server.client.get('/api/tris-validations/{tris_id}', about(tris_id));
     expect(data.validations.map(({ from, amount }) => [from, amount])).toEqual([
       [`tris:platform:${platform_id}`, 100],
@@ -207,11 +207,11 @@ describe('the rank', () => {
         }),
       );
     const rank = async () => (await server.client.get('/api/disc-rank/{tris_id}', about(org))).data;
-    await relayTimes(10, { criticality: 'high' });
+    await relayTimes(10, { criticality: 'High' });
     expect(await rank()).toEqual({ tris_id: org, tct_total: 1_000, disc_rank: 'Bronze' });
-    await relayTimes(1, { criticality: 'minimal', action_type: 'default_flags' });
+    await relayTimes(1, { criticality: 'Minimal', action_type: 'default_flags' });
     expect(await rank()).toEqual({ tris_id: org, tct_total: 900, disc_rank: 'Unranked' });
-    await relayTimes(41, { criticality: 'high' });
+    await relayTimes(41, { criticality: 'High' });
     expect(await rank()).toEqual({ tris_id: org, tct_total: 5_000, disc_rank: 'Silver' });
   });
 });

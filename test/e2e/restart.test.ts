@@ -29,8 +29,8 @@ test('after a restart and a rebuild, equal coordinates give equal bytes', async 
       params: { header: { 'Idempotency-Key': 'once' } },
     });
   const relayed = await once(client);
-  await relay({ criticality: 'low', occurred_at: '2024-05-01T00:00:00Z' });
-  await relay({ action_type: 'default_flags', criticality: 'minimal' });
+  await relay({ criticality: 'Low', occurred_at: '2024-05-01T00:00:00Z' });
+  await relay({ action_type: 'default_flags', criticality: 'Minimal' });
   const identity = { params: { path: { tris_id: id } } };
   const grant = { status: 'zk-KYH', evidence_hash: '0'.repeat(64) } as const;
   await client.post('/v1/identities/{tris_id}/verifications', { ...identity, body: grant });

@@ -19,17 +19,17 @@ let beforeLate: { position: string; time: string };
 beforeAll(async () => {
   server = await Server.start();
   const actions: Partial<typeof ACTION>[] = [
-    { criticality: 'high', occurred_at: '2025-01-01T00:00:00Z' },
-    { criticality: 'critical', category: 'governance', action_type: 'vote_participation', platform_id: 'dao' },
-    { criticality: 'minimal', category: 'compliance', action_type: 'moderation_flags', platform_id: 'dao' },
-    { criticality: 'critical', occurred_at: '2025-06-01T00:00:00Z' },
+    { criticality: 'High', occurred_at: '2025-01-01T00:00:00Z' },
+    { criticality: 'Critical', category: 'governance', action_type: 'vote_participation', platform_id: 'dao' },
+    { criticality: 'Minimal', category: 'compliance', action_type: 'moderation_flags', platform_id: 'dao' },
+    { criticality: 'Critical', occurred_at: '2025-06-01T00:00:00Z' },
   ];
   relayed = [];
   for (const action of actions) relayed.push(await relay({ tris_id: rich, ...action }));
   await sleep(5);
   beforeLate = { position: relayed.at(-1)!.position, time: new Date().toISOString() };
   await sleep(5);
-  relayed.push(await relay({ tris_id: rich, criticality: 'low', occurred_at: LATE }));
+  relayed.push(await relay({ tris_id: rich, criticality: 'Low', occurred_at: LATE }));
   // Other reads than the client's do not wait.
   await score();
 });
@@ -153,7 +153,7 @@ describe('/v1/disc/score', () => {
   test('contains its coordinates, and the same coordinates give the same bytes', async () => {
     const tris_id = unique();
     await relay({ tris_id, occurred_at: '2025-01-01T00:00:00Z' });
-    await relay({ tris_id, criticality: 'critical' });
+    await relay({ tris_id, criticality: 'Critical' });
     await score({}, tris_id);
     for (const query of [{}, { as_of: '2025-03-01T00:00:00Z' }, { known_at: new Date().toISOString() }]) {
       const { as_of, position } = await score(query, tris_id);

@@ -269,7 +269,7 @@ export const ACTION: Body<'post', '/api/decision-relay'> = {
   tris_id: 'tris:somebody',
   action_type: 'loan_repayment',
   category: 'financial',
-  criticality: 'high',
+  criticality: 'High',
   platform_id: 'lender',
 };
 

@@ -89,7 +89,7 @@ describeOnOwnCluster('several API processes and a worker', () => {
   test('reads what another process has acknowledged, at the position of its answer', async () => {
     for (let n = 1; n <= 10; n++) {
       const [writer, reader] = n % 2 === 0 ? [a, b] : [b, a];
-      await relay(writer, { tris_id: 'tris:seen', criticality: 'low' });
+      await relay(writer, { tris_id: 'tris:seen', criticality: 'Low' });
       const seen = await afterwards(writer, reader).get('/v1/disc/score/{tris_id}/history', about('tris:seen'));
       expect(seen.data.entries).toHaveLength(n);
     }
