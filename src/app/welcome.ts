@@ -22,7 +22,7 @@ export function welcome(config: Config, url: string, created: string | undefined
     tris_id: 'tris:alice',
     action_type: 'loan_repayment',
     category: 'financial',
-    criticality: 'high',
+    criticality: 'High',
     platform_id: 'lender',
   };
   return [

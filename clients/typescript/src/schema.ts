@@ -5770,7 +5770,7 @@ export interface operations {
                  *       "tris_id": "tris@alice",
                  *       "action_type": "loan_repayment_consistency",
                  *       "category": "finance",
-                 *       "criticality": "critical",
+                 *       "criticality": "Critical",
                  *       "platform_id": "lendco-app",
                  *       "external_id": "loan-17"
                  *     }
@@ -5809,7 +5809,7 @@ export interface operations {
                  *           "tris_id": "tris@alice",
                  *           "action_type": "loan_repayment_consistency",
                  *           "category": "finance",
-                 *           "criticality": "critical",
+                 *           "criticality": "Critical",
                  *           "platform_id": "lendco-app",
                  *           "external_id": "loan-18"
                  *         },
@@ -5817,7 +5817,7 @@ export interface operations {
                  *           "tris_id": "tris@alice",
                  *           "action_type": "loan_repayment_consistency",
                  *           "category": "finance",
-                 *           "criticality": "critical",
+                 *           "criticality": "Critical",
                  *           "platform_id": "lendco-app",
                  *           "external_id": "loan-19"
                  *         }
@@ -8118,7 +8118,7 @@ export interface operations {
                  *       "tris_id": "tris@alice",
                  *       "record_type": "milestone",
                  *       "metric": "creative_code_contribution",
-                 *       "criticality": "high",
+                 *       "criticality": "High",
                  *       "title": "Release 2.0",
                  *       "content_hash": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
                  *       "uri": "https://project.example/releases/2.0",

@@ -38,7 +38,7 @@ const ACTION = {
   tris_id: 'tris@alice',
   action_type: 'loan_repayment_consistency',
   category: 'finance',
-  criticality: 'critical',
+  criticality: 'Critical',
   platform_id: 'lendco-app',
 };
 

@@ -36,7 +36,7 @@ export class TroveController {
       tris_id: 'tris@alice',
       record_type: 'milestone',
       metric: 'creative_code_contribution',
-      criticality: 'high',
+      criticality: 'High',
       title: 'Release 2.0',
       content_hash: CONTENT_HASH,
       uri: 'https://project.example/releases/2.0',
