@@ -4,7 +4,6 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { importActions } from '../dist/src/cli/import-actions.js';
-import { BULK_EVENTS } from '../dist/src/read-side/bulk-build.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
@@ -28,8 +27,10 @@ run again continues with the next size.`;
 const LINES_AT_A_TIME = 50_000;
 /** How often a rebuild reports its progress. */
 const TELL_EVERY_MS = 10_000;
-/** The shares of a bulk build in its progress (src/read-side/bulk-build.ts): read and divided, folded, written. */
-const PHASES = { read: 0.5, folded: 0.8, written: 1 };
+/** A shorter log is not divided. */
+const DIVIDED_FROM = 120_000;
+/** The shares of a build in its progress (src/read-side/build.ts): read and divided, folded, written. */
+const PHASES = { read: 0.4, folded: 0.8, written: 1 };
 
 const given = {
   max: { type: 'string' },
@@ -198,8 +199,7 @@ async function rebuildOf(data, size, rounds) {
         built = await rebuild('all', eventStore, readModels, new AbortController().signal, onProgress);
       }),
     );
-    // A shorter log is applied in batches.
-    phases = events < BULK_EVENTS ? {} : ends;
+    phases = events < DIVIDED_FROM ? {} : ends;
     await drop(built.id, readModels);
     peer.push(
       await measured(events, async () => {

@@ -25,7 +25,7 @@ export function generationsCommands(cli: Cli): void {
   cli.program
     .command('rebuild')
     .description(
-      'build a new generation of one view, or of all, beside the serving one; continues an interrupted build',
+      'build a new generation of one view, or of all, beside the serving one; an interrupted build starts again',
     )
     .argument('<view>', 'name of a view, or all')
     .option('--swap', 'serve the generation once it is built')

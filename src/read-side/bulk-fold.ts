@@ -1,18 +1,31 @@
 import type { DomainEvent } from '../../projections/events.js';
 import type { Projection, Rows } from '../../projections/projection.js';
+import { digest64 } from '../kernel/hash.js';
+import type { Json } from '../kernel/json.js';
+import { IS_MEMORY_SHORT } from '../kernel/memory.js';
 import { EncodedRows, type VisitRow } from '../stores/ports/encoded-rows.js';
 import type { RowKey, RowSink } from '../stores/ports/read-models.js';
-import { partOf } from './row-digests.js';
 
 /**
- * The folds of a bulk build: the log from its start, divided into partitions by `Projection.share`. Each partition is
+ * The folds of a build: the log from its start, divided into partitions by `Projection.share`. Each partition is
  * folded in memory, without the rows of the others, and each row is written once.
  *
  * What has no share is folded while the log is divided. Its events that changed rows are part of every partition, since
  * the rows of a share depend on them.
  */
 
-/** The rows of a fold from the start of the log. Rows that later events may change are kept as objects. */
+/** More rows than these are kept as JSON: as objects they would take several times the memory. */
+const MAX_OBJECTS = IS_MEMORY_SHORT ? 20_000 : 200_000;
+
+class Packed {
+  constructor(readonly text: string) {}
+}
+
+function unpacked(value: unknown): unknown {
+  return value instanceof Packed ? JSON.parse(value.text) : value;
+}
+
+/** The rows of a fold from the start of the log. Rows that later events may change are kept. */
 export class FreshRows implements Rows {
   /** By view and key. */
   private readonly single = new Map<string, Map<string, unknown>>();
@@ -20,6 +33,7 @@ export class FreshRows implements Rows {
   private readonly ranges = new Map<string, Map<string, Map<string, unknown>>>();
   /** The number of changes so far. */
   changes = 0;
+  private objects = 0;
 
   constructor(
     private readonly sink: RowSink,
@@ -27,8 +41,13 @@ export class FreshRows implements Rows {
   ) {}
 
   get<T>({ view, key, sort }: RowKey): T | undefined {
-    const value = sort === undefined ? this.single.get(view)?.get(key) : this.ranges.get(view)?.get(key)?.get(sort);
-    return value as T | undefined;
+    const rows = sort === undefined ? this.single.get(view) : this.ranges.get(view)?.get(key);
+    const value = rows?.get(sort ?? key);
+    if (!(value instanceof Packed)) return value as T | undefined;
+    const object = JSON.parse(value.text) as T;
+    rows!.set(sort ?? key, object);
+    this.objects++;
+    return object;
   }
 
   find<T>(row: RowKey): T | undefined {
@@ -37,8 +56,10 @@ export class FreshRows implements Rows {
 
   put({ view, key, sort }: RowKey, value: unknown): void {
     this.changes++;
-    if (sort === undefined) memberOf(this.single, view).set(key, value);
-    else memberOf(memberOf(this.ranges, view), key).set(sort, value);
+    const rows = sort === undefined ? memberOf(this.single, view) : memberOf(memberOf(this.ranges, view), key);
+    const before = rows.size;
+    rows.set(sort ?? key, value);
+    this.objects += rows.size - before;
   }
 
   insert(row: RowKey, value: unknown): void {
@@ -50,6 +71,20 @@ export class FreshRows implements Rows {
     this.changes++;
     if (sort === undefined) this.single.get(view)?.delete(key);
     else this.ranges.get(view)?.get(key)?.delete(sort);
+  }
+
+  /** To be called between events. Other work can run after some rows. */
+  *saveMemory(): Generator<void> {
+    if (this.objects <= MAX_OBJECTS) return;
+    this.objects = 0;
+    let visited = 0;
+    const groups = [...this.ranges.values()].flatMap((ranges) => [...ranges.values()]);
+    for (const rows of [...this.single.values(), ...groups]) {
+      for (const [name, value] of rows) {
+        if (!(value instanceof Packed)) rows.set(name, new Packed(JSON.stringify(value as Json)));
+        if (++visited % KEPT_BETWEEN === 0) yield;
+      }
+    }
   }
 
   /** Writes the rows that were kept. Other work can run after some of them. */
@@ -65,13 +100,20 @@ export class FreshRows implements Rows {
 
   private *all(): Generator<RowKey & { value: unknown }> {
     for (const [view, rows] of this.single) {
-      if (this.isWritten(view)) for (const [key, value] of rows) yield { view, key, value };
+      if (this.isWritten(view)) for (const [key, value] of rows) yield { view, key, value: unpacked(value) };
     }
     for (const [view, ranges] of this.ranges) {
       if (!this.isWritten(view)) continue;
-      for (const [key, rows] of ranges) for (const [sort, value] of rows) yield { view, key, sort, value };
+      for (const [key, rows] of ranges) {
+        for (const [sort, value] of rows) yield { view, key, sort, value: unpacked(value) };
+      }
     }
   }
+}
+
+/** The part, of n, that a share belongs to. */
+function partOf(share: string, parts: number): number {
+  return digest64(share)[0] % parts;
 }
 
 function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<string, V> {
@@ -141,8 +183,7 @@ export class PartitionFold {
   apply(event: DomainEvent): void {
     for (const projection of this.projections) {
       const share = projection.share!.ofEvent(event);
-      if (share !== undefined && (this.parts === 1 || partOf(share, this.parts) === this.part))
-        projection.apply(event, this.rows);
+      if (share !== undefined && partOf(share, this.parts) === this.part) projection.apply(event, this.rows);
     }
   }
 
@@ -161,6 +202,10 @@ export class PartitionFold {
         delete: (row) => this.rows.delete(row),
       });
     }
+  }
+
+  saveMemory(): Generator<void> {
+    return this.rows.saveMemory();
   }
 
   finish(): Generator<void> {

@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
-import type { BulkLoad, Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
+import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { Applier, BatchRefused } from './applier.js';
-import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
-import { NoSpaceToBuild } from './bulk-files.js';
+import { type BuildSizes, build } from './build.js';
+import { NoSpaceToBuild } from './build-files.js';
 import { runsOf } from './fold.js';
 import { type HeldLease, takeLease } from './lease.js';
 import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
 import { aboutAfter } from './log-size.js';
-import { buildInMemory } from './memory-build.js';
 import { projectionsOf } from './own-views.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
@@ -40,11 +39,6 @@ export interface FollowOptions {
   logger?: Logger;
 }
 
-export interface FollowerOptions {
-  /** Sizes of a build; `from`: a log of fewer events is built in memory. Tests use others. */
-  bulk?: { from: number } & Partial<BulkSizes>;
-}
-
 /**
  * Applies the log to one generation, in order, from its stored checkpoint on. The checkpoint is stored in the same
  * atomic step as the rows, so a crash at any point neither loses nor repeats an event; only the holder of the
@@ -53,19 +47,17 @@ export interface FollowerOptions {
 export class Follower {
   /** Identifies it as the holder of a lease. */
   readonly holder = randomUUID();
-  private readonly bulk: NonNullable<FollowerOptions['bulk']>;
-  /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
-  private inBulk = true;
-  /** Events that a build has reported. One that continues or starts again, or what replaces it, does not report them again. */
+  /** Whether to build, rather than to apply the whole log in batches: not without space or memory for it. */
+  private builds = true;
+  /** Events that a build has reported. They are not reported again by the next one, or by what replaces it. */
   private reported = 0;
 
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    { bulk = { from: BULK_EVENTS } }: FollowerOptions = {},
-  ) {
-    this.bulk = bulk;
-  }
+    /** Of a build. Tests use others. */
+    private readonly sizes: Partial<BuildSizes> = {},
+  ) {}
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
   async follow(id: string, options: FollowOptions): Promise<Ended> {
@@ -154,48 +146,33 @@ export class Follower {
     return this.store.readAll(position, { sliceSize, signal });
   }
 
-  /** Builds an empty generation. @returns undefined if the log is to be applied event by event instead */
+  /** Builds an empty generation. @returns undefined if the log is to be applied in batches instead */
   private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Built> {
     if (generation.checkpoint.position > 0) return undefined;
-    const load = await this.readModels.load(generation.id, this.holder);
-    return load && this.buildInBulk(generation, load, options, signal);
-  }
-
-  /** Builds a generation of a short log in memory, of a long one with files. */
-  private async buildInBulk(
-    generation: Generation,
-    load: BulkLoad,
-    options: FollowOptions,
-    signal: AbortSignal,
-  ): Promise<Built> {
+    const { store, readModels, sizes } = this;
     const { id, views } = generation;
-    const isBegun = load.last !== null;
-    const events = await aboutAfter(this.store, 0);
-    if (!isBegun && (events === 0 || !this.inBulk)) return undefined;
-    const finish = async (next: Checkpoint) => {
-      await reflectPlatformLens(this.store, this.readModels);
-      return load.finish(next);
-    };
-    const projections = projectionsOf(views);
+    const load = await readModels.load(id, this.holder);
+    const events = await aboutAfter(store, 0);
+    if (!load || !this.builds || events === 0) return undefined;
+    const goal = await store.head();
     const onProgress = this.progressOf(generation, options);
-    const { logger } = options;
-    const ofBuild = { projections, events, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
+    const folder = readModels.buildFolder;
+    const ofBuild = { projections: projectionsOf(views), events, goal, folder, signal, onProgress, sizes };
     try {
-      if (!isBegun && events < this.bulk.from) {
-        const built = await buildInMemory(this.store, { ...load, finish }, ofBuild);
-        if (built !== 'too_large') return built;
+      const built = await build(store, ofBuild, (rows) => load.append(rows));
+      if (built === 'refused' || built === 'aborted') return built;
+      if (built !== 'too_large') {
+        await reflectPlatformLens(store, readModels);
+        return (await load.finish(built.checkpoint)) ? built.checkpoint : 'refused';
       }
-      const built = await buildInBulk(this.store, { ...load, finish }, ofBuild);
-      if (built !== 'too_large') return built;
-      this.inBulk = false;
-      return undefined;
     } catch (error) {
-      // The files of a generation are removed with it.
       if (!(await this.generation(id))) return 'refused';
       // The ordinary follower needs less space.
-      if (error instanceof NoSpaceToBuild) this.inBulk = false;
+      if (error instanceof NoSpaceToBuild) this.builds = false;
       throw error;
     }
+    this.builds = false;
+    return undefined;
   }
 
   /** A function that marks a generation `ready` once it has caught up, and returns whether it is. */

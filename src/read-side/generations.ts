@@ -130,7 +130,7 @@ export interface RebuildProgress {
 
 /**
  * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
- * and is `ready`. An interrupted build continues where it stopped.
+ * and is `ready`. An interrupted build starts again, in the same generation.
  * @param wanted names of projections, or `all`
  * @throws GenerationError for an unknown view, while another process builds it, or if it was interrupted
  */
@@ -174,7 +174,7 @@ export async function rebuild(
   }
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
   if (ended === 'aborted')
-    throw new GenerationError(`The build of ${id} was interrupted; run the command again to continue.`);
+    throw new GenerationError(`The build of ${id} was interrupted; run the command again, and it starts from the beginning.`);
   return find(id, readModels);
 }
 

@@ -1,5 +1,33 @@
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
-import { ROW_HEADER } from './bulk-partition.js';
+import type { SortedRows } from './bulk-fold.js';
+
+/** Sorted rows as blocks, each row after a header: the lengths of its address (16 bits) and of its content (32 bits). */
+const ROW_HEADER = 6;
+
+/** The rows in the order of their addresses, as blocks; undefined where other work can run. */
+export function* blocksOf(rows: SortedRows, blockBytes: number): Generator<Buffer | undefined> {
+  let block = Buffer.allocUnsafeSlow(blockBytes);
+  let used = 0;
+  const full: Buffer[] = [];
+  const visits = rows.inOrder((chunk, start, middle, end) => {
+    const size = ROW_HEADER + end - start + EncodedRows.ROOM;
+    if (used + size > block.length) {
+      if (used > 0) full.push(block.subarray(0, used));
+      block = Buffer.allocUnsafeSlow(Math.max(blockBytes, size));
+      used = 0;
+    }
+    block.writeUInt16LE(middle - start, used);
+    block.writeUInt32LE(end - middle, used + 2);
+    chunk.copy(block, used + ROW_HEADER, start, end);
+    used += size;
+  });
+  for (const _ of visits) {
+    yield undefined;
+    while (full.length > 0) yield full.shift();
+  }
+  if (used > 0) full.push(block.subarray(0, used));
+  yield* full;
+}
 
 /** The rows of one file, one after the other: the address is block[start, middle), the content block[middle, end). */
 class Run {

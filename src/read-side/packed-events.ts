@@ -1,6 +1,7 @@
 import type { DomainEvent } from '../../projections/events.js';
+import type { Blocks } from './build-files.js';
 
-/** Decoded events on their way between the steps of a build: JSON arrays, each on a line. */
+/** Decoded events in a temporary file of a build: JSON arrays, each on a line. */
 
 const LINE_END = 0x0a;
 const FIRST_BYTES = 16_384;
@@ -9,29 +10,38 @@ export function packed({ position, id, type, stream, occurred_at, recorded_at, d
   return JSON.stringify([position, id, type, stream, occurred_at, recorded_at, data]);
 }
 
-/** Texts of `packed`, as bytes from the start, since so many strings would burden the garbage collector. */
-export class PackedEvents {
+/** Texts of `packed` on their way to a file, as bytes, since so many strings would burden the garbage collector. */
+export class EventSpill {
   private bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
-  /** In bytes. */
-  length = 0;
+  private used = 0;
+
+  constructor(
+    readonly blocks: Blocks,
+    private readonly blockBytes: number,
+  ) {}
 
   add(text: string): void {
-    const end = this.length + text.length * 3 + 1;
+    const end = this.used + text.length * 3 + 1;
     if (end > this.bytes.length) {
       const more = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.bytes.length));
-      this.bytes.copy(more, 0, 0, this.length);
+      this.bytes.copy(more, 0, 0, this.used);
       this.bytes = more;
     }
-    this.length += this.bytes.write(text, this.length);
-    this.bytes[this.length++] = LINE_END;
+    this.used += this.bytes.write(text, this.used);
+    this.bytes[this.used++] = LINE_END;
   }
 
-  /** All events since the last call. */
-  take(): Buffer {
-    const block = Buffer.allocUnsafeSlow(this.length);
-    this.bytes.copy(block, 0, 0, this.length);
-    this.length = 0;
-    return block;
+  get isDue(): boolean {
+    return this.used >= this.blockBytes;
+  }
+
+  /** Writes all texts since the last call. */
+  async flush(): Promise<void> {
+    if (this.used === 0) return;
+    const block = Buffer.allocUnsafeSlow(this.used);
+    this.bytes.copy(block, 0, 0, this.used);
+    this.used = 0;
+    await this.blocks.append(block);
   }
 }
 

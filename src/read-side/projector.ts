@@ -5,7 +5,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Logger } from '../kernel/logger.js';
 import { pause } from '../kernel/turn.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
-import { NoSpaceToBuild } from './bulk-files.js';
+import { NoSpaceToBuild } from './build-files.js';
 import { Follower } from './follower.js';
 import { GenerationError, drop, swap } from './generations.js';
 import {
@@ -88,9 +88,20 @@ export class Projector {
    * @throws StartError where what serves was folded from another log
    */
   async start(): Promise<void> {
+    await this.tellOfInterruption();
     await ensureManifest(this.projections, this.store, this.readModels);
     await this.reconcile();
     this.supervision = this.supervise();
+  }
+
+  /** Logs which builds of what serves have not come to their end, since nothing of them is kept. */
+  private async tellOfInterruption(): Promise<void> {
+    const [manifest, generations] = await this.serving();
+    const serving = new Set(Object.values(manifest?.views ?? {}));
+    for (const { id, status, checkpoint, lease } of generations) {
+      if (!serving.has(id) || status !== 'building' || checkpoint.position > 0 || lease !== null) continue;
+      this.logger.warn(`the build of ${id} was interrupted: it starts again from the beginning`);
+    }
   }
 
   /** Finishes the batches under way and releases the leases. */

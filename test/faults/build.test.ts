@@ -1,11 +1,10 @@
 import { type ChildProcess, execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, statfsSync } from 'node:fs';
+import { readdirSync, readlinkSync, statfsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Action } from '../../src/features/relay/domain/relay.js';
-import type { BulkBuildState } from '../../src/read-side/bulk-files.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { eventually } from '../contracts/harness.js';
 import { Ledger } from '../e2e/ledger.js';
@@ -14,17 +13,12 @@ import { type Ran, ended, spawnCommand } from '../servers/launch.js';
 import { canMount, credence, credenceWith } from './faults.js';
 import { fill } from './fill.js';
 
-/**
- * A bulk build by the command line, whose partitions are folded in threads where there is more than one processor. What
- * a thread does that runs out of memory or fails is tested in test/embedded/bulk-build.test.ts.
- */
+/** A build with temporary files by the command line. */
 
-/** Of about two events each: enough for a build in bulk. */
+/** Of about two events each: enough for several partitions. */
 const ACTIONS = 110_000;
 const REBUILD = ['rebuild', 'all', '--swap'];
 const MINUTES = 60_000;
-
-if (availableParallelism() === 1) process.stderr.write('one processor: builds are tested without threads\n');
 
 /** A log with a generation that serves it. */
 let filled: string;
@@ -57,23 +51,6 @@ function actionOf(n: number): Action {
   };
 }
 
-/** The folder of the files of the build under way. */
-function buildFolder(of = data): string | undefined {
-  const views = join(of, 'views');
-  return readdirSync(views)
-    .map((name) => join(views, name, 'build'))
-    .find((path) => existsSync(path));
-}
-
-/** How far the build under way has recorded its work. */
-function stateOf(of = data): BulkBuildState | undefined {
-  try {
-    return JSON.parse(readFileSync(join(buildFolder(of)!, 'build.json'), 'utf8')) as BulkBuildState;
-  } catch {
-    return undefined;
-  }
-}
-
 /** In a process of its own, which takes half the time. */
 async function isVerified(of: string): Promise<void> {
   const { code, stdout, stderr } = await credenceWith({}, of, 'verify');
@@ -90,11 +67,13 @@ class Rebuild {
     this.ended = ended(this.child).finally(() => (this.isOver = true));
   }
 
-  /** @throws if it ends before */
-  async until(isSo: () => boolean): Promise<void> {
-    while (!isSo()) {
-      if (this.isOver) throw new Error(`the build has ended: ${JSON.stringify(await this.ended)}`);
-      await sleep(2);
+  /** Waits for a phase. @throws if it ends before */
+  async until(phase: keyof typeof PHASES): Promise<void> {
+    for (const files of PHASES[phase]) {
+      while (this.files() !== files) {
+        if (this.isOver) throw new Error(`the build has ended: ${JSON.stringify(await this.ended)}`);
+        await sleep(2);
+      }
     }
   }
 
@@ -102,52 +81,50 @@ class Rebuild {
     this.child.kill('SIGKILL');
     await this.ended;
   }
+
+  /** The number of its temporary files, which have no name. */
+  private files(): number {
+    const folder = `/proc/${this.child.pid}/fd`;
+    try {
+      const open = readdirSync(folder).map((name) => readlinkSync(join(folder, name)));
+      return open.filter((path) => /\/build\/\S+ \(deleted\)$/.test(path)).length;
+    } catch {
+      return 0; // One was closed meanwhile.
+    }
+  }
 }
 
-const PHASES: Record<string, (state: BulkBuildState | undefined) => boolean> = {
-  'the log is read': (state) => state !== undefined && state.position > 0 && !state.isDivided,
-  'partitions are folded': (state) => state !== undefined && state.rows.length > 3 && isFolding(state),
-  'rows are written': (state) => state !== undefined && state.isDivided && !isFolding(state),
-};
-const isFolding = ({ rows, partitions }: BulkBuildState) => rows.length <= partitions;
-const filesOf = ({ own }: BulkBuildState) => new Set(own.flat().map(({ name }) => name));
-
-/** What was recorded before is part of what is recorded now. */
-function expectKept(before: BulkBuildState | undefined, after: BulkBuildState): void {
-  if (!before) return;
-  expect([...filesOf(before)].filter((name) => !filesOf(after).has(name))).toEqual([]);
-  expect(after.rows).toEqual(expect.arrayContaining(before.rows));
-}
+/** The numbers of temporary files until then: of events, of events and rows, of rows. */
+const PHASES = {
+  'the log is read': [1],
+  'partitions are folded': [1, 2],
+  'rows are written': [1, 2, 1],
+  'it is ready': [1, 2, 1, 0],
+} as const;
 
 test(
-  'kill -9 in each phase costs only what was not recorded, and the result is that of an unbroken build',
+  'kill -9 in each phase leaves no file, and the build starts again, with the result of an unbroken one',
   async () => {
-    let before: BulkBuildState | undefined;
-    for (const [phase, isIn] of Object.entries(PHASES)) {
+    for (const phase of Object.keys(PHASES) as (keyof typeof PHASES)[]) {
       const build = new Rebuild();
-      await build.until(() => isIn(stateOf()));
+      await build.until(phase);
       await build.kill();
-      const after = stateOf()!;
-      expectKept(before, after);
-      process.stderr.write(`killed while ${phase}: ${after.rows.length} of ${after.partitions + 1} parts have rows\n`);
-      before = after;
+      expect(leftFiles()).toEqual([]);
       await eventually(isReleased, 'the lease of the killed command has expired');
     }
-    // When its files are gone, nothing is left but to serve it.
-    const build = new Rebuild();
-    await build.until(() => buildFolder() === undefined);
-    await build.kill();
-    await eventually(isReleased, 'the lease of the killed command has expired');
     const built = (await generations()).at(-1)!;
-    // The kill may have come before it was marked as ready, before it served, or after that.
+    // The last kill may have come before it was marked as ready, before it served, or after that.
     const rest = built.status === 'ready' ? ['swap', built.id] : REBUILD;
     if (built.serves.length === 0) expect(await credenceWith({}, data, ...rest)).toMatchObject({ code: 0 });
     expect((await generations()).find(({ serves }) => serves.length > 0)!.id).toBe(built.id);
-    expect(buildFolder()).toBeUndefined();
     await isVerified(data);
   },
   30 * MINUTES,
 );
+
+function leftFiles(of = data): string[] {
+  return readdirSync(join(of, 'build'));
+}
 
 interface Generation {
   id: string;
@@ -207,19 +184,19 @@ const MB = 2 ** 20;
     execFileSync('mount', ['-o', `remount,size=${size}`, place]);
   }
 
-  test.each(['the log is read', 'partitions are folded'])(
+  test.each(['the log is read', 'partitions are folded'] as const)(
     'that is almost full while %s, a build leaves no file, and succeeds when there is space again',
     async (phase) => {
       // More than the log needs to grow, less than the files of a build.
       if (phase === 'the log is read') leave(100);
       const build = new Rebuild(folder);
       if (phase !== 'the log is read') {
-        await build.until(() => stateOf(folder)?.isDivided === true);
+        await build.until(phase);
         leave(50);
       }
       const { code, stderr } = await build.ended;
       expect([code, stderr]).toEqual([1, expect.stringContaining('temporary files of the build were removed')]);
-      expect(buildFolder(folder)).toBeUndefined();
+      expect(leftFiles(folder)).toEqual([]);
       const server = await Server.start({ data: folder });
       expect((await server.relay({ tris_id: 'tris:late' })).status).toBe(202);
       expect(await server.stop()).toBe(0);

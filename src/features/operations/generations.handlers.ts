@@ -25,7 +25,7 @@ export interface Rebuilt {
   swapped: boolean;
 }
 
-/** Builds a generation of views beside the one that serves; continues an interrupted build. */
+/** Builds a generation of views beside the one that serves; an interrupted build starts again. */
 export class RebuildViews extends Command<Rebuilt> {
   constructor(
     /** Names of views, or `all`. */

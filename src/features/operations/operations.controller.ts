@@ -43,7 +43,7 @@ export class OperationsController {
     ...STARTED,
     example: {},
     summary: 'Build a generation of views beside the one that serves',
-    description: `It continues an interrupted build of the same views. ${JOB}`,
+    description: `An interrupted build of the same views starts again. ${JOB}`,
     problems: ['operation_open'],
   })
   async rebuild(@Body() { views, swap }: RebuildDto, @Context() request: RequestContext) {

@@ -106,15 +106,6 @@ export class LmdbGeneration {
     return this.applied()?.checkpoint;
   }
 
-  /** Whether it is beyond the start of the log. */
-  get isLoaded(): boolean {
-    try {
-      return (this.checkpoint()?.position ?? 0) > 0;
-    } catch {
-      return false; // The next read finds the damage.
-    }
-  }
-
   lease(now: number): { holder: string; expires_at: number } | undefined {
     if (!this.taken) return undefined;
     const { holder, expires_at, ttl_ms } = this.taken;
@@ -180,20 +171,21 @@ export class LmdbGeneration {
   }
 
   /** See ReadModels. */
-  load(folder: string, holder: string, clock: Clock): BulkLoad | undefined {
-    const applied = this.applied();
-    if (!applied || applied.checkpoint.position > 0) return undefined;
-    const last = applied.isLoading ? this.lastAddress() : null;
-    let before = last;
+  async load(holder: string, clock: Clock): Promise<BulkLoad | undefined> {
+    let before: Buffer | null = null;
     /** Writes if the lease is held and nothing was applied. */
     const write = async (queue: (loading: Applied) => void): Promise<boolean> => {
       const turn = this.applying.then(() => this.writeLoading(holder, clock, queue));
       this.applying = turn.catch(() => undefined);
       return turn;
     };
+    const isEmpty = await write(({ checkpoint, isLoading }) => {
+      if (!isLoading) return;
+      void this.rows.clearAsync();
+      void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
+    });
+    if (!isEmpty) return undefined;
     return {
-      folder,
-      last,
       append: async (batch) => {
         before = inOrder(batch, before);
         return write((loading) => {
@@ -203,13 +195,6 @@ export class LmdbGeneration {
             void rows.put(address as never, checkedValue(chunk, start, middle, end), { append: true } as never);
           });
           void this.state.put(HEADER, sealedJson(HEADER, { ...loading, isLoading: true }));
-        });
-      },
-      clear: async () => {
-        before = null;
-        return write(({ checkpoint }) => {
-          void this.rows.clearAsync();
-          void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
         });
       },
       finish: (checkpoint) =>
@@ -222,11 +207,6 @@ export class LmdbGeneration {
     const applied = this.applied();
     if (!applied || applied.checkpoint.position > 0) return false;
     return this.writeAs(holder, clock, () => queue(applied));
-  }
-
-  private lastAddress(): Buffer | null {
-    for (const key of this.rows.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key);
-    return null;
   }
 
   /**

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import { StartError } from '../../kernel/start-error.js';
@@ -80,11 +80,16 @@ export class LmdbReadModels implements ReadModels {
     return new LmdbReadModels(folder, clock, await LmdbEnvironment.open(join(folder, 'control'), { databases }));
   }
 
+  /** Beside the rows. */
+  readonly buildFolder: string;
+
   private constructor(
     private readonly folder: string,
     private readonly clock: Clock,
     private readonly control: LmdbEnvironment,
-  ) {}
+  ) {
+    this.buildFolder = join(dirname(folder), 'build');
+  }
 
   /** What is wrong with the list of generations or the manifest, as a clause. @throws any other error, once closed */
   private async flawOrClose(): Promise<string | undefined> {
@@ -197,13 +202,11 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
-    const load = await this.ask(id, (generation) => generation.load(this.buildPath(id), holder, this.clock));
+    const load = await this.ask(id, (generation) => generation.load(holder, this.clock));
     if (!load) return undefined;
     const unlessDamaged = async (written: Promise<boolean>) => (await this.unlessDamaged(id, written)) ?? false;
     return {
-      ...load,
       append: (rows) => unlessDamaged(load.append(rows)),
-      clear: () => unlessDamaged(load.clear()),
       finish: (next) => unlessDamaged(load.finish(next)),
     };
   }
@@ -373,18 +376,11 @@ export class LmdbReadModels implements ReadModels {
     try {
       const flaw = await fileFlaw(this.path(id));
       if (flaw) return this.giveUp(id, `its file ${flaw}`);
-      const generation = await LmdbGeneration.open(this.path(id));
-      this.opened.set(id, generation);
-      // The process that loaded it may have been killed before it removed its files.
-      if (generation.isLoaded) await rm(this.buildPath(id), { recursive: true, force: true });
+      this.opened.set(id, await LmdbGeneration.open(this.path(id)));
     } catch (error) {
       // It may have been dropped meanwhile.
       if (this.record(id)?.status !== 'dropped') throw error;
     }
-  }
-
-  private buildPath(id: string): string {
-    return join(this.path(id), 'build');
   }
 
   private path(id: string): string {

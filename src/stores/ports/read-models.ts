@@ -109,14 +109,8 @@ export interface ReadResult {
  * gone.
  */
 export interface BulkLoad {
-  /** A folder for temporary files, which may not exist. It is removed with the generation. */
-  readonly folder: string;
-  /** The address of the last row that an interrupted load has written; null if it wrote none. */
-  readonly last: Buffer | null;
-  /** Appends rows, in one atomic step. Each address must be beyond the one before, and beyond `last`. */
+  /** Appends rows, in one atomic step. Each address must be beyond the one before. */
   append(rows: PlacedRows): Promise<boolean>;
-  /** Removes what was written. */
-  clear(): Promise<boolean>;
   /** Stores the checkpoint: the rows are those of the log up to it. */
   finish(next: Checkpoint): Promise<boolean>;
 }
@@ -133,6 +127,9 @@ export interface ReadModels {
    * It is one atomic step whatever its size.
    */
   readonly rowsPerBatch?: number;
+
+  /** A folder for the temporary files of builds, which may not exist. */
+  readonly buildFolder: string;
 
   /**
    * Changes whenever rows or checkpoints may have gone back, because another server or an older snapshot may have
@@ -170,8 +167,9 @@ export interface ReadModels {
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 
   /**
-   * Writes all rows of a generation in the order of their addresses, which is faster than applying batches. Undefined:
-   * something was applied already, or the generation is gone.
+   * Writes all rows of a generation in the order of their addresses, which is faster than applying batches. What an
+   * interrupted load has left is removed. Undefined: something was applied already, the lease is not held, or the
+   * generation is gone.
    */
   load(id: string, holder: string): Promise<BulkLoad | undefined>;
 

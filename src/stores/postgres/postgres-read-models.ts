@@ -1,6 +1,4 @@
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import copyStreams from 'pg-copy-streams';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
@@ -132,7 +130,7 @@ export class PostgresReadModels implements ReadModels {
   private constructor(
     private readonly url: string,
     private readonly main: PostgresConnection,
-    private readonly folder: string,
+    readonly buildFolder: string,
     private readonly clock: Clock | undefined,
     private readonly logger: Logger | undefined,
   ) {}
@@ -226,7 +224,6 @@ export class PostgresReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     await this.main.rowsAgain({ text: DROP, values: [id] });
-    await this.removeFiles(id);
     await this.sweep();
   }
 
@@ -327,21 +324,14 @@ export class PostgresReadModels implements ReadModels {
       (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
     if (!(await isAllowed())) return undefined;
     // What an earlier load has left is of no use any more.
-    await this.removeFiles(id);
     await this.sweep();
     return {
-      folder: this.folderOf(id),
-      last: null,
       append: async (rows) => {
         if (!(await isAllowed())) return false;
         if (rows.size === 0) return true;
         part ??= await this.createPart(id, holder);
         await this.copy(loads, part, rows);
         return true;
-      },
-      clear: async () => {
-        if (part !== undefined) await this.main.rows({ text: `TRUNCATE ${tableOf(part)}` });
-        return isAllowed();
       },
       finish: async (next) => {
         if (!(await isAllowed())) return false;
@@ -500,16 +490,6 @@ export class PostgresReadModels implements ReadModels {
     if (isAttached) await this.main.rows({ text: detach(part, wasInterrupted) });
     await this.main.rows({ text: dropTable(part) });
     await this.main.rows({ text: FORGET_PART, values: [part] });
-  }
-
-  /** For the temporary files of its build. */
-  private folderOf(id: string): string {
-    return join(this.folder, encodeURIComponent(id));
-  }
-
-  private async removeFiles(id: string): Promise<void> {
-    // A folder that cannot be written is told of when it is needed.
-    await rm(this.folderOf(id), { recursive: true, force: true }).catch(() => undefined);
   }
 
   private async serverTime(): Promise<number> {

@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { failureOf } from '../kernel/failures.js';
+import { FreeSpace } from '../kernel/free-space.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
+
+const NOT_WRITABLE: ReadonlySet<string> = new Set(['EROFS', 'EACCES', 'EPERM']);
+
+/** There is no space for the temporary files of a build, which are removed. */
+export class NoSpaceToBuild extends StoreUnavailable {
+  /** @param error where the folder cannot be written, whatever is free */
+  constructor(folder: string, error?: unknown) {
+    super(
+      error
+        ? `The folder ${folder}, for the temporary files of builds, cannot be used: ${failureOf(error)}`
+        : `The disk of ${folder} is almost full: the temporary files of the build were removed, and nothing else was ` +
+            'changed. Free some space (the build needs about as much as the log) and try again.',
+      { code: 'store_full' },
+    );
+  }
+}
+
+interface Block {
+  at: number;
+  length: number;
+  crc: number;
+}
+
+/**
+ * A temporary file of a build. It is created with its first block, and loses its name at once, so that nothing is left
+ * of a build however it ends.
+ */
+export class TemporaryFile {
+  /** In bytes. */
+  length = 0;
+  private file: FileHandle | undefined;
+  private writing: Promise<unknown> = Promise.resolve();
+  private readonly space: FreeSpace;
+
+  /** @param reserved bytes of the disk that stay free: the log must still be able to grow */
+  constructor(
+    private readonly folder: string,
+    reserved: number,
+  ) {
+    // The folder around it, which exists already.
+    this.space = new FreeSpace(dirname(folder), reserved);
+  }
+
+  /**
+   * Writes a block while the caller makes the next: resolves when the block before this one is written.
+   * @param bytes must not change until the block is written
+   * @throws NoSpaceToBuild, and any error of the disk, also of the block before this one
+   */
+  async append(bytes: Buffer): Promise<Block> {
+    const block = { at: this.length, length: bytes.length, crc: crc32(bytes) };
+    this.length += bytes.length;
+    const before = this.writing;
+    this.writing = before.then(() => this.orWithoutSpace(() => this.write(bytes, block.at)));
+    this.writing.catch(() => undefined); // thrown where it is awaited
+    await before;
+    return block;
+  }
+
+  /** Waits until every block is written. @throws as `append` */
+  async written(): Promise<void> {
+    await this.writing;
+  }
+
+  /** @throws Error if the block is not what was written */
+  async read({ at, length, crc }: Block): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafeSlow(length);
+    const { bytesRead } = await this.file!.read(bytes, 0, length, at);
+    if (bytesRead < length || crc32(bytes) !== crc) {
+      throw new Error(`A temporary file in ${this.folder} is not what was written; check the disk.`);
+    }
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    await this.writing.catch(() => undefined);
+    await this.file?.close();
+    this.file = undefined;
+  }
+
+  private async write(bytes: Buffer, at: number): Promise<void> {
+    this.file ??= await this.create();
+    for (let from = 0; from < bytes.length;) {
+      from += (await this.file.write(bytes, from, bytes.length - from, at + from)).bytesWritten;
+    }
+  }
+
+  private async create(): Promise<FileHandle> {
+    await mkdir(this.folder, { recursive: true });
+    const path = join(this.folder, randomUUID());
+    const file = await open(path, 'wx+');
+    await unlink(path);
+    return file;
+  }
+
+  private async orWithoutSpace(work: () => Promise<void>): Promise<void> {
+    if (!this.space.isEnough()) throw new NoSpaceToBuild(this.folder);
+    try {
+      await work();
+    } catch (error) {
+      const { code = '' } = error as NodeJS.ErrnoException;
+      if (code === 'ENOSPC') throw new NoSpaceToBuild(this.folder);
+      throw NOT_WRITABLE.has(code) ? new NoSpaceToBuild(this.folder, error) : error;
+    }
+  }
+}
+
+/** A series of blocks in a file, which has several of them. */
+export class Blocks {
+  /** In bytes. */
+  length = 0;
+  private readonly blocks: Block[] = [];
+
+  constructor(private readonly file: TemporaryFile) {}
+
+  /** As of TemporaryFile. */
+  async append(bytes: Buffer): Promise<void> {
+    this.length += bytes.length;
+    this.blocks.push(await this.file.append(bytes));
+  }
+
+  /** The next block is read while the caller works on one. */
+  async *read(): AsyncGenerator<Buffer> {
+    if (this.blocks.length > 0) await this.file.written();
+    let next: Promise<Buffer> | undefined;
+    try {
+      for (const n of this.blocks.keys()) {
+        const bytes = await (next ?? this.file.read(this.blocks[n]!));
+        const after = this.blocks[n + 1];
+        next = after && this.file.read(after);
+        next?.catch(() => undefined); // thrown where it is awaited
+        yield bytes;
+      }
+    } finally {
+      await next?.catch(() => undefined);
+    }
+  }
+}

@@ -1,0 +1,241 @@
+import { readdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { decorated } from '../../src/kernel/decorated.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
+import type { BuildSizes } from '../../src/read-side/build.js';
+import { Blocks, TemporaryFile } from '../../src/read-side/build-files.js';
+import { Follower } from '../../src/read-side/follower.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
+import { contentOf, severalLogs } from '../contracts/builds.js';
+import { plantAction } from '../contracts/sample-events.js';
+import { type Given, logOf } from '../projections/log.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+/** A generation that was built has the rows that the ordinary follower leaves, whatever interrupts the build. */
+
+const VIEWS = viewsOf(PROJECTIONS);
+const { signal } = new AbortController();
+let place: Awaited<ReturnType<typeof temporaryFolder>>;
+let store: LmdbEventStore;
+let models: LmdbReadModels;
+let generations = 0;
+
+beforeEach(async () => {
+  place = await temporaryFolder();
+  store = await LmdbEventStore.open(join(place.path, 'log'), {});
+  models = await LmdbReadModels.open(join(place.path, 'views'), { clock: Date.now });
+  await append(severalLogs());
+});
+afterEach(async () => {
+  await Promise.all([store.close(), models.close()]);
+  await place.remove();
+});
+
+async function append(events: readonly Given[]): Promise<void> {
+  const appends = logOf(events).map(({ stream, id, type, data, metadata }) =>
+    store.append(stream, 'any', [{ id, type, data, metadata }]),
+  );
+  await Promise.all(appends);
+}
+
+async function newGeneration(): Promise<string> {
+  const id = `g${++generations}`;
+  await models.createGeneration(id, VIEWS, store.logId);
+  return id;
+}
+
+type Sizes = Partial<BuildSizes>;
+
+async function built(sizes: Sizes, id?: string): Promise<string> {
+  id ??= await newGeneration();
+  expect(await new Follower(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
+  return id;
+}
+/** By the ordinary follower. */
+async function ordinary(id?: string): Promise<string> {
+  id ??= await newGeneration();
+  const follower = new Follower(store, decorated<ReadModels>(models, { load: async () => undefined }));
+  expect(await follower.follow(id, { signal, toHead: true })).toBe('at_head');
+  return id;
+}
+
+/** The temporary files that are left. */
+async function leftFiles(): Promise<string[]> {
+  return existsSync(models.buildFolder) ? readdir(models.buildFolder) : [];
+}
+
+const content = (id: string) => contentOf(models, id);
+
+class Killed extends Error {}
+
+/** Builds until this many steps of its progress were reported, and then fails as if the process had been killed. */
+async function killedAfter(steps: number, sizes: Sizes, id: string) {
+  let left = steps;
+  const onApplied = () => {
+    if (left-- === 0) throw new Killed();
+  };
+  const following = new Follower(store, models, sizes).follow(id, { signal, toHead: true, onApplied });
+  await following.catch((error: unknown) => {
+    if (!(error instanceof Killed)) throw error;
+  });
+}
+
+const arbitrarySizes = fc.record({
+  eventsPerPartition: fc.constantFrom(20, 90, 1_000),
+  runBytes: fc.constantFrom(2_000, 1_000_000),
+  blockBytes: fc.constantFrom(300, 5_000),
+  batchRows: fc.constantFrom(30, 500),
+  slice: fc.constantFrom(7, 50),
+});
+
+test('has the rows and the checkpoint that the ordinary follower leaves, however often it was killed', async () => {
+  const expected = await content(await ordinary());
+  const kills = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(arbitrarySizes, kills, async (sizes, steps) => {
+      const id = await newGeneration();
+      for (const after of steps) await killedAfter(after, sizes, id);
+      await built(sizes, id);
+      expect(await content(id)).toEqual(expected);
+      expect(await leftFiles()).toEqual([]);
+      await models.dropGeneration(id);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+const sizes = { eventsPerPartition: 50, runBytes: 5_000, blockBytes: 1_000, batchRows: 50, slice: 20 };
+
+/** One partition. */
+const whole = { batchRows: 50, slice: 20 };
+
+/** Whether the rows of a build are being loaded. Then it takes no batch of an ordinary follower. */
+async function isBeingLoaded(id: string): Promise<boolean> {
+  await models.acquireLease(id, 'me', 60_000);
+  const base = startOf(store.logId);
+  const batch = { id: 'batch', base, next: { ...base, event_id: null }, puts: new EncodedRows(), deletes: [] };
+  const isLoading = (await models.apply(id, { ...batch, holder: 'me' })) === 'refused';
+  await models.releaseLease(id, 'me');
+  return isLoading;
+}
+
+test('of a short log, has these rows as well, however often it was killed, and needs no files', async () => {
+  const expected = await content(await ordinary());
+  const withoutFiles = { ...whole, reservedBytes: Infinity };
+  let isLoading = false;
+  for (let steps = 0; !isLoading; steps++) {
+    const id = await newGeneration();
+    await killedAfter(steps, withoutFiles, id);
+    isLoading = await isBeingLoaded(id);
+    await built(withoutFiles, id);
+    expect(await content(id)).toEqual(expected);
+  }
+});
+
+test('of a short log, uses files if its rows take much memory', async () => {
+  const much = { ...whole, runBytes: 2_000 };
+  await expect(built({ ...much, reservedBytes: Infinity })).rejects.toMatchObject({ code: 'store_full' });
+  expect(await content(await built(much))).toEqual(await content(await ordinary()));
+  expect(await leftFiles()).toEqual([]);
+});
+
+test('shows nothing before it is complete, and takes no batch of an ordinary follower', async () => {
+  const id = await newGeneration();
+  const [empty] = await content(id);
+  let steps = 0;
+  for (let isLoading = false; !isLoading; steps++) {
+    await killedAfter(steps, sizes, id);
+    expect(await content(id)).toEqual([empty]);
+    isLoading = await isBeingLoaded(id);
+  }
+  expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));
+});
+
+test('tells the progress of each event once, also if it is interrupted and starts again', async () => {
+  const id = await newGeneration();
+  // Even of the shortest log there are more slices than steps until the interruptions.
+  const follower = new Follower(store, models, { ...sizes, slice: 4 });
+  const told: number[] = [];
+  for (const steps of [12, 5, Infinity]) {
+    const stopping = new AbortController();
+    const until = told.length + steps;
+    const onApplied = (_: unknown, events: number) => {
+      if (told.push(events) >= until) stopping.abort();
+    };
+    const ended = await follower.follow(id, { signal: stopping.signal, toHead: true, onApplied });
+    expect(ended).toBe(steps === Infinity ? 'at_head' : 'aborted');
+  }
+  expect(told.reduce((sum, events) => sum + events)).toBe(await store.countAfter(0));
+});
+
+test('fails where a temporary file is not what was written', async () => {
+  const file = new TemporaryFile(join(place.path, 'build'), 0);
+  const blocks = new Blocks(file);
+  const bytes = Buffer.from('rows');
+  const appending = blocks.append(bytes);
+  bytes.write('lost');
+  await appending;
+  await expect(blocks.read().next()).rejects.toThrow('is not what was written');
+  await file.close();
+});
+
+test('has the events that were appended meanwhile, and stops before one of a newer schema', async () => {
+  const id = await newGeneration();
+  await killedAfter(5, sizes, id);
+  await plantAction(store, { tris_id: 'tris:later' });
+  await built(sizes, id);
+  expect(await content(id)).toEqual(await content(await ordinary()));
+
+  await plantAction(store, { tris_id: 'tris:later' }, 99);
+  const contents = [];
+  for (const [how, readModels] of [
+    [sizes, models],
+    [whole, models],
+    [{}, decorated<ReadModels>(models, { load: async () => undefined })],
+  ] as const) {
+    const generation = await newGeneration();
+    const following = new Follower(store, readModels, how).follow(generation, { signal, toHead: true });
+    await expect(following).rejects.toThrow('this build knows up to 1');
+    contents.push(await content(generation));
+  }
+  expect(contents[0]).toEqual(contents[2]);
+  expect(contents[1]).toEqual(contents[2]);
+});
+
+test('without space for its files, says so, leaves none, and leaves the generation to the ordinary follower', async () => {
+  const id = await newGeneration();
+  const follower = new Follower(store, models, { ...sizes, reservedBytes: Infinity });
+  const follow = () => follower.follow(id, { signal, toHead: true });
+  const what = { code: 'store_full', message: expect.stringContaining('temporary files of the build were removed') };
+  await expect(follow()).rejects.toMatchObject(what);
+  expect(await leftFiles()).toEqual([]);
+  expect(await follow()).toBe('at_head');
+  expect(await content(id)).toEqual(await content(await ordinary()));
+});
+
+test('leaves a log to the ordinary follower, and no files, if one identity has too many events to fold in memory', async () => {
+  const positions = async (partitionBytes: number) => {
+    const id = await newGeneration();
+    const applied: number[] = [];
+    let told = 0;
+    const follower = new Follower(store, models, { ...sizes, partitionBytes });
+    // A build stays at the start of the log until its end.
+    const onApplied = ({ position }: { position: number }, events: number) => {
+      applied.push(position);
+      told += events;
+    };
+    expect(await follower.follow(id, { signal, toHead: true, onApplied })).toBe('at_head');
+    expect(told).toBe(await store.countAfter(0));
+    expect(await leftFiles()).toEqual([]);
+    expect(await content(id)).toEqual(await content(await ordinary()));
+    return new Set(applied);
+  };
+  expect(await positions(2 ** 20)).toEqual(new Set([0]));
+  expect(await positions(2_000)).not.toEqual(new Set([0]));
+});
