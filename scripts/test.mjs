@@ -81,7 +81,7 @@ const LONGER = [
   'test/disc/sums.test',
   'test/e2e/crash.test',
   'test/embedded/lmdb-environment.test',
-  'test/projections/fresh-fold.test',
+  'test/projections/wide-identity.test',
 ];
 /** Run by --faults and --all after the others and one at a time, since they measure how long the service does not answer. */
 const MEASURED = [

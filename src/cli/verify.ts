@@ -25,16 +25,14 @@ export function verifyCommand(cli: Cli): void {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
         const { queries, print, progress } = context;
-        let step = '';
-        let bar: Progress | undefined;
+        let [verified, bar]: [string, Progress | undefined] = ['', undefined];
         const verifying = new VerifyReadModels({
           signal: context.interruption(),
-          onProgress: ({ generation, phase, pass, passes, done, total }) => {
-            const label = `${phase === 'folding' ? 'Folding' : 'Comparing'} ${generation}, pass ${pass} of ${passes}`;
-            if (label !== step) {
+          onProgress: ({ generation, done, total }) => {
+            if (generation !== verified) {
               bar?.stop();
-              bar = progress(label, phase === 'folding' ? 'events' : 'rows');
-              step = label;
+              bar = progress(`Verifying ${generation}`, 'events');
+              verified = generation;
             }
             bar!.update(done, total);
           },
@@ -72,8 +70,9 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
 
 function render(result: VerifyResult, seconds: number): string {
   const { events, rows, generations, difference, damaged } = result;
-  const names = generations.map(({ id, views, position, rows, passes }) => {
-    return `  ${id} (${viewNames(views)}): ${count(rows)} rows at position ${position}${passes > 1 ? `, ${passes} passes` : ''}`;
+  const names = generations.map(({ id, views, position, rows, disk_bytes }) => {
+    const disk = disk_bytes > 0 ? `, with ${count(Math.ceil(disk_bytes / 1e6))} MB of temporary files` : '';
+    return `  ${id} (${viewNames(views)}): ${count(rows)} rows at position ${position}${disk}`;
   });
   const compared = `${count(rows)} rows of ${generations.length} generation${generations.length > 1 ? 's' : ''} compared with a fresh fold of ${count(events)} events, in ${duration(seconds)}`;
   const unfinished = generations.flatMap(({ id, is_building, not_applied }) => {

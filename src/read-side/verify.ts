@@ -1,37 +1,40 @@
-import type { Projection } from '../../projections/projection.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { decodeEvent } from '../../projections/events.js';
+import type { Projection, Rows } from '../../projections/projection.js';
+import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
-import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import { canonicalJson } from '../kernel/hash.js';
+import { canonicalJson, digest64 } from '../kernel/hash.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
-import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
-import { addressOf } from '../stores/ports/row-key.js';
-import { FreshFold, type FreshFoldOptions } from './fresh-fold.js';
-import { RowDigests, partOf } from './row-digests.js';
+import { EncodedRows, type PlacedRows } from '../stores/ports/encoded-rows.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import type { Checkpoint, Generation, ReadModels, RowKey, ScannedPage } from '../stores/ports/read-models.js';
+import { addressOf, keyOf } from '../stores/ports/row-key.js';
+import { type BuildSizes, build } from './build.js';
+import { FreshRows } from './bulk-fold.js';
 import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
 /**
- * Verification: the log is folded again from its start, and every row of every serving generation is compared with the
- * result.
+ * Verification: the log is folded again from its start, as for a build, up to the position that a serving generation has
+ * applied by then. Its rows are compared with those of the generation while both are read in the same order.
  *
- * Beside a live projector, rows change while they are compared. So a page of rows is read together with the checkpoint
- * it reflects, in one snapshot, and the fresh fold advances to exactly that position before the comparison. Later pages
- * reflect later positions, so the fold only moves forward.
- *
- * Memory: the fresh fold keeps a digest of each row, and the content of rows that folds may read again. A log that is too
- * long for that is verified in several passes, each for a part of the identities (see `Projection.share`).
+ * Beside a live projector, rows change while they are compared. So a row that differs is read again together with the
+ * checkpoint it reflects. It is wrong unless events up to there belong to its share. The shares of all such events are
+ * folded once more, in memory, and the rows that these events have changed are compared at exactly the position that
+ * they are read with.
  */
 
-/**
- * Events per pass. A million take about 0.3 GB of memory (measured: at most 0.54 GB for 1.6 million events of 160,000
- * identities), and the process without them takes a quarter of a small limit.
- */
-const EVENTS_PER_PASS = Math.min(2_000_000, memoryLimit() / 1_024);
 /** Rows read at once: few enough to keep the pauses of the event loop short. */
 const PAGE = 500;
+/** Events read at once: likewise. */
+const SLICE = 1_000;
+/** Events of shares that are folded once more at the same time, about: so many take up to 150 MB. */
+const MOST_MOVED = Math.min(500_000, memoryLimit() / 4_096);
 /** How often verification starts again because a generation was dropped meanwhile. */
 const ATTEMPTS = 3;
+/** How often the log is read to its end where a checkpoint is newer than the end that was seen. */
+const READS = 5;
 
 export interface Difference {
   generation: string;
@@ -57,7 +60,10 @@ export interface VerifiedGeneration {
   /** Events that were in the log when the comparison began, and that it has not applied. */
   not_applied: number;
   rows: number;
+  /** The number of parts that were folded one after the other. */
   passes: number;
+  /** Bytes of the temporary files. */
+  disk_bytes: number;
 }
 
 export interface VerifyResult {
@@ -78,18 +84,15 @@ export function isIdentical({ difference, damaged, generations }: VerifyResult):
 
 export interface VerifyProgress {
   generation: string;
-  phase: 'folding' | 'comparing';
-  /** From 1. */
-  pass: number;
-  passes: number;
-  /** Events folded or rows compared in this pass. */
+  /** Events that the work done so far corresponds to. */
   done: number;
   total: number;
 }
 
 export interface VerifyOptions {
   onProgress?: (progress: VerifyProgress) => void;
-  eventsPerPass?: number;
+  /** Tests use others. */
+  sizes?: Partial<BuildSizes>;
   /** Ends it, with its reason. */
   signal?: AbortSignal;
 }
@@ -97,7 +100,7 @@ export interface VerifyOptions {
 /** The generation was dropped while it was read. */
 class GenerationGone extends Error {}
 
-/** @throws Error if a generation was built by other folds than this build's, or keeps being replaced */
+/** @throws NoSpaceToBuild; Error if a generation was built by other folds than this build's, or keeps being replaced */
 export async function verify(
   store: EventStore,
   readModels: ReadModels,
@@ -149,15 +152,18 @@ async function countBetween(from: Position, to: Position, store: EventStore): Pr
 class GenerationVerifier {
   readonly result: VerifiedGeneration;
   private readonly projections: readonly Projection[];
-  /** Up to the checkpoint. */
-  private events = 0;
+  private readonly byView = new Map<string, Projection>();
+  private readonly onDamage: (event: RecordedEvent) => void;
+  private readonly moved: MovedShares;
+  /** Rows that differ, in shares that have moved, by address. */
+  private readonly doubtful = new Map<string, Difference>();
 
   constructor(
     private readonly generation: Generation,
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     /** The unreadable events found so far, by position. */
-    private readonly damaged: Map<Position, RecordedEvent>,
+    damaged: Map<Position, RecordedEvent>,
     private readonly options: VerifyOptions,
   ) {
     const { id, views, checkpoint, status } = generation;
@@ -166,216 +172,386 @@ class GenerationVerifier {
     if (other !== undefined) {
       throw new Error(`${id} holds version ${views[other]} of ${other}, which this build does not fold.`);
     }
+    for (const projection of this.projections) for (const view of projection.views) this.byView.set(view, projection);
+    const { position } = checkpoint;
+    this.onDamage = (event) => void damaged.set(event.position, event);
+    this.moved = new MovedShares(this.projections, store, this.onDamage);
+    const is_building = status === 'building';
     this.result = {
       id,
       views: Object.keys(views),
-      position: checkpoint.position,
-      is_building: status === 'building',
+      position,
+      is_building,
       not_applied: 0,
       rows: 0,
       passes: 1,
+      disk_bytes: 0,
     };
   }
 
   async run(): Promise<Difference | null> {
-    const wrong = await this.checkpointDifference(this.generation.checkpoint);
-    if (wrong) return wrong;
-    const { position } = this.result;
+    const { store, readModels, projections, result, options, moved, onDamage } = this;
+    const { checkpoint } = await this.read([]);
+    const goal = (moved.position = result.position = checkpoint.position);
+    const wrong = await this.checkpointDifference(checkpoint);
+    // A build under way shows no row.
+    if (wrong || (result.is_building && goal === 0)) return wrong;
     // Not the position itself: in EventStoreDB that is an offset in its files.
-    this.events = await countBetween(0, position, this.store);
-    this.result.passes = Math.ceil(this.events / (this.options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
-    for (let part = 0; part < this.result.passes; part++) {
-      const difference = await new Pass(this, part).run();
-      if (difference) return difference;
-    }
-    return null;
+    const events = await countBetween(0, goal, store);
+    const onProgress = (done: number) => {
+      options.signal?.throwIfAborted();
+      options.onProgress?.({ generation: result.id, done, total: events });
+    };
+    const signal = options.signal ?? new AbortController().signal;
+    const folder = readModels.buildFolder;
+    // However many events one identity has: nothing else can fold them here.
+    const sizes = { partitionBytes: Infinity, ...options.sizes };
+    const ofBuild = { projections, events, goal, folder, signal, onProgress, onDamage, sizes };
+    const comparison = new Comparison(this);
+    const built = await build(store, ofBuild, async (rows) => (await comparison.take(rows)) === null);
+    options.signal?.throwIfAborted();
+    if (typeof built === 'string') return comparison.difference;
+    if (built.stop) throw built.stop;
+    if (built.checkpoint.position < goal) throw tooShort(built.checkpoint.position, goal);
+    [result.passes, result.disk_bytes] = [built.partitions, built.disk];
+    return (await comparison.finish()) ?? this.compareMoved(goal);
   }
 
-  /**
-   * A fresh fold of one part of the identities. What has no share belongs to the first part. The others fold only what
-   * their own rows may depend on, and do not report it.
-   */
-  fold(part: number, onChange: FreshFoldOptions['onChange']): FreshFold {
-    return new FreshFold(this.store, {
-      projections: part === 0 ? this.projections : this.projections.filter(({ share }) => share),
-      takes: ({ share }, event) => this.isOf(part, share?.ofEvent(event), true),
-      reports: ({ share }, event) => this.isOf(part, share?.ofEvent(event), false),
-      onChange,
-      onDamage: (event) => void this.damaged.set(event.position, event),
-    });
-  }
-
-  /** @param shared whether what has no share belongs to every part, rather than to the first */
-  isOf(part: number, share: string | undefined, shared: boolean): boolean {
-    if (share === undefined) return shared || part === 0;
-    return this.result.passes === 1 || partOf(share, this.result.passes) === part;
-  }
-
-  /** @throws GenerationGone */
+  /** Reads rows together with the checkpoint that they reflect. @throws GenerationGone */
   async read(rows: readonly RowKey[]): Promise<{ checkpoint: Checkpoint; found: (Json | undefined)[] }> {
+    this.options.signal?.throwIfAborted();
+    const { id } = this.generation;
     const read = await this.readModels.read(
-      this.generation.id,
+      id,
       rows.map((row) => ({ get: row })),
     );
     if (!read) throw new GenerationGone();
     if (read.status === 'damaged') throw damagedGeneration(this.generation);
-    return { checkpoint: read.checkpoint, found: read.results as (Json | undefined)[] };
+    const { checkpoint, results } = read;
+    if (checkpoint.position < this.result.position) {
+      throw new Error(`The generation went back from position ${this.result.position} to ${checkpoint.position}.`);
+    }
+    return { checkpoint, found: results as (Json | undefined)[] };
   }
 
-  /** Rows of a view in pages, with the part of each. @throws GenerationGone */
-  async *pages(projection: Projection, view: string, part: number): AsyncGenerator<RowKey[]> {
-    for (let cursor: string | null = null; ;) {
-      const page = await this.readModels.scan(this.generation.id, view, cursor, PAGE);
-      const own = page.rows.filter(({ row, value }) => this.isOf(part, projection.share?.ofRow(row, value), false));
-      await yieldIfDue();
-      yield own.map(({ row }) => row);
-      if (page.cursor === null) return;
-      cursor = page.cursor;
+  /** All rows in the order of their addresses, in pages. */
+  async *pages(): AsyncGenerator<ScannedPage['rows']> {
+    for (const view of [...this.byView.keys()].sort()) {
+      for (let cursor: string | null = null; ;) {
+        const page: ScannedPage = await this.readModels.scan(this.generation.id, view, cursor, PAGE);
+        this.options.signal?.throwIfAborted();
+        yield page.rows;
+        if (page.cursor === null) break;
+        cursor = page.cursor;
+      }
     }
   }
 
-  get views(): { projection: Projection; view: string }[] {
-    return this.projections.flatMap((projection) => projection.views.map((view) => ({ projection, view })));
+  /** The first of some rows that is wrong. Those that may have moved are compared later. */
+  async settle(rows: readonly ExpectedRow[]): Promise<Difference | null> {
+    if (rows.length === 0) return null;
+    const { checkpoint, found } = await this.read(rows.map(({ row }) => row));
+    const wrong = await this.checkpointDifference(checkpoint);
+    if (wrong) return wrong;
+    await this.moved.advance(checkpoint.position);
+    for (const [i, { row, content }] of rows.entries()) {
+      if (isDue()) await yieldIfDue();
+      const expected = content === undefined ? undefined : (JSON.parse(content) as Json);
+      if (isSame(expected, found[i])) continue;
+      const difference = this.difference(row, expected, found[i], checkpoint.position);
+      if (!this.moved.has(this.shareOf(row, expected ?? found[i]))) return difference;
+      this.doubtful.set(addressOf(row), difference);
+    }
+    return null;
   }
 
-  async checkpointDifference(checkpoint: Checkpoint): Promise<Difference | null> {
+  /** The share of a row, whose content may be anything. */
+  private shareOf(row: RowKey, value: Json | undefined): string | undefined {
+    try {
+      return this.byView.get(row.view)!.share?.ofRow(row, value!);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Compares the rows that were changed since the log was folded up to a position. */
+  private async compareMoved(since: Position): Promise<Difference | null> {
+    const { checkpoint } = await this.read([]);
+    const { position } = checkpoint;
+    const wrong = await this.checkpointDifference(checkpoint);
+    if (wrong || position === since) return wrong;
+    await this.moved.advance(position);
+    let groups = 1;
+    for (let group = 0; group < groups; group++) {
+      const fold = new MovedFold(this.projections, this.store, this.moved, since, { group, groups });
+      const share = await fold.advance(position, groups === 1 ? MOST_MOVED : Infinity);
+      if (share < 1) {
+        // As many at a time as fit into memory.
+        groups = Math.ceil(1 / share) + 1;
+        group = -1;
+        continue;
+      }
+      const difference = await this.compareChanged(fold);
+      if (difference) return difference;
+    }
+    // No event has changed these since they were found.
+    for (const [, difference] of this.doubtful) return difference;
+    return null;
+  }
+
+  private async compareChanged(fold: MovedFold): Promise<Difference | null> {
+    const rows = [...fold.changed.values()];
+    for (let from = 0; from < rows.length; from += PAGE) {
+      const page = rows.slice(from, from + PAGE);
+      const { checkpoint, found } = await this.read(page);
+      const wrong = await this.checkpointDifference(checkpoint);
+      if (wrong) return wrong;
+      const { position } = checkpoint;
+      await fold.advance(position);
+      for (const [i, row] of page.entries()) {
+        if (isDue()) await yieldIfDue();
+        this.doubtful.delete(addressOf(row));
+        const expected = fold.get<Json>(row);
+        if (!isSame(expected, found[i])) return this.difference(row, expected, found[i], position);
+      }
+    }
+    return null;
+  }
+
+  /** Also notes that this position was compared. */
+  private async checkpointDifference(checkpoint: Checkpoint): Promise<Difference | null> {
     const { log, position, event_id } = checkpoint;
+    this.result.position = position;
     const event = position === 0 ? undefined : await this.store.readAt(position);
     const expected = { log: this.store.logId, event_id: event?.id ?? null };
     if (log === expected.log && event_id === expected.event_id && (event || position === 0)) return null;
     return this.difference({ view: 'checkpoint', key: this.generation.id }, expected, { log, event_id }, position);
   }
 
-  difference(row: RowKey, expected: Json | undefined, found: Json | undefined, position: Position): Difference {
+  private difference(
+    row: RowKey,
+    expected: Json | undefined,
+    found: Json | undefined,
+    position: Position,
+  ): Difference {
     const { view, key, sort = null } = row;
     const { id } = this.generation;
     return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
   }
+}
 
-  /** Tells how far a fold up to `goal` is: about how many events precede its position. */
-  tellFolded(part: number, position: Position, goal: Position): void {
-    this.tell('folding', part, Math.round((this.events * position) / goal), this.events);
+/** Whether both are absent or the same: the order of the members of an object does not count. */
+function isSame(expected: Json | undefined, found: Json | undefined): boolean {
+  if (expected === undefined || found === undefined) return expected === found;
+  return JSON.stringify(expected) === JSON.stringify(found) || canonicalJson(expected) === canonicalJson(found);
+}
+
+function tooShort(end: Position, wanted: Position): Error {
+  return new Error(`The log ends at position ${end}, before ${wanted}.`);
+}
+
+/** A row with its content as JSON; undefined: there should be no such row. */
+interface ExpectedRow {
+  row: RowKey;
+  content: string | undefined;
+}
+
+/** Compares sorted rows with those of a generation. */
+class Comparison {
+  difference: Difference | null = null;
+  private readonly pages: AsyncGenerator<ScannedPage['rows']>;
+  private page: ScannedPage['rows'] = [];
+  private place = 0;
+  private isAtEnd = false;
+  /** Rows that differ, but may have moved. */
+  private differing: ExpectedRow[] = [];
+
+  constructor(private readonly verifier: GenerationVerifier) {
+    this.pages = verifier.pages();
   }
 
-  tell(phase: VerifyProgress['phase'], part: number, done: number, total: number): void {
-    const { id, passes } = this.result;
-    this.options.signal?.throwIfAborted();
-    this.options.onProgress?.({ generation: id, phase, pass: part + 1, passes, done, total: Math.max(done, total) });
+  /** Compares the next rows. @returns the first difference */
+  async take(rows: PlacedRows): Promise<Difference | null> {
+    const expected: [address: string, content: string][] = [];
+    rows.forEach((chunk, start, middle, end) => {
+      expected.push([chunk.toString('utf8', start, middle), chunk.toString('utf8', middle, end)]);
+    });
+    for (const [address, content] of expected) {
+      await this.passBefore(address);
+      const found = this.page[this.place];
+      if (!found || addressOf(found.row) !== address) this.differing.push({ row: keyOf(address), content });
+      else {
+        if (JSON.stringify(found.value) !== content) this.differing.push({ row: found.row, content });
+        this.place++;
+        this.verifier.result.rows++;
+      }
+      if (isDue()) await yieldIfDue();
+      if (this.differing.length >= PAGE && (await this.settle())) break;
+    }
+    return this.difference ?? this.settle();
+  }
+
+  /** Passes the rows that are left, which are too many. @returns the first difference */
+  async finish(): Promise<Difference | null> {
+    await this.passBefore(undefined);
+    return this.difference ?? this.settle();
+  }
+
+  /** Passes rows that are too many: those before an address, or all. */
+  private async passBefore(address: string | undefined): Promise<void> {
+    while (!this.difference) {
+      if (this.place >= this.page.length && !(await this.turnPage())) return;
+      const { row } = this.page[this.place]!;
+      if (address !== undefined && !isBefore(addressOf(row), address)) return;
+      this.differing.push({ row, content: undefined });
+      this.place++;
+      this.verifier.result.rows++;
+      if (this.differing.length >= PAGE) await this.settle();
+    }
+  }
+
+  /** @returns false at the end */
+  private async turnPage(): Promise<boolean> {
+    while (!this.isAtEnd) {
+      const { value, done } = await this.pages.next();
+      if (done) this.isAtEnd = true;
+      else if (value.length > 0) {
+        [this.page, this.place] = [value, 0];
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private async settle(): Promise<Difference | null> {
+    const rows = this.differing;
+    this.differing = [];
+    return (this.difference ??= await this.verifier.settle(rows));
   }
 }
 
-/** One pass: folds a part again, compares its stored rows, and looks for missing rows. */
-class Pass {
-  private readonly digests = new RowDigests();
-  private readonly fresh: FreshFold;
-  /** Rows changed since the comparison began, which are compared at the end: the scan may have passed them already. */
-  private readonly recent = new Map<string, RowKey>();
-  private comparing = false;
-  private compared = 0;
+function isBefore(address: string, other: string): boolean {
+  return address !== other && Buffer.compare(Buffer.from(address), Buffer.from(other)) < 0;
+}
+
+/** Events after a position, up to another one. @throws Error if the log ends before */
+async function* eventsBetween(store: EventStore, from: Position, to: Position): AsyncGenerator<RecordedEvent[]> {
+  for (let attempt = 1, at = from; at < to; attempt++) {
+    if (attempt > 1) await sleep(backoff(attempt));
+    for await (const slice of store.readAll(at, { sliceSize: Math.min(SLICE, to - at) })) {
+      const events = slice.filter(({ position }) => position <= to);
+      at = events.at(-1)?.position ?? at;
+      yield events;
+      if (at >= to) return;
+    }
+    if (attempt === READS) throw tooShort(at, to);
+  }
+}
+
+/** The shares whose rows events have changed since a position; undefined: rows without a share. */
+class MovedShares {
+  position: Position = 0;
+  private readonly shares = new Set<string | undefined>();
 
   constructor(
-    private readonly verifier: GenerationVerifier,
-    private readonly part: number,
-  ) {
-    this.fresh = verifier.fold(part, (row, address, content) => {
-      if (content === undefined) this.digests.delete(address);
-      else this.digests.set(address, content, this.comparing);
-      if (this.comparing) this.recent.set(address, row);
-    });
+    private readonly projections: readonly Projection[],
+    private readonly store: EventStore,
+    private readonly onDamage: (event: RecordedEvent) => void,
+  ) {}
+
+  has(share: string | undefined): boolean {
+    return this.shares.has(share);
   }
 
-  async run(): Promise<Difference | null> {
-    const { checkpoint } = await this.verifier.read([]);
-    const goal = checkpoint.position;
-    await this.fresh.advance(goal, (position) => this.verifier.tellFolded(this.part, position, goal));
-    this.comparing = true;
-
-    for (const { projection, view } of this.verifier.views) {
-      let waiting: RowKey[] = [];
-      for await (const rows of this.verifier.pages(projection, view, this.part)) {
-        waiting = waiting.concat(this.unchanged(rows));
-        const difference = waiting.length < PAGE ? null : await this.compare(waiting.splice(0));
-        if (difference) return difference;
-        this.compared += rows.length;
-        this.verifier.result.rows += rows.length;
-        this.verifier.tell('comparing', this.part, this.compared, this.digests.size);
+  async advance(to: Position): Promise<void> {
+    for await (const events of eventsBetween(this.store, this.position, to)) {
+      for (const recorded of events) {
+        if (recorded.damage) this.onDamage(recorded);
+        const event = decodeEvent(recorded);
+        for (const { share } of this.projections) this.shares.add(share?.ofEvent(event));
+        this.position = event.position;
+        if (isDue()) await yieldIfDue();
       }
-      const difference = await this.compare(waiting);
-      if (difference) return difference;
     }
-    return (await this.compareAll([...this.recent.values()])) ?? (await this.findMissing());
+  }
+}
+
+/** Folds moved shares from the start of the log, in memory, and notes the rows that were changed after a position. */
+class MovedFold implements Rows {
+  /** By address. */
+  readonly changed = new Map<string, RowKey>();
+  /** The number of events of these shares. */
+  private events = 0;
+  private position: Position = 0;
+  private isNoted = false;
+  private readonly rows = new FreshRows(new EncodedRows());
+
+  constructor(
+    private readonly projections: readonly Projection[],
+    private readonly store: EventStore,
+    private readonly moved: MovedShares,
+    private readonly since: Position,
+    /** Which of several groups of shares it folds. What has no share belongs to the first. */
+    private readonly part: { group: number; groups: number },
+  ) {}
+
+  /** @returns the share of the log that it has folded: it ends early beyond so many events of these shares */
+  async advance(to: Position, most = Infinity): Promise<number> {
+    for await (const events of eventsBetween(this.store, this.position, to)) {
+      for (const event of events) {
+        this.apply(decodeEvent(event));
+        if (isDue()) await yieldIfDue();
+      }
+      for (const _ of this.rows.saveMemory()) await yieldIfDue();
+      if (this.events > most) break;
+    }
+    return this.position / to;
   }
 
-  /**
-   * Without rows that were changed since the comparison began, or that are unknown: these are compared at the end.
-   * Otherwise a log that grows as fast as its rows are compared would never be verified.
-   */
-  private unchanged(rows: readonly RowKey[]): RowKey[] {
-    return rows.filter((row) => {
-      const address = addressOf(row);
-      if (this.digests.isUnseen(address)) return true;
-      this.recent.set(address, row);
-      return false;
-    });
+  get<T>(row: RowKey): T | undefined {
+    return this.rows.get(row);
   }
 
-  private async compareAll(rows: readonly RowKey[]): Promise<Difference | null> {
-    for (let i = 0; i < rows.length; i += PAGE) {
-      const difference = await this.compare(rows.slice(i, i + PAGE));
-      if (difference) return difference;
-    }
-    return null;
+  find<T>(row: RowKey): T | undefined {
+    return this.rows.get(row);
   }
 
-  private async compare(rows: readonly RowKey[]): Promise<Difference | null> {
-    if (rows.length === 0) return null;
-    const { checkpoint, found } = await this.verifier.read(rows);
-    const { position } = checkpoint;
-    if (position < this.fresh.position) {
-      throw new Error(`The generation went back from position ${this.fresh.position} to ${position}.`);
-    }
-    const wrong = position > this.fresh.position ? await this.verifier.checkpointDifference(checkpoint) : null;
-    if (wrong) return wrong;
-    await this.fresh.advance(position);
-    this.verifier.result.position = Math.max(this.verifier.result.position, position);
-    for (const [i, row] of rows.entries()) {
-      if (isDue()) await yieldIfDue();
-      const content = found[i] === undefined ? undefined : JSON.stringify(found[i]);
-      if (this.digests.matches(addressOf(row), content)) continue;
-      const difference = await this.examine(row, found[i], position);
-      if (difference) return difference;
-    }
-    return null;
+  put(row: RowKey, value: unknown): void {
+    this.note(row);
+    this.rows.put(row, value);
   }
 
-  /** Folds once more, to show the expected content of a row. Null if only the order of its members differs. */
-  private async examine(row: RowKey, found: Json | undefined, position: Position): Promise<Difference | null> {
-    const wanted = addressOf(row);
-    let content: string | undefined;
-    // This part first: a row that claims to belong to this part may belong to another one.
-    const { passes } = this.verifier.result;
-    for (let n = 0; n < passes && content === undefined; n++) {
-      const part = (this.part + n) % passes;
-      const fold = this.verifier.fold(part, (_row, address, next) => {
-        if (address === wanted) content = next;
-      });
-      await fold.advance(position, (at) => this.verifier.tellFolded(part, at, position));
-    }
-    const expected = content === undefined ? undefined : (JSON.parse(content) as Json);
-    const isSame = expected !== undefined && found !== undefined && canonicalJson(expected) === canonicalJson(found);
-    return isSame ? null : this.verifier.difference(row, expected, found, position);
+  /** No fold reads the row again, but the fold may change the value. */
+  insert(row: RowKey, value: unknown): void {
+    if (this.isNoted) this.put(row, structuredClone(value));
   }
 
-  /** Rows that existed when the comparison began, were not changed since, and were not found. */
-  private async findMissing(): Promise<Difference | null> {
-    if (this.digests.unseenRows === 0) return null;
-    const missing = new Map<string, RowKey>();
-    const fold = this.verifier.fold(this.part, (row, address, content) => {
-      if (content === undefined) missing.delete(address);
-      else if (missing.size < PAGE && this.digests.isUnseen(address)) missing.set(address, row);
-    });
-    const goal = this.fresh.position;
-    await fold.advance(goal, (at) => this.verifier.tellFolded(this.part, at, goal));
-    return this.compareAll([...missing.values()]);
+  delete(row: RowKey): void {
+    this.note(row);
+    this.rows.delete(row);
+  }
+
+  private note(row: RowKey): void {
+    if (this.isNoted) this.changed.set(addressOf(row), row);
+  }
+
+  private apply(event: ReturnType<typeof decodeEvent>): void {
+    const isLater = event.position > this.since;
+    let isCounted = false;
+    for (const projection of this.projections) {
+      const share = projection.share?.ofEvent(event);
+      // The rows of every share may depend on those without one.
+      if (share !== undefined && !this.isOwn(share)) continue;
+      isCounted ||= share !== undefined;
+      this.isNoted = isLater && (share !== undefined || this.part.group === 0);
+      projection.apply(event, this);
+    }
+    if (isCounted) this.events++;
+    this.position = event.position;
+  }
+
+  private isOwn(share: string): boolean {
+    const { group, groups } = this.part;
+    return this.moved.has(share) && (groups === 1 || digest64(share)[0] % groups === group);
   }
 }

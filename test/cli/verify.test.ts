@@ -98,7 +98,7 @@ test('verify never reports a generation that is still being built as identical',
   }
 });
 
-test('verify finds the rows of the projector identical, in one pass or in several', async () => {
+test('verify finds the rows of the projector identical, in one part or in several', async () => {
   const { code, stdout } = await store.run('verify', '--json');
   const result = JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>;
   expect(result).toMatchObject({ identical: true, difference: null });
@@ -106,14 +106,16 @@ test('verify finds the rows of the projector identical, in one pass or in severa
   expect(code).toBe(0);
 
   const inParts = await withStores(({ eventStore, readModels }) =>
-    verify(eventStore, readModels, { eventsPerPass: 120 }),
+    verify(eventStore, readModels, { sizes: { eventsPerPartition: 120 } }),
   );
   expect(inParts.difference).toBeNull();
   expect(inParts.generations[0]!.passes).toBeGreaterThan(5);
   expect(inParts.rows).toBe(result.rows);
+  expect(result.generations[0]!.disk_bytes).toBe(0);
+  expect(inParts.generations[0]!.disk_bytes).toBeGreaterThan(10_000);
 });
 
-test('verify folds every event once in each pass, whichever events come first', async () => {
+test('verify reads the log once, in however many parts it folds it', async () => {
   await withStores(async ({ eventStore, readModels }) => {
     let read = 0;
     const counted = decorated(eventStore, {
@@ -124,10 +126,16 @@ test('verify folds every event once in each pass, whichever events come first', 
         }
       },
     });
-    const { events, generations } = await verify(counted, readModels, { eventsPerPass: 300 });
-    const { passes } = generations[0]!;
-    expect(passes).toBeGreaterThan(1);
-    expect(read).toBe(passes * events);
+    const { events, generations } = await verify(counted, readModels, { sizes: { eventsPerPartition: 300 } });
+    expect(generations[0]!.passes).toBeGreaterThan(1);
+    expect(read).toBe(events);
+  });
+});
+
+test('verify says in one sentence that the disk has no space for its files', async () => {
+  await withStores(async ({ eventStore, readModels }) => {
+    const sizes = { eventsPerPartition: 120, reservedBytes: Infinity };
+    await expect(verify(eventStore, readModels, { sizes })).rejects.toThrow(/^The disk of .* is almost full: .*\.$/);
   });
 });
 
@@ -147,8 +155,8 @@ test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   await withStores(async (stores) => {
     const { eventStore, readModels } = stores;
     await planted(stores, row, change, async (before, value) => {
-      for (const eventsPerPass of [undefined, 240]) {
-        const { difference } = await verify(eventStore, readModels, { eventsPerPass });
+      for (const sizes of [{}, { eventsPerPartition: 240 }]) {
+        const { difference } = await verify(eventStore, readModels, { sizes });
         expect(difference).toMatchObject({ ...row, expected: before ?? null, found: value ?? null });
       }
     });
@@ -197,26 +205,27 @@ test('a row that was changed wrongly after its page was read is found', async ()
 test('verify ends although more rows are written than it compares meanwhile', async () => {
   await withStores(async (stores) => {
     const { eventStore, readModels } = stores;
-    let [scanned, reads] = ['', 0];
+    let [pages, reads] = [0, 0];
+    const grow = async () => {
+      const actions = Array.from({ length: 300 }, () => plantAction(eventStore, { ...ACTION, tris_id: 'tris:zz' }));
+      await Promise.all(actions);
+      const { signal } = new AbortController();
+      await new Follower(eventStore, readModels).follow('g1', { signal, toHead: true });
+    };
     const scan: typeof readModels.scan = async (id, view, cursor) => {
-      const found = await readModels.scan(id, view, cursor, 100);
-      scanned = found.cursor === null ? '' : view;
-      return found;
+      if (view === 'timeline' && pages++ === 0) await grow();
+      return readModels.scan(id, view, cursor, 100);
     };
     const read: typeof readModels.read = async (id, rows) => {
-      if (rows.length === 0)
-        reads = 0; // It begins, or begins again.
-      else if (scanned === 'timeline') {
-        if (++reads > 10) throw new Error('rows are compared that were written meanwhile');
-        const actions = Array.from({ length: 600 }, () => plantAction(eventStore, { ...ACTION, tris_id: 'tris:zz' }));
-        await Promise.all(actions);
-        const { signal } = new AbortController();
-        await new Follower(eventStore, readModels).follow('g1', { signal, toHead: true });
+      if (rows.length > 0) {
+        if (++reads > 20) throw new Error('rows are compared that were written meanwhile');
+        await grow();
       }
       return readModels.read(id, rows);
     };
     const { difference } = await verify(eventStore, decorated(readModels, { read, scan }));
     expect(difference).toBeNull();
+    expect(reads).toBeGreaterThan(2);
   });
 });
 
@@ -281,7 +290,9 @@ test(
         }
         return readModels.scan(id, view, cursor, 300);
       };
-      const { difference } = await verify(eventStore, decorated(readModels, { scan }), { eventsPerPass: 500 });
+      const { difference } = await verify(eventStore, decorated(readModels, { scan }), {
+        sizes: { eventsPerPartition: 500 },
+      });
       expect(difference).toBeNull();
       expect(pages).toBeGreaterThan(files.length);
     }),

@@ -65,6 +65,8 @@ export class StoredRows {
 
   /** Most rows that one batch changed. */
   largestBatch = 0;
+  /** Characters of all rows that were put. */
+  written = 0;
 
   /** Applies one slice on top of what is stored, in batches of so many rows, as the projector does. */
   async apply(
@@ -86,6 +88,7 @@ export class StoredRows {
       const { puts, deletes } = changes;
       for (const [name, text] of puts.texts) {
         this.texts.set(name, text);
+        this.written += text.length;
         this.rangeOf(name)?.add(sortIn(name));
       }
       for (const row of deletes) {

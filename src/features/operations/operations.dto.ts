@@ -73,9 +73,12 @@ class VerifiedGenerationDto {
   /** Rows compared. */
   @ApiProperty({ type: 'integer' })
   rows: number;
-  /** How often the log was folded, each time for a part of the rows. */
+  /** The number of parts of the log that were folded one after the other. */
   @ApiProperty({ type: 'integer' })
   passes: number;
+  /** Bytes of the disk that temporary files took. */
+  @ApiProperty({ type: 'integer' })
+  disk_bytes: number;
 }
 
 /** A JSON value of any kind. */
