@@ -1731,7 +1731,7 @@ export interface paths {
         put?: never;
         /**
          * Build a generation of views beside the one that serves
-         * @description It continues an interrupted build of the same views. A worker runs it; `GET /v1/jobs/{job_id}` shows its progress and its result. Needs a key with the scope `ops`.
+         * @description An interrupted build of the same views starts again. A worker runs it; `GET /v1/jobs/{job_id}` shows its progress and its result. Needs a key with the scope `ops`.
          */
         post: operations["Operations_rebuild"];
         delete?: never;
@@ -5392,8 +5392,10 @@ export interface components {
             not_applied: number;
             /** @description Rows compared. */
             rows: number;
-            /** @description How often the log was folded, each time for a part of the rows. */
+            /** @description The number of parts of the log that were folded one after the other. */
             passes: number;
+            /** @description Bytes of the disk that temporary files took. */
+            disk_bytes: number;
             /** @description Its id. */
             id: string;
             /** @description Its views. */
