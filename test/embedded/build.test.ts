@@ -3,16 +3,20 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { decorated } from '../../src/kernel/decorated.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
 import type { BuildSizes } from '../../src/read-side/build.js';
 import { Blocks, TemporaryFile } from '../../src/read-side/build-files.js';
 import { Follower } from '../../src/read-side/follower.js';
+import { ensureManifest } from '../../src/read-side/manifest.js';
+import { Projector } from '../../src/read-side/projector.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
 import { contentOf, severalLogs } from '../contracts/builds.js';
+import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { type Given, logOf } from '../projections/log.js';
 import { temporaryFolder } from './temporary-folder.js';
@@ -172,6 +176,20 @@ test('tells the progress of each event once, also if it is interrupted and start
     expect(ended).toBe(steps === Infinity ? 'at_head' : 'aborted');
   }
   expect(told.reduce((sum, events) => sum + events)).toBe(await store.countAfter(0));
+});
+
+test('is told of by a worker that begins it again', async () => {
+  await ensureManifest(PROJECTIONS, store, models);
+  const id = (await models.generations()).find(({ checkpoint }) => checkpoint.position === 0)!.id;
+  await killedAfter(5, sizes, id);
+  const lines: string[] = [];
+  const projector = new Projector(PROJECTIONS, store, models, new Logger('warn', (line) => lines.push(line)));
+  await projector.start();
+  const isReady = async () => (await models.generations()).some((each) => each.id === id && each.status === 'ready');
+  await eventually(isReady, 'the build has ended');
+  await projector.stop();
+  expect(lines).toEqual([expect.stringContaining(`the build of ${id} was interrupted: it starts again`)]);
+  expect(await content(id)).toEqual(await content(await ordinary()));
 });
 
 test('fails where a temporary file is not what was written', async () => {
