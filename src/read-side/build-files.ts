@@ -16,7 +16,7 @@ export class NoSpaceToBuild extends StoreUnavailable {
       error
         ? `The folder ${folder}, for the temporary files of builds, cannot be used: ${failureOf(error)}`
         : `The disk of ${folder} is almost full: the temporary files of the build were removed, and nothing else was ` +
-            'changed. Free some space (the build needs about as much as the log) and try again.',
+            'changed. Free some space (the build needs about twice as much as the log) and try again.',
       { code: 'store_full' },
     );
   }

@@ -217,7 +217,11 @@ class Build {
       if (signal.aborted) return true;
       // The rows of the last partition stay in memory.
       await this.endRun();
-      await this.foldPartition(new PartitionFold(projections, part, built.partitions, this.rows), blocks, shared.blocks);
+      await this.foldPartition(
+        new PartitionFold(projections, part, built.partitions, this.rows),
+        blocks,
+        shared.blocks,
+      );
       this.progress((this.shares.fold * built.events) / built.partitions);
     }
     return true;

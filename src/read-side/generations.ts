@@ -174,7 +174,9 @@ export async function rebuild(
   }
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
   if (ended === 'aborted')
-    throw new GenerationError(`The build of ${id} was interrupted; run the command again, and it starts from the beginning.`);
+    throw new GenerationError(
+      `The build of ${id} was interrupted; run the command again, and it starts from the beginning.`,
+    );
   return find(id, readModels);
 }
 

@@ -328,12 +328,7 @@ class GenerationVerifier {
     return this.difference({ view: 'checkpoint', key: this.generation.id }, expected, { log, event_id }, position);
   }
 
-  private difference(
-    row: RowKey,
-    expected: Json | undefined,
-    found: Json | undefined,
-    position: Position,
-  ): Difference {
+  private difference(row: RowKey, expected: Json | undefined, found: Json | undefined, position: Position): Difference {
     const { view, key, sort = null } = row;
     const { id } = this.generation;
     return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
