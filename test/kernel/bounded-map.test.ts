@@ -14,3 +14,13 @@ test('a full bounded map removes the key that was set first', () => {
     ['c', 4],
   ]);
 });
+
+test('a full bounded map of many entries removes the first as fast as one of few', () => {
+  const map = new BoundedMap<number, number>(100_000);
+  for (let n = 0; n < 100_000; n++) map.set(n, n);
+  const began = process.cpuUsage();
+  for (let n = 100_000; n < 150_000; n++) map.set(n, n);
+  const { user, system } = process.cpuUsage(began);
+  expect(map.keys().next().value).toBe(50_000);
+  expect((user + system) / 1_000).toBeLessThan(1_500);
+});
