@@ -69,7 +69,8 @@ export const PARTS = {
     'src/features/organizations/platforms.js': first('Platforms', 'ownerOf'),
   },
   'limit of metrics, with its two rows': {
-    'src/features/relay/metric-limit.js': method('MetricLimit', 'withinEach', '(relays, record) => record(relays)'),
+    'src/features/relay/metric-limit.js':
+      method('MetricLimit', 'accept', 'async () => null') + method('MetricLimit', 'lookUp', 'async () => undefined'),
   },
   'checks and encoding of events': {
     'src/stores/ports/event-encoding.js': named('checkAppend', '(_stream, events) => events.map(() => 400)'),

@@ -273,7 +273,9 @@ class Recorder {
     const actions = lines.map(({ action, stream, hash }) => {
       return { action, stream, owner: owners.get(action.platform_id)!, context: { ...this.context, body_hash: hash } };
     });
-    const outcomes = await this.recorder.recordEach(actions);
+    const outcomes = await Promise.all(
+      actions.map((action) => this.recorder.record(action).catch((error: Error) => error)),
+    );
     return outcomes.map((outcome, n) => {
       if (!(outcome instanceof Error)) {
         // What was recorded before this batch has its first position.

@@ -31,35 +31,20 @@ export class Batches {
   /**
    * @param items or why they are refused
    * @param execute one item; what it throws is the outcome, if it is a Problem or the failure of the log
+   * @param options.begin called with the items before the first is executed
+   * @param options.orderOf items with the same are executed in their order, one after the other
    * @returns the outcome of each item, in order
    * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
    */
   async execute<I, T>(
     items: readonly (I | Problem)[],
     execute: (item: I, index: number) => Promise<T>,
+    options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    return this.run(new Batch(this.store, items, async ([item], [index]) => [await execute(item!, index!)], 1));
-  }
-
-  /**
-   * As `execute`, for items that can be executed together at less cost.
-   * @param execute some items; an error is the outcome of its item, as in `execute`
-   * @param streamOf items of one stream are executed in their order, one after the other
-   */
-  async executeTogether<I, T>(
-    items: readonly (I | Problem)[],
-    execute: ExecuteEach<I, T>,
-    streamOf: (item: I) => string | undefined,
-  ): Promise<ItemOutcome<T>[]> {
-    // A log with admission counts each append: a group would hold one place for many.
-    const size = this.store.admission ? 1 : MAX_IN_FLIGHT;
-    return this.run(new Batch(this.store, items, execute, size, streamOf));
-  }
-
-  private async run<I, T>(batch: Batch<I, T>): Promise<ItemOutcome<T>[]> {
     await this.turn();
     try {
-      const outcomes = await batch.run();
+      await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
+      const outcomes = await new Batch(this.store, items, execute, options.orderOf).run();
       const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
@@ -80,95 +65,74 @@ export class Batches {
   }
 }
 
-/** Executes items of different streams. @returns their outcomes, in order */
-type ExecuteEach<I, T> = (items: readonly I[], indexes: readonly number[]) => Promise<readonly (T | Error)[]>;
+interface BatchOptions<I> {
+  begin?: (items: readonly I[]) => Promise<void>;
+  orderOf?: (item: I) => string | undefined;
+}
 
 class Batch<I, T> {
   private readonly outcomes: ItemOutcome<T>[] = [];
-  /** By stream: the last item so far. */
+  /** By what orders items: the last one so far. */
   private readonly last = new Map<string, Promise<void>>();
   private next = 0;
-  /** Items that are left for the next group, since another of their stream is in this one; in order. */
-  private putOff: number[] = [];
   /** Why the log takes nothing more: the remaining items are not tried, so that the answer comes soon. */
   private failure: StoreUnavailable | undefined;
   /** An error that is no outcome. */
   private unexpected: Error | undefined;
 
-  /** @param size how many items are executed together, at most */
   constructor(
     private readonly store: EventStore,
     private readonly items: readonly (I | Problem)[],
-    private readonly execute: ExecuteEach<I, T>,
-    private readonly size: number,
-    private readonly streamOf: (item: I) => string | undefined = () => undefined,
+    private readonly execute: (item: I, index: number) => Promise<T>,
+    private readonly orderOf: BatchOptions<I>['orderOf'],
   ) {}
 
   async run(): Promise<ItemOutcome<T>[]> {
-    const lines = Math.min(MAX_IN_FLIGHT, this.items.length) / this.size;
-    await Promise.all(Array.from({ length: Math.ceil(lines) }, () => this.runInTurn()));
+    const lines = Math.min(MAX_IN_FLIGHT, this.items.length);
+    await Promise.all(Array.from({ length: lines }, () => this.runInTurn()));
     // All have ended before the answer, also if one of them fails.
     if (this.unexpected) throw this.unexpected;
     return this.outcomes;
   }
 
   private async runInTurn(): Promise<void> {
-    while (this.next < this.items.length || this.putOff.length > 0) {
-      const { indexes, streams } = this.nextGroup();
-      const earlier = streams.flatMap((stream) => this.last.get(stream) ?? []);
-      const turn = earlier.length === 0 ? this.group(indexes) : Promise.all(earlier).then(() => this.group(indexes));
-      for (const stream of streams) this.last.set(stream, turn);
-      await turn;
+    while (this.next < this.items.length) {
+      const index = this.next++;
+      const item = this.items[index]!;
+      if (item instanceof Problem) this.outcomes[index] = item;
+      else await this.inOrder(item, index);
       await yieldIfDue();
     }
   }
 
-  private nextGroup(): { indexes: number[]; streams: string[] } {
-    const indexes: number[] = [];
-    const streams = new Set<string>();
-    const take = (index: number) => {
-      const item = this.items[index]!;
-      if (item instanceof Problem) {
-        this.outcomes[index] = item;
-        return;
-      }
-      const stream = this.streamOf(item);
-      if (indexes.length === this.size || (stream !== undefined && streams.has(stream))) {
-        this.putOff.push(index);
-        return;
-      }
-      if (stream !== undefined) streams.add(stream);
-      indexes.push(index);
-    };
-    for (const index of this.putOff.splice(0)) take(index);
-    while (this.next < this.items.length && indexes.length < this.size) take(this.next++);
-    return { indexes, streams: [...streams] };
+  private inOrder(item: I, index: number): Promise<void> {
+    const order = this.orderOf?.(item);
+    if (order === undefined) return this.settle(item, index);
+    const earlier = this.last.get(order);
+    const turn = earlier ? earlier.then(() => this.settle(item, index)) : this.settle(item, index);
+    this.last.set(order, turn);
+    return turn;
   }
 
-  private async group(indexes: readonly number[]): Promise<void> {
-    if (indexes.length === 0) return;
-    const outcomes = this.failure ? indexes.map(() => this.failure!) : await this.admitted(indexes);
-    for (const [n, outcome] of outcomes.entries()) {
-      if (outcome instanceof StoreUnavailable) this.failure ??= outcome;
-      else if (outcome instanceof Error && !(outcome instanceof Problem)) this.unexpected ??= outcome;
-      this.outcomes[indexes[n]!] = outcome as ItemOutcome<T>;
+  private async settle(item: I, index: number): Promise<void> {
+    try {
+      if (this.failure) throw this.failure;
+      this.outcomes[index] = await this.admitted(item, index);
+    } catch (error) {
+      if (error instanceof StoreUnavailable) this.failure ??= error;
+      else if (!(error instanceof Problem)) this.unexpected ??= error as Error;
+      this.outcomes[index] = error as ItemOutcome<T>;
     }
   }
 
-  private async admitted(indexes: readonly number[]): Promise<readonly (T | Error)[]> {
+  private async admitted(item: I, index: number): Promise<T> {
     const { admission } = this.store;
+    if (!admission) return this.execute(item, index);
+    await admission.enter();
     try {
-      await admission?.enter();
-      try {
-        return await this.execute(
-          indexes.map((index) => this.items[index] as I),
-          indexes,
-        );
-      } finally {
-        admission?.leave();
-      }
-    } catch (error) {
-      return indexes.map(() => error as Error);
+      return await this.execute(item, index);
+    } finally {
+      admission.leave();
     }
   }
 }

@@ -142,55 +142,18 @@ export class Writer {
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<CommandEffect> {
-    const [outcome] = await this.createEach([{ stream, facts, context }]);
-    if (outcome instanceof Error) throw outcome;
-    return outcome!;
-  }
-
-  /**
-   * As `create` of each, at the same time.
-   * @param creations if several are of one stream, one of them is written, and the others find it
-   * @returns in their order; what failed has its error as the outcome
-   */
-  createEach(
-    creations: readonly { stream: string; facts: readonly Fact[]; context: CommandContext }[],
-  ): Promise<(CommandEffect | Error)[]> {
-    // One promise for all, and not several for each: in bulk these are a good part of the work.
-    return new Promise((resolve) => {
-      const outcomes: (CommandEffect | Error)[] = [];
-      let left = creations.length;
-      const settle = (index: number, outcome: CommandEffect | Error) => {
-        outcomes[index] = outcome;
-        if (--left === 0) resolve(outcomes);
-      };
-      if (left === 0) resolve(outcomes);
-      creations.forEach(({ stream, facts, context }, index) => {
-        const fail = (failure: Error) => settle(index, failure);
-        const succeed = (outcome: CommandEffect, isRepeated: boolean) => {
-          if (isRepeated && outcome.own) context.onRepeated?.();
-          settle(index, outcome);
-        };
-        const append = (isThere: boolean) => {
-          const events = this.eventsOf(stream, facts, context, 0);
-          this.store.append(stream, 'no-stream', events).then(
-            ({ position }) => {
-              this.lastFailure = null;
-              succeed({ position, events, own: true }, isThere);
-            },
-            (error: Error) => {
-              this.noteFailure(error);
-              if (!(error instanceof WrongExpectedRevision)) return fail(error);
-              return this.existing(stream, context).then((outcome) => succeed(outcome, true), fail);
-            },
-          );
-        };
-        // The store does not tell a repeated append from the first one.
-        if (context.idempotency !== null && context.onRepeated && this.idempotency.wasClaimedBefore(context)) {
-          const looking = this.firstOf(stream).then((first) => append(first !== undefined));
-          looking.catch(fail);
-        } else append(false);
-      });
-    });
+    // The store does not tell a repeated append from the first one.
+    let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
+    let outcome: CommandEffect;
+    try {
+      outcome = { ...(await this.append(stream, 0, facts, context)), own: true };
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      isRepeated = true;
+      outcome = await this.existing(stream, context);
+    }
+    if (isRepeated && outcome.own) context.onRepeated?.();
+    return outcome;
   }
 
   private async existing(stream: string, context: CommandContext): Promise<CommandEffect> {

@@ -38,36 +38,6 @@ export class SharedLookUps<T> {
   }
 }
 
-/** Executes what is added in one turn of the event loop together, at its end. */
-export class BatchPerTurn<I, T> {
-  private items: I[] = [];
-  private outcomes: Promise<readonly (T | Error)[]> | undefined;
-
-  /**
-   * @param execute returns the outcome of each item, in order
-   * @param most items that are executed together
-   */
-  constructor(
-    private readonly execute: (items: readonly I[]) => Promise<readonly (T | Error)[]>,
-    private readonly most: number,
-  ) {}
-
-  /** @returns the outcome of this item. @throws it, if it is an error */
-  async add(item: I): Promise<T> {
-    if (!this.outcomes || this.items.length === this.most) {
-      const items: I[] = (this.items = []);
-      this.outcomes = endOfTurn().then(() => {
-        if (items === this.items) this.outcomes = undefined;
-        return this.execute(items);
-      });
-    }
-    const index = this.items.push(item) - 1;
-    const outcome = (await this.outcomes)[index]!;
-    if (outcome instanceof Error) throw outcome;
-    return outcome;
-  }
-}
-
 /**
  * Waits at most `milliseconds`, which may be over already, for a promise, from the end of this turn on.
  * @throws Error when the time is over

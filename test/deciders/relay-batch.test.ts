@@ -35,9 +35,9 @@ const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
   let nth = 0;
-  const executeEach = (commands: readonly RelayAction[]) =>
-    Promise.all(commands.map((command) => relay(command, nth++).catch((error: Error) => error)));
-  return new RelayActionsHandler({ executeEach } as unknown as RelayActionHandler, store as EventStore);
+  const execute = (command: RelayAction) => relay(command, nth++);
+  const single = { execute, lookUp: async () => undefined } as unknown as RelayActionHandler;
+  return new RelayActionsHandler(single, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
   action_id: `${command.action.external_id}`,
@@ -60,142 +60,115 @@ test('a refused action affects no other, and results are in the order of the act
 
 const unreadable = new Problem('history_unreadable', 'the stream of a platform is damaged');
 
-/** A handler of single relays that knows no owners; reading that of the platform `damaged` fails. */
-function singleOf(store: Partial<EventStore> = {}, recordedTogether: string[][] = []): RelayActionHandler {
+test('what is damaged for one action of a batch affects no other', async () => {
+  const [a, b, c] = actions(3);
   const parts = [
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
-    {
-      recordEach: async (of: { action: Action }[]) => {
-        const ids = of.map(({ action: { external_id } }) => external_id!);
-        recordedTogether.push(ids);
-        return ids.map((action_id) => ({ action_id }));
-      },
-    },
-    { withinEach: (relays: unknown[], record: (relays: unknown[]) => unknown) => record(relays) },
-    store,
+    { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
+    { accept: async () => null, lookUp: async () => undefined },
   ];
-  return new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
-}
-
-test('what is damaged for one action of a group affects no other', async () => {
-  const [a, b, c] = actions(3);
-  const handler = new RelayActionsHandler(singleOf(), {} as EventStore);
+  const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
+  const handler = new RelayActionsHandler(single, {} as EventStore);
   const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
 });
 
-describe('single relays that arrive in one turn of the event loop', () => {
-  const relayOf = (of: Action, idempotency: string | null = null) =>
-    new RelayAction(of, { ...request(idempotency), body_hash: '' });
-  const [a, b, c, d] = actions(4) as [Action, Action, Action, Action];
-
-  test('are recorded together; what one is refused for affects no other', async () => {
-    const together: string[][] = [];
-    const single = singleOf({}, together);
-    const relays = [relayOf(a), relayOf({ ...b, platform_id: 'damaged' }), relayOf(c)];
-    const outcomes = await Promise.allSettled(relays.map((relay) => single.execute(relay)));
-    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
-    expect(outcomes[1]).toMatchObject({ reason: unreadable });
-    expect(together).toEqual([['x0', 'x2']]);
-  });
-
-  test('do not wait for those that record their Idempotency-Key or a text first', async () => {
-    const together: string[][] = [];
-    const single = singleOf({}, together);
-    const withText = { ...c, evidence_uri: 'ipfs://evidence' };
-    await Promise.all(
-      [relayOf(a), relayOf(b, 'key'), relayOf(withText), relayOf(d)].map((each) => single.execute(each)),
-    );
-    expect(together.sort()).toEqual([
-      ['x0', 'x3'],
-      ['x1', 'x2'],
-    ]);
-  });
-
-  test('are recorded one by one in a log that answers each append at its own time', async () => {
-    const together: string[][] = [];
-    const admission = { refuseIfFull: () => undefined, enter: () => undefined, leave: () => undefined };
-    const single = singleOf({ admission }, together);
-    await Promise.all([relayOf(a), relayOf(b)].map((each) => single.execute(each)));
-    expect(together).toEqual([['x0'], ['x1']]);
-  });
-});
-
-test('a metric counts once its second action is recorded, although its first one failed', async () => {
-  const recorded = METRICS_PER_ORGANIZATION - 1;
-  const views = { readIfServed: async () => ({ position: 1, results: [undefined, recorded, undefined, recorded] }) };
-  const store = { readStream: async () => [] };
-  const limit = new MetricLimit(views as unknown as Views, store as unknown as EventStore, new Registry());
-  const relayOf = (type: string) => ({ action: action(null, type), owner: null, stream: 'action-x' });
-  const codes = async (types: string[], outcomes: (Error | { position: number })[]) =>
-    (await limit.withinEach(types.map(relayOf), async () => outcomes)).map((outcome) =>
-      outcome instanceof Problem ? outcome.code : outcome,
-    );
-  const failed = [busy(), busy()];
-  expect(await codes(['loan', 'loan'], failed)).toEqual(failed);
-  const outcomes = [busy(), { position: 7 }];
-  expect(await codes(['swap', 'swap'], outcomes)).toEqual(outcomes);
-  expect(await codes(['another'], [])).toEqual(['too_many_metrics']);
-});
-
-test('a metric counts once when the read models contain it, although one before it failed meanwhile', async () => {
-  const read = { position: 1, results: [undefined, 0] as unknown[] };
-  const views = { readIfServed: async () => read } as unknown as Views;
-  const limit = new MetricLimit(views, {} as EventStore, new Registry());
-  const relay = (type: string, outcome: Promise<Error | { position: number }>) =>
-    limit.withinEach([{ action: action(null, type), owner: null, stream: 'action-x' }], async () => [await outcome]);
-  let fail = () => {};
-  const failing = relay('loan', new Promise((resolve) => (fail = () => resolve(busy()))));
-  await new Promise(setImmediate);
-  await relay('swap', Promise.resolve({ position: 5 }));
-  fail();
-  await failing;
-  Object.assign(read, { position: 5, results: [undefined, METRICS_PER_ORGANIZATION - 1] });
-  const last = { position: 6 };
-  expect(await relay('another', Promise.resolve(last))).toEqual([last]);
-});
-
-test('a metric that was forgotten, since there are too many, is not forgotten again when its action fails', async () => {
-  const read = { position: 0, results: [] as unknown[] };
-  const views = { readIfServed: async () => read } as unknown as Views;
-  const store = { readStream: async () => [] } as unknown as EventStore;
-  const limit = new MetricLimit(views, store, new Registry());
+describe('the limit of metrics', () => {
   const relayOf = (type: string, tris_id = 'tris:alice') => {
-    return { action: { ...action(null, type), tris_id }, owner: null, stream: 'action-x' };
+    return { action: { ...action(null, type), tris_id }, owner: null };
   };
-  const record = async (relays: readonly unknown[]) => relays.map(() => ({ position: 1 }));
-  let fail = () => {};
-  const failing = limit.withinEach(
-    [relayOf('loan')],
-    () => new Promise<Error[]>((resolve) => (fail = () => resolve([busy()]))),
-  );
-  await new Promise(setImmediate);
-  const others = Array.from({ length: 100_000 }, (_, n) => relayOf('loan', `tris:${n}`));
-  await limit.withinEach(others, record);
-  await limit.withinEach([relayOf('swap')], record);
-  fail();
-  await failing;
-  read.results = [undefined, METRICS_PER_ORGANIZATION - 1];
-  const [outcome] = await limit.withinEach([relayOf('another')], record);
-  expect(outcome).toMatchObject({ code: 'too_many_metrics' });
+
+  /** @param number of metrics in the read models, where no metric is found; undefined: nothing serves */
+  function limitOf(number?: number, stored: unknown[] = []) {
+    const read = { number, lookUps: [] as number[] };
+    const views = {
+      readIfServed: async (queries: unknown[]) => {
+        read.lookUps.push(queries.length / 2);
+        const results = queries.map((_, n) => (n % 2 === 0 ? undefined : read.number));
+        return read.number === undefined ? undefined : { results };
+      },
+    };
+    const store = { readStream: async () => stored };
+    return { limit: new MetricLimit(views as unknown as Views, store as unknown as EventStore, new Registry()), read };
+  }
+  const accepted = (limit: MetricLimit, type: string, tris_id?: string) =>
+    limit.accept(relayOf(type, tris_id), 'action-x').catch((error: Problem) => error.code);
+
+  test('a metric does not count if its actions fail, and counts once one of them is recorded', async () => {
+    const { limit } = limitOf(METRICS_PER_ORGANIZATION - 1);
+    for (const type of ['loan', 'loan']) limit.failed((await accepted(limit, type)) as never);
+    const [first, second] = [await accepted(limit, 'swap'), await accepted(limit, 'swap')];
+    limit.failed(first as never);
+    expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
+    limit.recorded(second as never);
+    expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
+    expect(await accepted(limit, 'swap')).toBeNull();
+  });
+
+  test('a metric that is in flight twice counts once', async () => {
+    const { limit } = limitOf(METRICS_PER_ORGANIZATION - 2);
+    for (const type of ['loan', 'loan', 'swap']) expect(await accepted(limit, type)).not.toBe('too_many_metrics');
+    expect(await accepted(limit, 'another')).toBe('too_many_metrics');
+  });
+
+  test('a retry is not limited', async () => {
+    const { limit } = limitOf(METRICS_PER_ORGANIZATION, [{}]);
+    expect(await accepted(limit, 'loan')).toBeNull();
+  });
+
+  test('relays of one turn, and the actions of a batch, share one look-up; a metric that is remembered needs none', async () => {
+    const { limit, read } = limitOf(0);
+    await Promise.all(['a', 'b', 'c'].map((type) => accepted(limit, type)));
+    await limit.lookUp(['b', 'c', 'd', 'e'].map((type) => relayOf(type)));
+    await Promise.all(['a', 'b', 'c', 'd', 'e'].map((type) => accepted(limit, type)));
+    expect(read.lookUps).toEqual([3, 2]);
+  });
+
+  test('while nothing serves, relays pass, and only what this process accepts counts', async () => {
+    const { limit, read } = limitOf();
+    await limit.lookUp([relayOf('none')]);
+    for (let n = 0; n < METRICS_PER_ORGANIZATION; n += 5_000) {
+      const types = Array.from({ length: 5_000 }, (_, m) => `m${n + m}`);
+      const outcomes = await Promise.all(types.map((type) => accepted(limit, type)));
+      expect(outcomes).not.toContain('too_many_metrics');
+    }
+    expect(await accepted(limit, 'another')).toBe('too_many_metrics');
+    expect(await accepted(limit, 'another', 'tris:bob')).not.toBe('too_many_metrics');
+    // What serves again contains what was accepted: it counts once.
+    read.number = METRICS_PER_ORGANIZATION - 1;
+    expect(await accepted(limit, 'one_more')).toBe('too_many_metrics');
+  });
+
+  test('what other processes have recorded counts at the next look-up', async () => {
+    const { limit, read } = limitOf(0);
+    await accepted(limit, 'loan');
+    read.number = METRICS_PER_ORGANIZATION;
+    expect(await accepted(limit, 'swap')).toBe('too_many_metrics');
+  });
+
+  test('a metric that was forgotten, since there are too many, is looked up again', async () => {
+    const { limit, read } = limitOf(0);
+    await accepted(limit, 'loan');
+    await limit.lookUp(Array.from({ length: 100_000 }, (_, n) => relayOf('loan', `tris:${n}`)));
+    read.number = METRICS_PER_ORGANIZATION;
+    expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
+  });
 });
 
 test('actions with external ids that repeat wait only for those of their own', async () => {
-  const groups: string[][] = [];
-  const executeEach = async (commands: readonly RelayAction[]) => {
-    groups.push(commands.map(({ action: { external_id } }) => external_id!));
-    return commands.map((command, nth) => ({ action_id: command.action.external_id!, position: nth }));
-  };
-  const handler = new RelayActionsHandler({ executeEach } as unknown as RelayActionHandler, {} as EventStore);
+  const order: string[] = [];
+  const handler = handlerOf(async (command, nth) => {
+    order.push(`${command.action.external_id}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return recorded(command, nth);
+  });
   const ids = ['a', 'a', 'b', 'b', 'c', 'a'];
-  const outcomes = await handler.execute(
-    new RelayActions(
-      ids.map((id) => action(id)),
-      request(),
-    ),
+  const batch = new RelayActions(
+    ids.map((id) => action(id)),
+    request(),
   );
-  expect(summary(outcomes)).toEqual(ids);
-  expect(groups).toEqual([['a', 'b', 'c'], ['a', 'b'], ['a']]);
+  expect(summary(await handler.execute(batch))).toEqual(ids);
+  expect(order).toEqual(['a', 'b', 'c', 'a', 'b', 'a']);
 });
 
 test('actions with one external id are recorded in their order, the next only after the one before it', async () => {

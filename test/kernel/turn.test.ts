@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { BatchPerTurn, SharedLookUps, endOfTurn, inTime, yieldFoldIfDue, yieldIfDue } from '../../src/kernel/turn.js';
+import { SharedLookUps, endOfTurn, inTime, yieldFoldIfDue, yieldIfDue } from '../../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(ifDue = yieldIfDue): Promise<void> {
@@ -54,46 +54,6 @@ test('a look-up is shared by those who ask in one turn, and not by one who asks 
   const together = [lookUps.of('a', look), lookUps.of('a', look), lookUps.of('b', look)];
   await endOfTurn();
   expect(await Promise.all([...together, lookUps.of('a', look)])).toEqual([1, 1, 2, 3]);
-});
-
-test('what is added in one turn is executed together, at most so many at once, and each gets its own outcome', async () => {
-  const executed: (readonly number[])[] = [];
-  const batches = new BatchPerTurn(async (items: readonly number[]) => {
-    executed.push(items);
-    return items.map((n) => (n === 2 ? new Error('no twos') : n * 10));
-  }, 3);
-  const first = await Promise.allSettled([1, 2, 3, 4].map((n) => batches.add(n)));
-  expect(first.map((each) => (each.status === 'fulfilled' ? each.value : String(each.reason)))).toEqual([
-    10,
-    'Error: no twos',
-    30,
-    40,
-  ]);
-  expect(await batches.add(5)).toBe(50);
-  expect(executed).toEqual([[1, 2, 3], [4], [5]]);
-});
-
-test('what is added while a batch is executed is in the next one, and does not wait for it', async () => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => (release = resolve));
-  const batches = new BatchPerTurn(async (items: readonly string[]) => {
-    if (items.includes('slow')) await held;
-    return items;
-  }, 8);
-  const slow = batches.add('slow');
-  await new Promise(setImmediate);
-  expect(await batches.add('fast')).toBe('fast');
-  release();
-  expect(await slow).toBe('slow');
-});
-
-test('a failure of the whole batch is that of each of its items', async () => {
-  const batches = new BatchPerTurn(() => Promise.reject(new Error('away')), 8);
-  const outcomes = await Promise.allSettled([batches.add(1), batches.add(2)]);
-  expect(outcomes.map((each) => each.status === 'rejected' && String(each.reason))).toEqual([
-    'Error: away',
-    'Error: away',
-  ]);
 });
 
 test('what is waited for after its time is over is late at once; no timer has a negative time, of which Node warns', async () => {

@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type Action, actionStream } from './domain/relay.js';
+import type { Action } from './domain/relay.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
 
 /** What became of an action of a batch. */
@@ -39,15 +38,17 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
    */
   async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
     const { actor, correlation_id, idempotency, trace } = request;
-    const commandOf = (action: Action, index: number) => {
-      const own = keyOfItem(idempotency, index);
-      const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
-      return new RelayAction(action, context);
-    };
-    return this.batches.executeTogether(
+    return this.batches.execute(
       actions,
-      (group, indexes) => this.single.executeEach(group.map((action, n) => commandOf(action, indexes[n]!))),
-      (action) => (action.external_id === null ? undefined : actionStream(action, null, randomUUID)),
+      (action, index) => {
+        const own = keyOfItem(idempotency, index);
+        const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
+        return this.single.execute(new RelayAction(action, context));
+      },
+      {
+        begin: (group) => this.single.lookUp(group),
+        orderOf: ({ platform_id, external_id }) => (external_id === null ? undefined : `${platform_id} ${external_id}`),
+      },
     );
   }
 }
