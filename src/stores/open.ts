@@ -108,7 +108,7 @@ async function openCluster(
         ...(logger && { logger, ownClock: clock }),
       }),
     );
-    const kept = await open(PostgresKeyValue.open({ url: databaseUrl!, log: logId, clock }));
+    const kept = await open(new PostgresKeyValue(readModels.main, logId, clock));
     const cache = await open(RedisKeyValue.open({ url, clock, logger, prefix: `credence:${logId}` }));
     return {
       eventStore,

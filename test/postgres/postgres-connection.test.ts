@@ -14,6 +14,7 @@ import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { startOf } from '../../src/stores/ports/read-models.js';
 import { PostgresReadModels } from '../../src/stores/postgres/postgres-read-models.js';
 import { eventually } from '../contracts/harness.js';
+import { blocks, read, section } from '../docs/markdown.js';
 import { canMount, longTest } from '../faults/faults.js';
 import { freePort } from '../servers/ports.js';
 import { AS_SERVER } from '../servers/postgres-folder.mjs';
@@ -580,6 +581,35 @@ describePostgres('read models in a PostgreSQL', () => {
     await postgres.sql("UPDATE credence_store.parts SET holder = 'you' WHERE generation = 'g2'", url);
     expect(await load.append(placed('b'))).toBe(false);
     expect(await load.finish({ log: LOG, position: 1, event_id: 'e1' })).toBe(false);
+  });
+
+  test('a statement that breaks the protocol is refused, and the server counts as available', async () => {
+    const { url, drop } = await postgres.database();
+    closing.push(drop);
+    const { models, lines } = await Rows.open(url);
+    const statement = { name: 'two', text: 'SELECT $1::text, $2::text', values: ['a'] };
+    await expect(models.main.rows(statement)).rejects.toMatchObject({ name: 'StatementRefused', code: '08P01' });
+    expect([models.isUnavailable, lines]).toEqual([false, []]);
+  });
+
+  test('without the table of migrations it says once what to do, and goes on when that is done', async () => {
+    const { url, drop } = await postgres.database();
+    closing.push(drop);
+    const rows = await Rows.open(url);
+    await postgres.sql('DROP TABLE credence_store.migrations', url);
+    await refused(() => rows.read());
+    await sleep(3_000);
+    expect(rows.lines).toEqual([
+      expect.stringMatching(
+        /is unavailable: .* credence_store\.migrations is gone or empty, .* docs\/runbook\.md says/,
+      ),
+    ]);
+    const opened = PostgresReadModels.open({ url, folder: postgres.folder });
+    await expect(opened).rejects.toThrow(/credence_store\.migrations is gone or empty/);
+    const [remedy] = blocks(section(read('docs/runbook.md'), 'The table of migrations is gone'));
+    await postgres.sql(remedy!.text, url);
+    await rows.resume();
+    expect(rows.lines).toHaveLength(2);
   });
 
   test('works with the rights that are documented, and has no more', async () => {

@@ -1,10 +1,37 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../src/kernel/clock.js';
+import { Logger } from '../../src/kernel/logger.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { PostgresKeyValue } from '../../src/stores/postgres/postgres-key-value.js';
+import { PostgresReadModels } from '../../src/stores/postgres/postgres-read-models.js';
+import { eventually } from '../contracts/harness.js';
 import { describeKeyValue } from '../contracts/key-value.contract.js';
 import { PostgresServer, describePostgres } from '../servers/postgres.js';
 
+/** With the read models whose connection it uses. */
+class OwnKeyValue extends PostgresKeyValue {
+  static async open(url: string, log: string, clock: Clock = Date.now, logger?: Logger): Promise<OwnKeyValue> {
+    const models = await PostgresReadModels.open({ url, folder: postgres.folder, ...(logger && { logger }) });
+    return new OwnKeyValue(models, log, clock);
+  }
+
+  private constructor(
+    readonly models: PostgresReadModels,
+    log: string,
+    clock: Clock,
+  ) {
+    super(models.main, log, clock);
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    await this.models.close();
+  }
+}
+
+let postgres: PostgresServer;
+
 describePostgres('PostgreSQL', () => {
-  let postgres: PostgresServer;
   beforeAll(async () => {
     postgres = await PostgresServer.start();
   });
@@ -12,15 +39,12 @@ describePostgres('PostgreSQL', () => {
 
   describeKeyValue('PostgreSQL', async (clock) => {
     const { url, drop } = await postgres.database();
-    return { open: () => PostgresKeyValue.open({ url, log: 'log', clock }), destroy: drop, wait: (ms) => sleep(ms) };
+    return { open: () => OwnKeyValue.open(url, 'log', clock), destroy: drop, wait: (ms) => sleep(ms) };
   });
 
   test('a sweep removes what has expired, and nothing else; entries of another log are not seen', async () => {
     const { url, drop } = await postgres.database();
-    const [own, other] = [
-      await PostgresKeyValue.open({ url, log: 'a', clock: Date.now }),
-      await PostgresKeyValue.open({ url, log: 'b', clock: Date.now }),
-    ];
+    const [own, other] = [await OwnKeyValue.open(url, 'a'), await OwnKeyValue.open(url, 'b')];
     for (let n = 0; n < 1_200; n++) await own.put(`old-${n}`, n, 1);
     await own.put('new', 'own', 60_000);
     await other.put('new', 'other', 60_000);
@@ -32,5 +56,22 @@ describePostgres('PostgreSQL', () => {
     expect([await own.get('new'), await other.get('new')]).toEqual(['own', 'other']);
     await Promise.all([own.close(), other.close()]);
     await drop();
+  });
+
+  test('an outage that an entry finds first is that of the read models, too, and is logged once', async () => {
+    const lines: string[] = [];
+    const logger = new Logger('warn', (line) => void lines.push(line));
+    const entries = await OwnKeyValue.open(postgres.url, 'log', Date.now, logger);
+    try {
+      await entries.put('key', 'value', 60_000);
+      await postgres.kill();
+      await expect(entries.get('key')).rejects.toThrow(StoreUnavailable);
+      expect(entries.models.isUnavailable).toBe(true);
+      await postgres.run();
+      await eventually(async () => (await entries.get('key').catch(() => undefined)) === 'value', 'the value');
+      expect(lines.map((line) => /is unavailable|is back/.exec(line)?.[0])).toEqual(['is unavailable', 'is back']);
+    } finally {
+      await entries.close();
+    }
   });
 });

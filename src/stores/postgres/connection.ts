@@ -45,12 +45,12 @@ const IDENTITY = `
     to_regclass('credence_store.migrations')::oid AS tables,
     current_setting('server_version_num')::integer / 10000 AS version`;
 
-/** Codes of errors after which the same statement may succeed: docs of PostgreSQL, appendix A. */
-const NOT_NOW = /^(08|53|57|58)|^(25006|40001|40P01|55P03|XX001|XX002)$/;
+/** Codes of errors after which the same statement may succeed: docs of PostgreSQL, appendix A. 08P01: it is wrong itself. */
+const NOT_NOW = /^(08(?!P01)|53|57|58)|^(25006|40001|40P01|55P03|XX001|XX002)$/;
 const FULL = '53100';
 const LOST_AGAINST_ANOTHER = /^(40001|40P01)$/;
 /** No connection can be made to a server with such an answer, and none of those that there are is of use. */
-const AWAY = /^(08|57P)/;
+const AWAY = /^(08(?!P01)|57P)/;
 /** A table or the schema does not exist. */
 const NO_TABLE = /^(42P01|3F000)$/;
 /** The tables of rows come and go. */

@@ -39,11 +39,13 @@ async function migrateOn(connection: PostgresConnection): Promise<void> {
         `CREATE TABLE IF NOT EXISTS credence_store.migrations (
           number integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
       );
-      const { rows } = await client.query<{ number: number }>(
-        'SELECT coalesce(max(number), 0) AS number FROM credence_store.migrations',
+      const { rows } = await client.query<{ number: number; made: boolean }>(
+        `SELECT coalesce(max(number), 0) AS number, to_regclass('credence_store.manifest') IS NOT NULL AS made
+        FROM credence_store.migrations`,
       );
-      const applied = rows[0]!.number;
+      const { number: applied, made } = rows[0]!;
       if (applied > files.length) throw newer(applied, files.length);
+      if (applied === 0 && made) throw new StartError(UNKNOWN_VERSION);
       for (const [n, file] of files.entries()) {
         if (n < applied) continue;
         await client.query(await readFile(join(FOLDER, file), 'utf8'));
@@ -59,6 +61,9 @@ async function migrateOn(connection: PostgresConnection): Promise<void> {
 }
 
 const NOT_PERMITTED = '42501';
+const UNKNOWN_VERSION =
+  'The database of CREDENCE_DATABASE_URL has the tables of the service, but credence_store.migrations is gone or empty, ' +
+  'so that nothing says of which version they are: make it again, as docs/runbook.md says.';
 
 /** The number of the last migration; 0: none. Needs no right but to read. */
 async function latestOf(connection: PostgresConnection): Promise<number> {

@@ -2,12 +2,9 @@ import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
-import { PostgresConnection } from './connection.js';
-import { migrate } from './migrations.js';
+import type { PostgresConnection } from './connection.js';
 import { NOW } from './statements.js';
 
-const CONNECTIONS = 2;
-const TIMEOUT_MS = 2_000;
 const SWEEP_MS = 60_000;
 /** Entries that one statement of a sweep removes. */
 const SWEEP_SLICE = 1_000;
@@ -42,26 +39,16 @@ const SWEEP = `
     SELECT log, key FROM credence_store.entries WHERE expires_at <= ${NOW} ORDER BY expires_at LIMIT $1
   ) AND expires_at <= ${NOW} RETURNING true`;
 
-export interface PostgresKeyValueOptions {
-  url: string;
-  /** Entries of other logs are not seen. */
-  log: string;
-  /** Of this process: for times that are told to clients. */
-  clock: Clock;
-}
-
 /** State with a time to live that must outlast a cache. */
 export class PostgresKeyValue implements KeyValue {
   private readonly sweeper: NodeJS.Timeout;
 
-  /** @throws StartError when PostgreSQL cannot be used */
-  static async open({ url, log, clock }: PostgresKeyValueOptions): Promise<PostgresKeyValue> {
-    const prepare = () => migrate(url);
-    const connection = await PostgresConnection.open(url, { most: CONNECTIONS, timeoutMs: TIMEOUT_MS, prepare });
-    return new PostgresKeyValue(connection, log, clock);
-  }
-
-  private constructor(
+  /**
+   * @param connection that of the read models, which close it: so there is one answer to whether PostgreSQL is available
+   * @param log entries of other logs are not seen
+   * @param clock of this process: for times that are told to clients
+   */
+  constructor(
     private readonly connection: PostgresConnection,
     private readonly log: string,
     private readonly clock: Clock,
@@ -108,7 +95,6 @@ export class PostgresKeyValue implements KeyValue {
 
   async close(): Promise<void> {
     clearInterval(this.sweeper);
-    await this.connection.close();
   }
 
   /** @returns whether the statement changed the entry */

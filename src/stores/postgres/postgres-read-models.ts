@@ -62,8 +62,8 @@ import {
   tableOf,
 } from './statements.js';
 
-/** Connections for all but batches. While none is free, reads are collected. */
-const CONNECTIONS = 4;
+/** Connections for all but batches and loads. While none is free, reads are collected. */
+const CONNECTIONS = 6;
 const TIMEOUT_MS = 2_000;
 /** How a kind of writes is connected. The key of a table is made by a load, which takes seconds for a million rows. */
 const WRITING = {
@@ -129,7 +129,8 @@ export class PostgresReadModels implements ReadModels {
 
   private constructor(
     private readonly url: string,
-    private readonly main: PostgresConnection,
+    /** For all but batches and loads. */
+    readonly main: PostgresConnection,
     readonly buildFolder: string,
     private readonly clock: Clock | undefined,
     private readonly logger: Logger | undefined,
