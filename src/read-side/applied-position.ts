@@ -5,7 +5,10 @@ import { inTime } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Manifest, ReadModels, ReadResult } from '../stores/ports/read-models.js';
 
-const POLL_MS = 3;
+/** Those who wait look again after this part of the time that they have waited, at least and at most so many ms later. */
+const PART = 1 / 8;
+const LEAST_MS = 3;
+const MOST_MS = 100;
 const LOG_MS = 1_000;
 
 /** How far the serving generations have applied the log, and the wait until they have reached a position. */
@@ -42,18 +45,19 @@ export class AppliedPosition {
   }
 
   async waitFor(position: Position, timeoutMs: number): Promise<boolean> {
-    const deadline = performance.now() + timeoutMs;
+    const started = performance.now();
     let applied = await this.applied();
     while (applied < position) {
-      if (performance.now() >= deadline) return false;
-      applied = await this.nextLook();
+      const waited = performance.now() - started;
+      if (waited >= timeoutMs) return false;
+      applied = await this.nextLook(Math.min(MOST_MS, Math.max(LEAST_MS, waited * PART)));
     }
     return true;
   }
 
   /** The applied position at the next poll. All waiting callers share one poll. */
-  private nextLook(): Promise<Position> {
-    this.nextPoll ??= sleep(POLL_MS)
+  private nextLook(ms: number): Promise<Position> {
+    this.nextPoll ??= sleep(ms)
       .then(() => this.applied())
       .finally(() => (this.nextPoll = undefined));
     return this.nextPoll;
