@@ -4,6 +4,7 @@ import { eventually, recovery } from '../contracts/harness.js';
 import type { Answer } from '../http/client.js';
 import { PostgresServer, describePostgres } from '../servers/postgres.js';
 import { Proxy } from '../servers/proxy.js';
+import { Receiver } from '../webhooks/receiver.js';
 import { type PostgresService, startPostgresService } from './service.js';
 
 const SCORE = '/v1/disc/score/tris:alice';
@@ -164,21 +165,63 @@ describePostgres('a PostgreSQL that was replaced or went back', () => {
 
   test('a failover to a standby that has not received the last commits: no read goes back in time', async () => {
     await scoreAfter(service, 2);
+    const standby = await laggingStandby();
+    const score = await scoreAfter(service, 30);
+    const wrong = await wrongReads('a failover that lost commits', score, () => failOver(standby));
+    expect(wrong).toEqual([]);
+    expect(await differences()).toBeNull();
+  });
+
+  test('the same, for webhooks: what was sent since is sent again, nothing is left out, and a lost URL is told', async () => {
+    await scoreAfter(service, 1);
+    const [early, late] = [await Subscription.to(service, closing), await Subscription.to(service, closing)];
+    let level = 0;
+    const change = () => service.post('/v1/identities/tris:bob/bad-status', { level: ++level, reason_code: 'fraud' });
+    await early.subscribe();
+    await change();
+    await eventually(() => early.levels.length === 1, 'the first message');
+    const standby = await laggingStandby();
+    await late.subscribe();
+    await change();
+    await change();
+    await eventually(
+      () => late.levels.length === 2 && early.levels.length === 3,
+      'messages that the standby knows not',
+    );
+
+    await failOver(standby);
+    await eventually(isServed, 'an answer');
+    await change();
+    await eventually(() => early.levels.length === 4, 'the message after it');
+    await eventually(() => early.arrivals.length === 6, 'what was sent since');
+    expect([early.levels, early.arrivals]).toEqual([[1, 2, 3, 4], expect.arrayContaining([1, 2, 2, 3, 3, 4])]);
+    const lost = () => service.lines.filter((line) => line.includes('the URL of a webhook is lost'));
+    await eventually(() => lost().length > 0, 'a line');
+    expect(lost()).toEqual([expect.stringContaining(late.id)]);
+    expect([await late.url(), late.levels]).toEqual([null, [2, 3]]);
+
+    await late.setUrl();
+    await eventually(() => late.levels.length === 3, 'what was missing');
+    expect(late.levels).toEqual([2, 3, 4]);
+    for (const each of [early, late]) await eventually(() => each.isComplete(), 'no delivery waits');
+  });
+
+  /** A standby that has received nothing since. */
+  async function laggingStandby(): Promise<PostgresServer> {
     const standby = await postgres.standby();
     closing.push(() => standby.stop());
     await standby.sql("ALTER SYSTEM SET primary_conninfo = ''");
     await standby.sql('SELECT pg_reload_conf()');
     const receivers = () => standby.sql('SELECT count(*) FROM pg_stat_wal_receiver');
     await eventually(async () => (await receivers()) === '0', 'a standby that receives nothing');
-    const score = await scoreAfter(service, 30);
-    const wrong = await wrongReads('a failover that lost commits', score, async () => {
-      await postgres.kill();
-      network.target = standby.port;
-      await standby.promote();
-    });
-    expect(wrong).toEqual([]);
-    expect(await differences()).toBeNull();
-  });
+    return standby;
+  }
+
+  async function failOver(standby: PostgresServer): Promise<void> {
+    await postgres.kill();
+    network.target = standby.port;
+    await standby.promote();
+  }
 
   test.each([
     ['an edited row', "UPDATE credence_store.rows SET content = content || ' '", / is not what was written/],
@@ -230,6 +273,50 @@ describePostgres('a PostgreSQL that was replaced or went back', () => {
     expect(service.lines.join('')).toContain('read models are gone: they are built again from the log');
   });
 });
+
+/** A webhook, and who receives its messages. */
+class Subscription {
+  id = '';
+  private readonly receiver = new Receiver();
+
+  static async to(service: PostgresService, closing: (() => Promise<unknown>)[]): Promise<Subscription> {
+    const subscription = new Subscription(service);
+    await subscription.receiver.start();
+    closing.push(() => subscription.receiver.stop());
+    return subscription;
+  }
+
+  private constructor(private readonly service: PostgresService) {}
+
+  async subscribe(): Promise<void> {
+    const body = { url: this.receiver.url, events: ['bad_status.changed'] };
+    this.id = (await this.service.send('POST', '/v1/webhooks', body)).json.webhook_id;
+  }
+
+  /** Of all messages, also those that came again. */
+  get arrivals(): number[] {
+    return this.receiver.received.map(({ message }) => message.data.level);
+  }
+
+  /** Of each message, in the order of their first arrival. */
+  get levels(): number[] {
+    return [...new Map(this.receiver.received.map(({ id, message }) => [id, message.data.level])).values()];
+  }
+
+  async url(): Promise<string | null> {
+    return (await this.service.send('GET', `/v1/webhooks/${this.id}`)).json.url;
+  }
+
+  async setUrl(): Promise<void> {
+    await this.service.send('PATCH', `/v1/webhooks/${this.id}`, { url: this.receiver.url });
+  }
+
+  async isComplete(): Promise<boolean> {
+    const { json } = await this.service.send('GET', `/v1/webhooks/${this.id}/deliveries`);
+    const delivered = json.deliveries.filter(({ status }: { status: string }) => status === 'delivered');
+    return delivered.length === this.levels.length;
+  }
+}
 
 /** Relays so many actions of alice, and answers her score with them. */
 async function scoreAfter(service: PostgresService, actions: number): Promise<unknown> {

@@ -64,6 +64,10 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   onApplicationBootstrap(): void {
     if (!this.config.has('worker')) return;
     const sweep = async () => {
+      // A URL that was lost may be set again, which changes nothing in the log.
+      for (const { id, changed, url } of this.pumps.values()) {
+        if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
+      }
       const { results } = await this.views.read([{ range: { ...WEBHOOKS, limit: 1 } }]);
       if ((results[0] as RangeRow[]).length > 0) await this.start();
     };
@@ -160,7 +164,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   }
 
   /** A webhook that cannot be read is left out, and holds up no other. */
-  private async loadUnlessUnreadable(row: WebhookRow): Promise<void> {
+  private async loadUnlessUnreadable(row: Pick<WebhookRow, 'webhook_id' | 'changed'>): Promise<void> {
     const { webhook_id, changed } = row;
     try {
       await this.load(row);
@@ -173,12 +177,17 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     }
   }
 
-  private async load({ webhook_id, changed }: WebhookRow): Promise<void> {
+  private async load({ webhook_id, changed }: Pick<WebhookRow, 'webhook_id' | 'changed'>): Promise<void> {
     const webhook = webhookOf(await this.store.readStream(webhookStream(webhook_id)));
     // Its progress is deleted with it: everything would be sent again until the read models have applied that.
     if (!webhook || webhook.deleted) return;
     const url = await keptText(this.keyValue, webhook.url_hash);
     const known = this.runningPump(webhook_id);
+    if (url === null && known?.url !== null) {
+      this.logger.warn('the URL of a webhook is lost or deleted: nothing is delivered until it is set again', {
+        webhook: webhook_id,
+      });
+    }
     const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
     const last = known?.progress ?? stored;
     const { at, after } = webhook.begins;
