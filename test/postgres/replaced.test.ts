@@ -17,7 +17,8 @@ describePostgres('a PostgreSQL that was replaced or went back', () => {
   beforeEach(async () => {
     postgres = await PostgresServer.start();
     network = await Proxy.to(postgres.port);
-    service = await startPostgresService(postgres.url.replace(`:${postgres.port}/`, `:${network.port}/`));
+    const url = postgres.url.replace(`:${postgres.port}/`, `:${network.port}/`);
+    service = await startPostgresService(url, { keepsState: true });
   });
   afterEach(async () => {
     await service.close();

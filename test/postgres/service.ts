@@ -18,7 +18,7 @@ import { type Stores, closeStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 
-/** The service with its read models, and what must outlast a cache, in a PostgreSQL, and all else in a folder. */
+/** The service with its read models in a PostgreSQL, and all else in a folder. */
 export interface PostgresService {
   app: Awaited<ReturnType<typeof createApp>>;
   stores: Stores;
@@ -38,7 +38,8 @@ export interface PostgresService {
   close(): Promise<void>;
 }
 
-export async function startPostgresService(url: string): Promise<PostgresService> {
+/** @param options keepsState: what must outlast a cache is in PostgreSQL, too, and jobs run */
+export async function startPostgresService(url: string, { keepsState = false } = {}): Promise<PostgresService> {
   const folder = await temporaryFolder();
   const config = loadConfig({
     CREDENCE_DATA: folder.path,
@@ -51,13 +52,13 @@ export async function startPostgresService(url: string): Promise<PostgresService
   const state = join(folder.path, 'state');
   const eventStore = await LmdbEventStore.open(join(folder.path, 'log'));
   const readModels = await PostgresReadModels.open({ url, folder: join(folder.path, 'build'), logger });
+  const cache = await LmdbKeyValue.open(state, { clock: Date.now });
   const stores: Stores = {
     eventStore,
     readModels,
-    keyValue: new DividedKeyValue(
-      new PostgresKeyValue(readModels.main, eventStore.logId, Date.now),
-      await LmdbKeyValue.open(state, { clock: Date.now }),
-    ),
+    keyValue: keepsState
+      ? new DividedKeyValue(new PostgresKeyValue(readModels.main, eventStore.logId, Date.now), cache)
+      : cache,
     jobs: await LmdbJobs.open(state, { clock: Date.now }),
   };
   const project = async () => {
@@ -69,7 +70,7 @@ export async function startPostgresService(url: string): Promise<PostgresService
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
   new StoreMetrics().register(app, stores, projector);
   await app.listen(0, '127.0.0.1');
-  await stores.jobs.start();
+  if (keepsState) await stores.jobs.start();
   const { port } = app.getHttpServer().address() as AddressInfo;
   const key = app.get(ApiKeys).createdDevelopmentKey!;
   const sendWithKey = async (method: string, path: string, body?: unknown) => {
