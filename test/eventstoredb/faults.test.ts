@@ -6,7 +6,8 @@ import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstore
 import { eventually } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from '../embedded/processes/child.js';
-import { longCases, longTest, repeated } from '../faults/faults.js';
+import { canMount, longCases, longTest, repeated } from '../faults/faults.js';
+import { SmallDisk } from '../faults/small-disk.js';
 import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
 import { Proxy } from '../servers/proxy.js';
 
@@ -332,6 +333,47 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
       await eventually(() => follower.seen.length === 12_002, 'following to the end');
       await follower.stop();
       expect(follower.seen).toEqual(await everythingAfter(direct, start));
+    },
+    LONG,
+  );
+
+  (canMount() ? longTest : test.skip)(
+    'a server whose disk is full ends; with space it is started again, and has all that was acknowledged',
+    async () => {
+      const disk = new SmallDisk(340);
+      const full = await startEventStored({ onDisk: true, under: disk.folder });
+      try {
+        const store = await open(full.url);
+        const acknowledged: string[] = [];
+        const append = async () => {
+          const stream = newStream();
+          await store.append(stream, 'no-stream', sampleEvents(stream));
+          acknowledged.push(stream);
+        };
+        for (let n = 0; n < 20; n++) await append();
+        disk.fill();
+        await expect(
+          (async () => {
+            for (;;) await append();
+          })(),
+        ).rejects.toThrow(StoreUnavailable);
+        await eventually(() => full.hasEnded, 'its end');
+        disk.free();
+        await full.start();
+        await eventually(
+          () =>
+            append().then(
+              () => true,
+              () => false,
+            ),
+          'an append',
+        );
+        for (const stream of acknowledged) expect(await store.readStream(stream)).toHaveLength(1);
+      } finally {
+        await Promise.all(stores.splice(0).map((store) => store.close()));
+        await full.stop();
+        disk.unmount();
+      }
     },
     LONG,
   );

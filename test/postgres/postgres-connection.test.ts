@@ -1,10 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Logger } from '../../src/kernel/logger.js';
@@ -18,6 +15,7 @@ import { blocks, read, section } from '../docs/markdown.js';
 import { canMount, longTest } from '../faults/faults.js';
 import { freePort } from '../servers/ports.js';
 import { AS_SERVER } from '../servers/postgres-folder.mjs';
+import { SmallDisk } from '../faults/small-disk.js';
 import { PostgresServer, type TestDatabase, describePostgres } from '../servers/postgres.js';
 import { Proxy } from '../servers/proxy.js';
 
@@ -51,7 +49,7 @@ class Rows {
     const logger = new Logger('warn', (line) => void lines.push(line));
     const models = await PostgresReadModels.open({ url: of, folder: postgres.folder, logger });
     closing.push(() => models.close());
-    const rows = new Rows(models, lines);
+    const rows = new Rows(models, of, lines);
     await models.createGeneration('g1', { people: 1 }, LOG);
     await rows.lease();
     await rows.apply();
@@ -60,6 +58,7 @@ class Rows {
 
   private constructor(
     readonly models: PostgresReadModels,
+    readonly url: string,
     lines: string[],
   ) {
     this.lines = lines;
@@ -361,6 +360,21 @@ describePostgres('read models in a PostgreSQL', () => {
     expect(rows.models.restarts).toBe(restarts);
   });
 
+  test('that is read-only for its database is writable again after what the runbook says', async () => {
+    const rows = await Rows.open();
+    const admin = await session(asAdmin(rows.url));
+    const name = new URL(rows.url).pathname.slice(1);
+    await admin.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'credence'");
+    await refused(() => rows.apply());
+    const [remedy] = blocks(section(read('docs/runbook.md'), 'PostgreSQL is read-only'));
+    const operator = await session(asAdmin(rows.url));
+    for (const statement of remedy!.text.replaceAll('DATABASE credence', `DATABASE ${name}`).split(';\n')) {
+      await operator.query(statement);
+    }
+    await rows.resume();
+  });
+
   test('that has no connection left for others goes on with those that it has', async () => {
     const rows = await Rows.open();
     const others: pg.Client[] = [];
@@ -383,18 +397,16 @@ describePostgres('read models in a PostgreSQL', () => {
   (canMount() ? test : test.skip)(
     'whose disk is full: batches say so, reads go on, and batches do with space',
     async () => {
-      const disk = mkdtempSync(join(tmpdir(), 'credence-small-'));
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', disk]);
+      const disk = new SmallDisk(20);
       let database: TestDatabase | undefined;
       let rows: Rows | undefined;
       try {
         const { uid, gid } = AS_SERVER;
-        if (uid !== undefined) chownSync(disk, uid, gid!);
-        await postgres.sql(`CREATE TABLESPACE small LOCATION '${disk}'`);
+        if (uid !== undefined) chownSync(disk.folder, uid, gid!);
+        await postgres.sql(`CREATE TABLESPACE small LOCATION '${disk.folder}'`);
         database = await postgres.database('TABLESPACE small');
         rows = await Rows.open(database.url);
-        const fill = () => writeFileSync(join(disk, 'ballast'), Buffer.alloc(20_000_000));
-        expect(fill).toThrow('ENOSPC');
+        disk.fill();
         const large = EncodedRows.of(
           Array.from({ length: 2_000 }, (_, n) => ({
             row: { view: 'people', key: `l${n}` },
@@ -413,13 +425,39 @@ describePostgres('read models in a PostgreSQL', () => {
         expect(await refusalOf(apply)).toMatchObject({ code: 'store_full' });
         for (let n = 0; n < 20; n++) expect(await rows.read()).toBe(1);
         expect(rows.models.isUnavailable).toBe(false);
-        rmSync(join(disk, 'ballast'));
+        disk.free();
         expect(await answered(apply)).toBe('applied');
+        expect(rows.lines).toEqual([expect.stringMatching(/nothing is applied to the read models: .*No space left/)]);
       } finally {
         await rows?.models.close();
         await database?.drop();
         await postgres.sql('DROP TABLESPACE IF EXISTS small');
-        execFileSync('umount', ['-l', disk]);
+        disk.unmount();
+      }
+    },
+  );
+
+  (canMount() ? longTest : test.skip)(
+    'whose log of changes has no space ends, and goes on once it has space and is started again',
+    async () => {
+      const disk = new SmallDisk(160);
+      const full = await PostgresServer.start({}, disk.folder);
+      try {
+        const rows = await Rows.open(full.url);
+        disk.fill();
+        await eventually(async () => {
+          await full.sql('SELECT pg_switch_wal()').catch(() => undefined);
+          if ((await refusalOf(() => rows.send(rows.applied + 1))) === undefined) rows.applied++;
+          return full.hasEnded;
+        }, 'its end');
+        await refusedAtOnce(() => rows.read());
+        disk.free();
+        await full.run();
+        await rows.resume();
+      } finally {
+        await Promise.all(closing.splice(0).map((close) => close()));
+        await full.stop();
+        disk.unmount();
       }
     },
   );

@@ -46,15 +46,19 @@ export function describeWithEventStored(
 /** The same where EVENTSTORE_URL may name a server. */
 export const noEventStore = process.env['EVENTSTORE_URL'] ? undefined : noEventStored;
 
-/** @param onDisk with the database in a temporary folder, so that it can be killed and started again */
+/**
+ * @param options onDisk: with the database in a temporary folder, so that it can be killed and started again; under: where
+ * that folder is
+ */
 export async function startEventStored({
   onDisk = false,
+  under = tmpdir(),
   args = [] as string[],
   query = 'tls=false',
   /** Of a node of a cluster, which the others must know: where clients and where the other nodes connect to. */
   ports = undefined as readonly [number, number] | undefined,
 } = {}): Promise<EventStored> {
-  const folder = await mkdtemp(join(tmpdir(), 'credence-eventstored-'));
+  const folder = await mkdtemp(join(under, 'credence-eventstored-'));
   const [port, replicationPort] = ports ?? [await freePort(), await freePort()];
   const secure = args.length > 0;
   let child: ChildProcess;

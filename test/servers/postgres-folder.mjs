@@ -53,9 +53,9 @@ function unprivileged() {
   return { uid: Number(uid), gid: Number(gid) };
 }
 
-/** A new folder that the server may write to. */
-export async function serverFolder() {
-  const folder = await mkdtemp(join(tmpdir(), 'credence-postgres-'));
+/** A new folder that the server may write to. @param under where it is */
+export async function serverFolder(under = tmpdir()) {
+  const folder = await mkdtemp(join(under, 'credence-postgres-'));
   if (AS_SERVER.uid !== undefined) await chown(folder, AS_SERVER.uid, AS_SERVER.gid);
   return folder;
 }

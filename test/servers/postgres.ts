@@ -46,9 +46,12 @@ export class PostgresServer {
   private output = '';
   private count = 0;
 
-  /** @param settings of postgresql.conf */
-  static async start(settings: Record<string, string> = {}): Promise<PostgresServer> {
-    const server = new PostgresServer(await freePort(), await serverFolder(), settings);
+  /**
+   * @param settings of postgresql.conf
+   * @param under where its folder is
+   */
+  static async start(settings: Record<string, string> = {}, under?: string): Promise<PostgresServer> {
+    const server = new PostgresServer(await freePort(), await serverFolder(under), settings);
     await makeData(server.data);
     await server.run();
     return server;
@@ -68,6 +71,11 @@ export class PostgresServer {
 
   get pid(): number {
     return this.process!.pid!;
+  }
+
+  /** Whether it has ended by itself. */
+  get hasEnded(): boolean {
+    return this.process !== undefined && this.process.exitCode !== null;
   }
 
   private get data(): string {
