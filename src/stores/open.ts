@@ -115,7 +115,7 @@ async function openCluster(
       readModels,
       connections: () => ({
         eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
-        postgresql: { isUnavailable: readModels.isUnavailable, reconnections: readModels.reconnections },
+        postgresql: readModels.main,
         redis: { isUnavailable: cache.isUnavailable, reconnections: cache.reconnections },
       }),
       clockSkew: () => readModels.clockSkew,

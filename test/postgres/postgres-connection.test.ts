@@ -352,7 +352,7 @@ describePostgres('read models in a PostgreSQL', () => {
       });
       expect(await refusalOf(() => rows.models.acquireLease('g1', 'me', 1_000))).toBeDefined();
       for (let n = 0; n < 20; n++) expect(await rows.read()).toBe(1);
-      expect(rows.models.isUnavailable).toBe(false);
+      expect(rows.models.main.isUnavailable).toBe(false);
     } finally {
       await set('off');
     }
@@ -424,7 +424,7 @@ describePostgres('read models in a PostgreSQL', () => {
         const apply = () => rows!.models.apply('g1', batch);
         expect(await refusalOf(apply)).toMatchObject({ code: 'store_full' });
         for (let n = 0; n < 20; n++) expect(await rows.read()).toBe(1);
-        expect(rows.models.isUnavailable).toBe(false);
+        expect(rows.models.main.isUnavailable).toBe(false);
         disk.free();
         expect(await answered(apply)).toBe('applied');
         expect(rows.lines).toEqual([expect.stringMatching(/nothing is applied to the read models: .*No space left/)]);
@@ -501,7 +501,7 @@ describePostgres('read models in a PostgreSQL', () => {
         await rows.apply();
         expect(await rows.read()).toBe(1);
       }
-      expect(rows.models.isUnavailable).toBe(false);
+      expect(rows.models.main.isUnavailable).toBe(false);
       network.delayMs = 0;
       expect(await rows.position()).toBe(4);
     });
@@ -600,7 +600,7 @@ describePostgres('read models in a PostgreSQL', () => {
     await postgres.sql(slow, asAdmin(url));
     const batches = Array.from({ length: 8 }, (_, n) => rows.send(n + 2));
     expect(await Promise.all(batches)).toEqual(batches.map(() => 'applied'));
-    expect(rows.models.isUnavailable).toBe(false);
+    expect(rows.models.main.isUnavailable).toBe(false);
   });
 
   test('a load whose table has another holder since the server went back writes nothing to it', async () => {
@@ -627,7 +627,7 @@ describePostgres('read models in a PostgreSQL', () => {
     const { models, lines } = await Rows.open(url);
     const statement = { name: 'two', text: 'SELECT $1::text, $2::text', values: ['a'] };
     await expect(models.main.rows(statement)).rejects.toMatchObject({ name: 'StatementRefused', code: '08P01' });
-    expect([models.isUnavailable, lines]).toEqual([false, []]);
+    expect([models.main.isUnavailable, lines]).toEqual([false, []]);
   });
 
   test('without the table of migrations it says once what to do, and goes on when that is done', async () => {

@@ -66,9 +66,10 @@ describePostgres('PostgreSQL', () => {
       await entries.put('key', 'value', 60_000);
       await postgres.kill();
       await expect(entries.get('key')).rejects.toThrow(StoreUnavailable);
-      expect(entries.models.isUnavailable).toBe(true);
+      expect(entries.models.main.isUnavailable).toBe(true);
       await postgres.run();
       await eventually(async () => (await entries.get('key').catch(() => undefined)) === 'value', 'the value');
+      await eventually(() => !entries.models.main.isUnavailable, 'its return is noticed');
       expect(lines.map((line) => /is unavailable|is back/.exec(line)?.[0])).toEqual(['is unavailable', 'is back']);
     } finally {
       await entries.close();

@@ -341,7 +341,7 @@ describePostgres('the views for people', () => {
       await generation('g4', [somebody('tris:g4')]);
       await models.swapManifest(manifest(3, 'g4'));
       expect(await ids()).toEqual([{ tris_id: 'tris:g4' }]);
-      expect([models.restarts, models.isUnavailable]).toEqual([restarts, false]);
+      expect([models.restarts, models.main.isUnavailable]).toEqual([restarts, false]);
 
       await client.query('COMMIT');
       await eventually(async () => (await partsLeft()) === 'rows_3\nrows_4', 'the tables of what was dropped go');

@@ -131,14 +131,15 @@ export class PostgresConnection {
     return this.unavailableSince !== undefined;
   }
 
-  /** @returns the rows, each with its columns in order. @throws StoreUnavailable, StatementRefused */
-  async rows<T extends unknown[]>(statement: Statement): Promise<T[]> {
-    return this.use(async (client) => (await client.query<T>({ ...statement, rowMode: 'array' })).rows);
-  }
-
-  /** As `rows`, of a statement that is made only once a connection is free. */
-  async rowsOf<T extends unknown[]>(make: () => Statement): Promise<T[]> {
-    return this.use(async (client) => (await client.query<T>({ ...make(), rowMode: 'array' })).rows);
+  /**
+   * @param statement or what makes it once a connection is free
+   * @returns the rows, each with its columns in order. @throws StoreUnavailable, StatementRefused
+   */
+  async rows<T extends unknown[]>(statement: Statement | (() => Statement)): Promise<T[]> {
+    return this.use(async (client) => {
+      const made = typeof statement === 'function' ? statement() : statement;
+      return (await client.query<T>({ ...made, rowMode: 'array' })).rows;
+    });
   }
 
   /** As `rows`; repeats a statement that another one has forced to end. */

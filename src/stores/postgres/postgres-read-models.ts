@@ -154,14 +154,6 @@ export class PostgresReadModels implements ReadModels {
     return this.main.restarts;
   }
 
-  get isUnavailable(): boolean {
-    return this.main.isUnavailable;
-  }
-
-  get reconnections(): number {
-    return this.main.reconnections;
-  }
-
   /** How far the clock of this process is ahead of the server's, ms; negative: behind. */
   get clockSkew(): number {
     return this.comparison?.skew ?? 0;
@@ -399,7 +391,7 @@ export class PostgresReadModels implements ReadModels {
   /** Undefined: there is no such generation. */
   private async readRows(id: string, batch: ReadBatch, part: number | null): Promise<ReadRow[] | undefined> {
     try {
-      const rows = await this.main.rowsOf<ReadRow>(() => {
+      const rows = await this.main.rows<ReadRow>(() => {
         // From here on nothing can be added to it.
         if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
         return batch.statement(id, part);

@@ -22,27 +22,29 @@ CREATE FUNCTION credence_store.time_of(milliseconds text) RETURNS timestamptz LA
   SELECT to_timestamp(milliseconds::bigint / 1000.0)
 $$;
 
+CREATE VIEW credence_store.contents AS
+SELECT part, view, key, sort, credence_store.read_json(content) AS content FROM credence_store.rows;
+
 CREATE VIEW credence.read_models AS
 SELECT view, generation, position FROM credence_store.serving;
 
 CREATE VIEW credence.identities AS
 SELECT
   r.key AS tris_id,
-  (c.content ->> 'actions')::bigint AS actions,
-  (c.content ->> 'events')::bigint AS events,
-  (c.content ->> 'earned')::bigint AS earned_tct,
-  (c.content ->> 'flagged')::bigint AS flagged_tct,
-  (c.content #>> '{bad_status,level}')::integer AS bad_status_level,
-  c.content #>> '{bad_status,reason_code}' AS bad_status_reason,
-  credence_store.time_of(c.content #>> '{bad_status,since}') AS bad_status_since,
-  c.content -> 'verifications' AS verifications,
-  coalesce(json_array_length(c.content -> 'wallets'), 0) AS wallets,
-  json_array_length(c.content -> 'dead_letters') > 0 AS incomplete,
-  credence_store.time_of(c.content ->> 'latest') AS last_occurred_at,
-  credence_store.time_of(c.content ->> 'recorded') AS last_recorded_at,
-  (c.content ->> 'changed')::bigint AS last_position
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  (r.content ->> 'actions')::bigint AS actions,
+  (r.content ->> 'events')::bigint AS events,
+  (r.content ->> 'earned')::bigint AS earned_tct,
+  (r.content ->> 'flagged')::bigint AS flagged_tct,
+  (r.content #>> '{bad_status,level}')::integer AS bad_status_level,
+  r.content #>> '{bad_status,reason_code}' AS bad_status_reason,
+  credence_store.time_of(r.content #>> '{bad_status,since}') AS bad_status_since,
+  r.content -> 'verifications' AS verifications,
+  coalesce(json_array_length(r.content -> 'wallets'), 0) AS wallets,
+  json_array_length(r.content -> 'dead_letters') > 0 AS incomplete,
+  credence_store.time_of(r.content ->> 'latest') AS last_occurred_at,
+  credence_store.time_of(r.content ->> 'recorded') AS last_recorded_at,
+  (r.content ->> 'changed')::bigint AS last_position
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'identities') AND r.view = 'identities';
 
 -- An action is [id, occurred, recorded, metric, criticality, platform], another event [id, occurred, recorded, type, data].
@@ -50,52 +52,48 @@ CREATE VIEW credence.events AS
 SELECT
   r.key AS tris_id,
   r.sort::bigint AS position,
-  c.content ->> 0 AS event_id,
-  CASE json_array_length(c.content) WHEN 6 THEN 'ActionRelayed' ELSE c.content ->> 3 END AS type,
-  credence_store.time_of(c.content ->> 1) AS occurred_at,
-  credence_store.time_of(c.content ->> 2) AS recorded_at,
-  CASE json_array_length(c.content) WHEN 6 THEN c.content ->> 3 END AS metric,
-  CASE json_array_length(c.content) WHEN 6
-    THEN ('{Minimal,Low,Moderate,High,Critical}'::text[])[(c.content ->> 4)::integer + 1] END AS criticality,
-  CASE json_array_length(c.content) WHEN 6 THEN c.content ->> 5 END AS platform_id,
-  CASE json_array_length(c.content) WHEN 5 THEN c.content -> 4 END AS data
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 0 AS event_id,
+  CASE json_array_length(r.content) WHEN 6 THEN 'ActionRelayed' ELSE r.content ->> 3 END AS type,
+  credence_store.time_of(r.content ->> 1) AS occurred_at,
+  credence_store.time_of(r.content ->> 2) AS recorded_at,
+  CASE json_array_length(r.content) WHEN 6 THEN r.content ->> 3 END AS metric,
+  CASE json_array_length(r.content) WHEN 6
+    THEN ('{Minimal,Low,Moderate,High,Critical}'::text[])[(r.content ->> 4)::integer + 1] END AS criticality,
+  CASE json_array_length(r.content) WHEN 6 THEN r.content ->> 5 END AS platform_id,
+  CASE json_array_length(r.content) WHEN 5 THEN r.content -> 4 END AS data
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'timeline') AND r.view = 'timeline';
 
 CREATE VIEW credence.credonations AS
 SELECT
   r.key AS tris_id,
   r.sort::bigint AS position,
-  c.content ->> 'from' AS sender,
-  (c.content ->> 'amount')::bigint AS amount,
-  c.content ->> 'category' AS category,
-  credence_store.time_of(c.content ->> 'occurred_at') AS occurred_at
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 'from' AS sender,
+  (r.content ->> 'amount')::bigint AS amount,
+  r.content ->> 'category' AS category,
+  credence_store.time_of(r.content ->> 'occurred_at') AS occurred_at
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'credonations') AND r.view = 'credonations';
 
 -- The sort key is the time, 15 digits, then the position.
 CREATE VIEW credence.decisions AS
 SELECT
-  c.content ->> 'jti' AS jti,
+  r.content ->> 'jti' AS jti,
   credence_store.time_of(left(r.sort, 15)) AS checked_at,
   substr(r.sort, 16)::bigint AS position,
-  c.content ->> 'subject_tris' AS subject_tris,
-  c.content ->> 'policy_id' AS policy_id,
-  c.content ->> 'owner' AS owner,
-  (c.content ->> 'granted')::boolean AS granted
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 'subject_tris' AS subject_tris,
+  r.content ->> 'policy_id' AS policy_id,
+  r.content ->> 'owner' AS owner,
+  (r.content ->> 'granted')::boolean AS granted
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'decisions') AND r.view = 'decisions';
 
 CREATE VIEW credence.organizations AS
 SELECT
   r.sort AS tris_org,
-  credence_store.time_of(c.content ->> 'registered_at') AS registered_at,
-  (c.content ->> 'vetted')::boolean AS vetted
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  credence_store.time_of(r.content ->> 'registered_at') AS registered_at,
+  (r.content ->> 'vetted')::boolean AS vetted
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'organizations') AND r.view = 'organizations';
 
 CREATE VIEW credence.platforms AS
@@ -107,40 +105,37 @@ WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'organizati
 CREATE VIEW credence.validation_policies AS
 SELECT
   r.sort AS policy_id,
-  c.content ->> 'tris_org' AS tris_org,
-  c.content ->> 'version' AS version,
-  c.content ->> 'content_hash' AS content_hash,
-  credence_store.time_of(c.content ->> 'created_at') AS created_at,
-  (c.content ->> 'retired')::boolean AS retired
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 'tris_org' AS tris_org,
+  r.content ->> 'version' AS version,
+  r.content ->> 'content_hash' AS content_hash,
+  credence_store.time_of(r.content ->> 'created_at') AS created_at,
+  (r.content ->> 'retired')::boolean AS retired
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'policies') AND r.view = 'policies';
 
 CREATE VIEW credence.access_policies AS
 SELECT
   r.sort AS policy_id,
-  c.content ->> 'tris_org' AS owner,
-  c.content ->> 'vp' AS validation_policy_id,
-  (c.content ->> 'ttl_seconds')::integer AS ttl_seconds,
-  c.content ->> 'visibility' AS visibility,
-  c.content ->> 'content_hash' AS content_hash,
-  credence_store.time_of(c.content ->> 'created_at') AS created_at,
-  (c.content ->> 'retired')::boolean AS retired
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 'tris_org' AS owner,
+  r.content ->> 'vp' AS validation_policy_id,
+  (r.content ->> 'ttl_seconds')::integer AS ttl_seconds,
+  r.content ->> 'visibility' AS visibility,
+  r.content ->> 'content_hash' AS content_hash,
+  credence_store.time_of(r.content ->> 'created_at') AS created_at,
+  (r.content ->> 'retired')::boolean AS retired
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'access_policies') AND r.view = 'access_policies';
 
 CREATE VIEW credence.dead_letters AS
 SELECT
   r.sort::bigint AS position,
-  c.content ->> 'event_id' AS event_id,
-  c.content ->> 'event_type' AS event_type,
-  c.content ->> 'stream' AS stream,
-  c.content ->> 'tris_id' AS tris_id,
-  c.content ->> 'reason' AS reason,
-  credence_store.time_of(c.content #>> '{acknowledged,at}') AS acknowledged_at,
-  c.content #>> '{acknowledged,by}' AS acknowledged_by,
-  c.content #>> '{acknowledged,reason_code}' AS acknowledged_reason
-FROM credence_store.rows r
-CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
+  r.content ->> 'event_id' AS event_id,
+  r.content ->> 'event_type' AS event_type,
+  r.content ->> 'stream' AS stream,
+  r.content ->> 'tris_id' AS tris_id,
+  r.content ->> 'reason' AS reason,
+  credence_store.time_of(r.content #>> '{acknowledged,at}') AS acknowledged_at,
+  r.content #>> '{acknowledged,by}' AS acknowledged_by,
+  r.content #>> '{acknowledged,reason_code}' AS acknowledged_reason
+FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'dead_letters') AND r.view = 'dead_letters';
