@@ -12,12 +12,16 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
+import { Follower } from '../dist/src/read-side/follower.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
+import { viewsOf } from '../dist/src/read-side/own-views.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
+import { LmdbReadModels } from '../dist/src/stores/lmdb/lmdb-read-models.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
 import { AS_SERVER, POSTGRES, makeData, serverFolder } from '../test/servers/postgres-folder.mjs';
 import { appending, clientAppend, freePort, withCosts, withEventStoreDb } from './eventstoredb.mjs';
+import { checkOptions, createPolicy, fetchReady, keyOf } from './http.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
 import {
   ROOT,
@@ -42,6 +46,8 @@ const IN_FLIGHT = 64;
 /** To which relays are sent. */
 const IDENTITIES = 5_000;
 const SECONDS = 2;
+/** Of a live batch: those of twenty relays. */
+const LIVE_EVENTS = 40;
 
 /**
  * @param work is given the environment of the profile, a key with every scope, and the process ids of the servers that are
@@ -167,6 +173,81 @@ export async function rebuilds(env, rounds, servers, identities) {
     rates,
     cpu: { own: medians(cpu.own), eventStored: medians(cpu.eventStored), postgres: medians(cpu.postgres) },
   };
+}
+
+/**
+ * One follower applies a log in EventStoreDB batch by batch, as a worker does that has fallen behind, to PostgreSQL and to
+ * embedded read models: events/s. Then the bytes of an event on the disk of PostgreSQL, where it was applied in live batches
+ * and where the generation was loaded.
+ */
+export function projecting(env, rounds, identities) {
+  return inTemporaryFolder(async (folder) => {
+    const stores = await openProfile(loadConfig(env), Date.now);
+    const { eventStore, readModels: far } = stores;
+    const near = await LmdbReadModels.open(join(folder, 'views'), { clock: Date.now });
+    await fill(stores, identities, 5);
+    const events = await eventStore.countAfter(0);
+    const { signal } = new AbortController();
+    let generations = 0;
+    const apply = async (readModels, store, options) => {
+      const id = `bench-${++generations}`;
+      await readModels.createGeneration(id, viewsOf(PROJECTIONS), store.logId);
+      await new Follower(store, readModels).follow(id, { signal, ...options });
+      return id;
+    };
+    const batchByBatch = (readModels) => Object.create(readModels, { load: { value: async () => undefined } });
+    const projected = (readModels) => async () => {
+      const started = performance.now();
+      const id = await apply(batchByBatch(readModels), eventStore, { toHead: true });
+      const rate = (1000 * events) / (performance.now() - started);
+      await readModels.dropGeneration(id);
+      return rate;
+    };
+    const contestants = { ours: projected(far), peer: projected(near) };
+    await interleave(1, contestants);
+    const rates = await interleave(rounds, contestants);
+    const bytesOf = async (readModels, store, options) => {
+      const id = await apply(readModels, store, options);
+      const text = `SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'credence_store.rows'::regclass`;
+      const [[bytes]] = await far.main.rows({ text });
+      await readModels.dropGeneration(id);
+      return Number(bytes) / events;
+    };
+    const subscribe = { value: (after) => eventStore.readAll(after, { sliceSize: LIVE_EVENTS }) };
+    const bytes = {
+      ours: await bytesOf(batchByBatch(far), Object.create(eventStore, { subscribe }), {}),
+      peer: await bytesOf(far, eventStore, { toHead: true }),
+    };
+    await closeStores({ ...stores, readModels: far });
+    await near.close();
+    return { events, rates, bytes };
+  });
+}
+
+/** Access checks that grant over 64 connections, recorded and signed, by an API process of each profile: per second. */
+export function clusterChecks(env, key, rounds) {
+  return inTemporaryFolder(async (data) => {
+    for (const variables of [env, { CREDENCE_DATA: data }]) {
+      const stores = await openProfile(loadConfig(variables), Date.now);
+      await fill(stores, 1_000, 5);
+      await closeStores(stores);
+    }
+    const far = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
+    const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+    const near = await startServer(SERVER, { CREDENCE_DATA: data });
+    const checking = async (url, ownKey) => {
+      await fetchReady(`${url}/health/ready?for=reads`);
+      await createPolicy(url, ownKey);
+      const request = checkOptions(url, ownKey);
+      return async () => (await load({ ...request, connections: IN_FLIGHT, seconds: SECONDS })).rate;
+    };
+    try {
+      const contestants = { ours: await checking(far.url, key), peer: await checking(near.url, keyOf(data)) };
+      return await interleave(rounds, contestants);
+    } finally {
+      await Promise.all([far.stop(), worker.stop(), near.stop()]);
+    }
+  });
 }
 
 /** Scores of random identities with 64 in flight, without HTTP, from PostgreSQL and from the embedded read models: per second. */

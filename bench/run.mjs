@@ -5,7 +5,18 @@ import { bytesOfActions } from './bytes.mjs';
 import { checksums, checksumsOfLookUps, checksumsOfRelays, checksumsOverHttp } from './checksums.mjs';
 import { commandLine, wrongUsage } from './command-line.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
-import { besideUnary, lag, lookUps, overload, reads, rebuilds, relays, withCluster } from './cluster.mjs';
+import {
+  besideUnary,
+  clusterChecks,
+  lag,
+  lookUps,
+  overload,
+  projecting,
+  reads,
+  rebuilds,
+  relays,
+  withCluster,
+} from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends, appendsBesideUnary } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
@@ -256,6 +267,19 @@ const cluster = {
       });
     }
   },
+  projector: () =>
+    withCluster(async (env) => {
+      const { events, rates: measured, bytes } = await projecting(env, rounds, Math.min(identities, 10_000));
+      rates(`one projector, batch by batch, ${count(events)} events`, measured, 'embedded', '≥ 18,000/s');
+      const against = `loaded: ${count(bytes.peer)} B`;
+      const what = 'bytes on the disk of PostgreSQL of an event after live batches';
+      add(what, `${count(bytes.ours)} B`, against, ratio(bytes.ours, bytes.peer), '< 600 B');
+    }),
+  check: () =>
+    withCluster(async (env, key) => {
+      const what = 'POST /v1/policies/ap/check, 64 connections, recorded and signed';
+      rates(what, await clusterChecks(env, key, rounds), 'embedded', '–');
+    }),
   append: () =>
     withCluster(async ({ EVENTSTORE_URL }) =>
       rates(
