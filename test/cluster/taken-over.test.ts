@@ -10,7 +10,7 @@ import { Receiver } from '../webhooks/receiver.js';
  * lost its jobs when it goes on, and does not know it yet.
  */
 
-const ROUNDS = repeated(1, 8);
+const ROUNDS = repeated(1, 4);
 const IDENTITIES = Array.from({ length: 8 }, (_, n) => `tris:told-${n}`);
 /** Longer than a worker keeps a job without a sign of life. */
 const SUSPENDED_MS = 10_000;
