@@ -3,7 +3,7 @@ import type { FoldedStream, FoldedStreams } from './folded-streams.js';
 import type { Fact } from '../kernel/event-definition.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
-import { eventId } from '../stores/ports/event-encoding.js';
+import { eventId, newSalt } from '../stores/ports/event-encoding.js';
 import { Problem } from '../kernel/problems.js';
 import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable, WrongExpectedRevision } from '../stores/ports/event-store.js';
@@ -254,6 +254,7 @@ export class Writer {
         body_hash,
         index,
         size: facts.length,
+        salt: newSalt(),
       };
       if (idempotency !== null) metadata.idempotency = idempotency;
       if (trace !== undefined) metadata.traceparent = trace;

@@ -29,6 +29,8 @@ export interface EventMetadata {
   /** This event's index in its append, and the append's size. */
   index: number;
   size: number;
+  /** 16 random bytes, hex, made with the event: what its leaf is salted with (docs/decisions/0034). Absent before. */
+  salt?: string;
 }
 
 export interface NewEvent {

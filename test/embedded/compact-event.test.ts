@@ -42,9 +42,20 @@ const ACTION = {
   evidence_hash: null,
 };
 
-test('an event is stored as documented: logs are read by these bytes', () => {
-  expect(entryOf(event(ACTION)).toString('hex')).toBe(
-    '011b355a328b00200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefc088330638cd9e575c2a9a0b6c46494b5a320b950fa8747269733a626f6210b866696e616e6369616c5f6c6f616e5f72657061796d656e74111b12a66c656e64657213819800c101897ea30a800000028a0388c3b1a0f28d4e4f6a9b7c0d1e2f3a4b5c05aa6b65793a6c656e6465720687200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef09c00ac1da4f7f56',
+/** As form 1, of which the words of form 2 are no part. */
+const FORM_1 =
+  '011b355a328b00200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefc088330638cd9e575c2a9a0b6c46494b5a320b950fa8747269733a626f6210b866696e616e6369616c5f6c6f616e5f72657061796d656e74111b12a66c656e64657213819800c101897ea30a800000028a0388c3b1a0f28d4e4f6a9b7c0d1e2f3a4b5c05aa6b65793a6c656e6465720687200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef09c00ac1da4f7f56';
+
+test('an entry of form 1 is read: logs contain these bytes', () => {
+  const entry = Buffer.from(FORM_1, 'hex');
+  expect(readEntry(entry, entry.length, 7)).toEqual(event(ACTION));
+});
+
+test('an event is stored as documented', () => {
+  const metadata = { ...event({}).metadata, salt: '00112233445566778899aabbccddeeff' };
+  const data = { ...ACTION, source: 'vouched', counterparty: 'tris:carol' };
+  expect(entryOf(event(data, { metadata })).toString('hex')).toBe(
+    '021b355a328b00200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefc088330638cd9e575c2a9a0b6c46494b5a320b970fa8747269733a626f6210b866696e616e6369616c5f6c6f616e5f72657061796d656e74111b12a66c656e6465721381803f80408042aa747269733a6361726f6c9900c101897ea30a800000028a0388c3b1a0f28d4e4f6a9b7c0d1e2f3a4b5c05aa6b65793a6c656e6465720687200123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef09c00ac1803e871000112233445566778899aabbccddeeff9af87db7',
   );
 });
 

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { internalActor } from '../../src/commands/context.js';
-import { fact } from '../../src/kernel/event-definition.js';
+import { fact, hashedStream } from '../../src/kernel/event-definition.js';
 import { keptText } from '../../src/commands/kept-texts.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';
@@ -351,4 +351,24 @@ test('a retry is not refused because of the effect of its own first try', async 
   });
   const retry = await first();
   expect([done!.own, retry.position]).toEqual([true, done!.position]);
+});
+
+test('every event has a salt of its own, which a retry does not change', async () => {
+  const action = {
+    tris_id: 'tris:salted',
+    action_type: 'vote',
+    category: 'social',
+    criticality: 'low',
+    platform_id: 'forum',
+    external_id: 'salted',
+  };
+  const relayed = async () => {
+    await service.post('/api/decision-relay', action);
+    const events = await service.stores.eventStore.readStream(hashedStream('action', 'forum', 'salted'));
+    return events.map(({ metadata }) => metadata.salt);
+  };
+  const salts = await relayed();
+  expect(salts).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), expect.stringMatching(/^[0-9a-f]{32}$/)]);
+  expect(new Set(salts).size).toBe(2);
+  expect(await relayed()).toEqual(salts);
 });

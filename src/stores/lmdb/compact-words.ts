@@ -1,6 +1,6 @@
 /**
- * Strings that the compact form of an event replaces with their place in a list (docs/log.md). Places are stored, so
- * these lists never change: another list needs another form.
+ * Strings that the compact form of an event replaces with their place in a list (docs/log.md). Places are stored, so no
+ * place ever changes: another list needs another form.
  */
 
 /** The first 128 take one byte, the others two. The words of the metadata come first. */
@@ -31,7 +31,9 @@ export const WORDS: readonly string[] = (
   'SchemeRegistered SchemeTranscriptDeclared SchemeRootAdded SchemeRootRemoved SchemeRetired verification_key ' +
   'verification_key_hash transcript_hash roots root ' +
   'WebhookCreated WebhookChanged WebhookSecretRotated WebhookReplayed WebhookDisabled WebhookEnabled WebhookDeleted ' +
-  'webhook_id url_hash filter after'
+  'webhook_id url_hash filter after ' +
+  // Since form 2.
+  'salt source vouched unvouched counterparty ActionWithdrawn ActionReinstated action_id credonation_id endorser'
 ).split(' ');
 
 /** Starts of strings that end with a hash, a UUID or an address: streams above all. */

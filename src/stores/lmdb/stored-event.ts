@@ -14,7 +14,9 @@ import { firstBytes } from './first-bytes.js';
  * values of the event (compact-event.ts); then the CRC-32 of everything before it, seeded with the position so that it
  * is valid at this position only.
  */
-const COMPACT = 1;
+const FORM = 2;
+/** As the form that is written, with fewer words. */
+const FORM_OF_FEWER_WORDS = 1;
 /** The index of streams stores revisions in 32 bits. */
 const MAX_REVISION = 0xffff_ffff;
 const CRC_BYTES = 4;
@@ -53,7 +55,7 @@ export function mostBytes(stream: string, units: number): number {
  * @returns where the entry ends
  */
 export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): number {
-  bytes[start] = COMPACT;
+  bytes[start] = FORM;
   writeChecksum(bytes, start + 1, subjectChecksum(event));
   const end = writeEvent(bytes, start + HEAD_BYTES, event);
   writeChecksum(bytes, end, crc32(bytes.subarray(start, end), event.position));
@@ -82,7 +84,7 @@ export function readEntry(bytes: Buffer, length: number, position: Position): Re
   if (end < HEAD_BYTES || readChecksum(bytes, end) !== crc32(firstBytes(bytes, end), position)) {
     return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
   }
-  if (bytes[0] !== COMPACT) {
+  if (bytes[0] !== FORM && bytes[0] !== FORM_OF_FEWER_WORDS) {
     const what = `the event at position ${position} has form ${bytes[0]}, which this build cannot read`;
     throw new StoreUnavailable(`${what}: run a build that is at least as new as the one that wrote it`);
   }

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { hash, randomFillSync } from 'node:crypto';
 import { takesMoreThan, uuidOf } from '../../kernel/hash.js';
 import type { NewEvent } from '../../kernel/event.js';
 import { AppendRefused } from './event-store.js';
@@ -33,6 +33,20 @@ export function eventId(stream: string, bodyHash: string, ordinal: number): stri
   const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}]`;
   const end = NAMESPACE_BYTES + hashed.write(name, NAMESPACE_BYTES);
   return uuidOf(hash('sha1', hashed.subarray(0, end)), 5);
+}
+
+const SALT_BYTES = 16;
+/** Random bytes for salts: taken together, since a call takes longer than the bytes. */
+const randomBytes = Buffer.alloc(256 * SALT_BYTES);
+let usedBytes = randomBytes.length;
+
+/** The salt of an event (docs/decisions/0034): 16 random bytes, hex. */
+export function newSalt(): string {
+  if (usedBytes === randomBytes.length) {
+    randomFillSync(randomBytes);
+    usedBytes = 0;
+  }
+  return randomBytes.toString('hex', usedBytes, (usedBytes += SALT_BYTES));
 }
 
 /**

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+import { blocks, read, section } from './markdown.js';
+
+/** The example of docs/decisions/0034: what a stranger computes from a line of an export. */
+
+const [{ text: line }, { text: results }] = blocks(
+  section(read('docs/decisions/0034-leaf-of-the-log.md'), 'Example'),
+) as [{ text: string }, { text: string }];
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+function leafOf(exported: string) {
+  const { id, stream, revision, type, data, metadata } = JSON.parse(exported);
+  const { schema, occurred_at, recorded_at, salt = '0'.repeat(32), index_version = 1, ...envelope } = metadata;
+  const { correlation_id, actor, body_hash, idempotency = null, traceparent = null, index, size, ...more } = envelope;
+  const salts = sha256(`credence leaf 1 ${salt}`);
+  const first = [salts.slice(0, 32), id, stream, revision, correlation_id, actor, body_hash, idempotency, traceparent];
+  const others = Object.keys(more).sort();
+  const who = sha256(JSON.stringify([...first, index, size, ...others.map((name) => [name, more[name]])]));
+  const what = sha256(JSON.stringify([salts.slice(32), schema, occurred_at, data]));
+  const leaf = sha256(`\0${JSON.stringify([index_version, type, recorded_at, who, what])}`);
+  return { salts, envelope: who, data: what, leaf };
+}
+
+test('the record states the hashes of its example', () => {
+  const stated = Object.fromEntries(
+    [...results.matchAll(/^(\w+) +([0-9a-f]{64})$/gm)].map(([, name, hash]) => [name, hash]),
+  );
+  expect(stated).toEqual(leafOf(line));
+  const unsalted = leafOf(line.replace(/,"salt":"\w+"/, '')).leaf;
+  expect(results).toContain(`without a salt, the leaf is ${unsalted}`);
+});
