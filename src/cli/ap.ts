@@ -107,18 +107,18 @@ function readPolicy(file: string): AccessPolicyContent {
 }
 
 async function create(
-  { value: content, commands, stores, config, print }: HandlersContext<AccessPolicyContent>,
+  { value: content, actor, commands, stores, config, print }: HandlersContext<AccessPolicyContent>,
   _file: string,
 ) {
-  const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
+  const command = new CreateAccessPolicy(content, commandOf(actor, hashed(content)));
   const { body, own } = await commands.execute(command);
   await applyAll(stores, config);
   print(`${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
   return EXIT.ok;
 }
 
-async function retire({ commands, stores, config, print }: HandlersContext, id: string) {
-  const command = new RetireAccessPolicy(id, commandOf({ policy_id: id, retired: true }));
+async function retire({ actor, commands, stores, config, print }: HandlersContext, id: string) {
+  const command = new RetireAccessPolicy(id, commandOf(actor, { policy_id: id, retired: true }));
   const { body } = await commands.execute(command);
   await applyAll(stores, config);
   print(`${body.policy_id} ${body.status}`);
@@ -126,7 +126,7 @@ async function retire({ commands, stores, config, print }: HandlersContext, id: 
 }
 
 async function check(
-  { commands, stores, config, print }: HandlersContext,
+  { actor, commands, stores, config, print }: HandlersContext,
   id: string,
   subject: string,
   { json }: Options,
@@ -134,7 +134,7 @@ async function check(
   checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
-  const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }), true);
+  const command = new CheckAccess(request, commandOf(actor, { ...request, at: Date.now() }), true);
   const { body } = await commands.execute(command);
   await applyAll(stores, config);
   if (json) print(JSON.stringify(body));

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
+import { userInfo } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command, CommanderError } from 'commander';
 import { prepareFolder } from '../app/start-failure.js';
-import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
+import { ACTOR, type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
@@ -29,6 +30,8 @@ export interface CommandIo {
 export interface Context {
   config: Config;
   io: CommandIo;
+  /** The name in events: `cli:<user>`. */
+  actor: string;
   /** Shows progress on standard error after the first second. */
   progress(label: string, unit: string): Progress;
   /** Writes a result line to standard output. */
@@ -85,6 +88,7 @@ export interface Host {
 /** A command of another process that a server carries out. */
 export interface Hosted {
   host: Host;
+  actor: string;
   value: unknown;
   items: AsyncIterable<unknown>;
   write: Output['write'];
@@ -169,7 +173,8 @@ export class Cli {
       const write = (text: string) => output.write(text);
       let isComplete = false;
       try {
-        const answer = profile === 'embedded' ? await this.owned(data, { value, items, write }) : undefined;
+        const answer =
+          profile === 'embedded' ? await this.owned(data, { actor: context.actor, value, items, write }) : undefined;
         if (answer && 'exit' in answer) ({ exit: this.exitCode, complete: isComplete } = answer);
         else {
           const stopping = new AbortController();
@@ -222,7 +227,7 @@ export class Cli {
    */
   private async owned(
     data: string,
-    caller: Pick<Caller, 'value' | 'items' | 'write'>,
+    caller: Pick<Caller, 'actor' | 'value' | 'items' | 'write'>,
   ): Promise<Ownership | { exit: ExitCode; complete: boolean }> {
     const { wait } = this.program.opts<{ wait: boolean }>();
     const started = performance.now();
@@ -260,9 +265,11 @@ export class Cli {
   private context(): Context {
     const { stdout, stderr } = this.io;
     const signal = this.hosted?.signal;
+    const config = this.hosted?.host.config ?? this.configuration();
     return {
-      config: this.hosted?.host.config ?? this.configuration(),
+      config,
       io: this.io,
+      actor: this.hosted?.actor ?? actorOf(config),
       progress: (label, unit) => {
         const { update, stop } = startProgress(label, unit, stderr);
         return {
@@ -296,6 +303,22 @@ export class Cli {
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
   }
+}
+
+/** What the caller says of itself: nobody checks it. */
+function actorOf({ actor }: Config): string {
+  return `cli:${actor ?? systemUser()}`;
+}
+
+/** The user of the operating system: the name if it has the form of an actor's, else the number. */
+function systemUser(): string {
+  try {
+    const { username } = userInfo();
+    if (ACTOR.test(username)) return username;
+  } catch {
+    // A number may have no name, as in a container.
+  }
+  return `uid-${process.getuid?.() ?? 0}`;
 }
 
 /** To a user who may not read the folder, it seems to be empty. @throws CommandFailed unless it can be read or is absent */

@@ -1,10 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
 
-/** Anyone who can run a command on the store's folder may act for every organization. */
+/** Reads. Anyone who can run a command on the store's folder may act for every organization. */
 export const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
 
-/** Without an Idempotency-Key, since repeating these commands changes nothing. */
-export function commandOf(body: object): CommandContext {
-  return { actor: OPERATOR, correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
+/** A command of this actor. Without an Idempotency-Key, since repeating these commands changes nothing. */
+export function commandOf(actor: string, body: object): CommandContext {
+  return {
+    actor: { ...OPERATOR, name: actor },
+    correlation_id: randomUUID(),
+    idempotency: null,
+    body_hash: bodyHash(body),
+  };
 }

@@ -54,12 +54,12 @@ async function list({ queries, print }: HandlersContext, { acknowledged, json }:
 }
 
 async function acknowledge(context: HandlersContext, ids: string[], { all, reason }: AcknowledgeOptions) {
-  const { commands, queries, stores, config, print } = context;
+  const { actor, commands, queries, stores, config, print } = context;
   if ((ids.length === 0) === (all === undefined)) throw new UsageError('Give event ids or --all.');
   const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
   const named = all ? await readAll(queries, 'open') : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
   for (const { event_id } of named) {
-    const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
+    const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf(actor, { event_id, reason_code }));
     const { body } = await commands.execute(command);
     const { at, by, reason_code: why } = body.acknowledged!;
     print(`${event_id} of ${body.tris_id ?? 'an unknown identity'}: acknowledged by ${by} at ${at}, ${why}`);

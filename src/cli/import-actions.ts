@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../kernel/clock.js';
-import { internalActor } from '../commands/context.js';
+import { type CommandContext, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import { Platforms } from '../features/organizations/platforms.js';
@@ -121,6 +121,8 @@ export interface RecordOptions {
   clock: Clock;
   /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
   waits?: boolean;
+  /** Who imports them; default: a program. */
+  actor?: string;
   onProgress?: (lines: number, total: number) => void;
 }
 
@@ -134,12 +136,12 @@ export async function recordActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
   batches: AsyncIterable<ActionLine[]>,
   total: number,
-  { clock, waits = false, onProgress = () => undefined }: RecordOptions,
+  { clock, waits = false, actor = 'cli', onProgress = () => undefined }: RecordOptions,
 ): Promise<ImportReport> {
   const report = nothingRecorded({ lines: total, wrong: 0, errors: [] });
   await beginLog(stores.eventStore, clock);
   const started = performance.now();
-  const recorder = new Recorder(stores, clock, waits, report);
+  const recorder = new Recorder(stores, clock, waits, actor, report);
   try {
     let taken = 0;
     for await (const lines of batches) {
@@ -181,7 +183,7 @@ export async function importActions(
 class Recorder {
   private readonly recorder: ActionRecorder;
   private readonly platforms: Platforms;
-  private readonly context = { actor: internalActor('cli'), correlation_id: randomUUID(), idempotency: null };
+  private readonly context: Omit<CommandContext, 'body_hash'>;
   private readonly batches: Promise<void>[] = [];
   /** By stream: the last batch with a line of it. Lines of one stream are recorded one after the other. */
   private readonly streams = new Map<string, object>();
@@ -193,8 +195,10 @@ class Recorder {
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
     clock: Clock,
     private readonly waits: boolean,
+    actor: string,
     private readonly report: ImportReport,
   ) {
+    this.context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
     const writer = new Writer(stores.eventStore, clock);
     this.platforms = new Platforms(stores.eventStore, writer);
     this.recorder = new ActionRecorder(writer, stores.keyValue);

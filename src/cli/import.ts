@@ -127,6 +127,7 @@ async function importPrepared(
     const report = await recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, {
       clock: Date.now,
       waits: config.profile === 'cluster',
+      actor: context.actor,
       onProgress: recording.update,
     }).finally(recording.stop);
     const bar = context.progress('Updating the read models', 'events');

@@ -67,20 +67,20 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
 
 async function replay(context: HandlersContext, id: string, options: Options) {
   const model_id = modelOf(id);
-  const started = new StartModelReplay(model_id, undefined, commandOf({ model_id, replay: true }));
+  const started = new StartModelReplay(model_id, undefined, commandOf(context.actor, { model_id, replay: true }));
   await printReplay(context, await context.commands.execute(started), options);
   return EXIT.ok;
 }
 
 function promote(context: HandlersContext, id: string, options: Options & { replay?: string }) {
   const model_id = modelOf(id);
-  const command = commandOf({ model_id, promote: true, at: Date.now() });
+  const command = commandOf(context.actor, { model_id, promote: true, at: Date.now() });
   return switchModel(context, options, new PromoteModel(model_id, options.replay ?? null, command, 0));
 }
 
 function rollBack(context: HandlersContext, id: string, options: Options) {
   const model_id = modelOf(id);
-  const command = commandOf({ model_id, rollback: true, at: Date.now() });
+  const command = commandOf(context.actor, { model_id, rollback: true, at: Date.now() });
   return switchModel(context, options, new RollBackModel(model_id, command, 0));
 }
 

@@ -84,12 +84,14 @@ async function show({ queries, print }: HandlersContext, tris: string, { json }:
 async function register(context: HandlersContext, tris: string, { platforms }: { platforms: string }) {
   const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
   const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
-  await context.commands.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
+  await context.commands.execute(
+    new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(context.actor, body)),
+  );
   return done(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
 }
 
 async function setVetting(context: HandlersContext, tris: string, vetted: boolean) {
-  const command = commandOf({ tris_org: checkedTrisId(tris), vetted });
+  const command = commandOf(context.actor, { tris_org: checkedTrisId(tris), vetted });
   await context.commands.execute(new SetVetting(tris, vetted, command));
   return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
 }

@@ -19,6 +19,7 @@ const MAX_LINE = 2 ** 30;
 /** What a command needs of its caller while another process carries it out. */
 export interface Caller {
   argv: readonly string[];
+  actor: string;
   value: unknown;
   items: AsyncIterable<unknown>;
   io: CommandIo;
@@ -39,9 +40,9 @@ export async function callOwner(
   if (!connected) return undefined;
   const { request, response } = connected;
   const send = (line: Call | ToOwner) => request.write(`${JSON.stringify(line)}\n`);
-  const { argv, value, io } = caller;
+  const { argv, actor, value, io } = caller;
   const { isTTY = false, columns = null } = io.stderr;
-  send({ version: VERSION, argv, terminal: { isTTY, columns }, value });
+  send({ version: VERSION, argv, actor, terminal: { isTTY, columns }, value });
   const interrupt = () => {
     // A second one ends this process, and with it the command.
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);

@@ -127,6 +127,7 @@ async function run(
   const hosted: Hosted = {
     host,
     signal,
+    actor: call.actor,
     value: call.value,
     items: itemsOf(lines as AsyncGenerator<ToOwner>, interrupted, signal),
     write: async (text) => {
@@ -196,9 +197,10 @@ function itemsOf(
 }
 
 function callIn(line: unknown): Call {
-  const { version, argv, terminal } = (line ?? {}) as Partial<Call>;
+  const { version, argv, actor, terminal } = (line ?? {}) as Partial<Call>;
   const isCall = typeof version === 'string' && Array.isArray(argv) && argv.every((one) => typeof one === 'string');
-  if (!isCall || typeof terminal?.isTTY !== 'boolean') throw new BadLine('the first line is no command');
+  if (!isCall || typeof actor !== 'string' || typeof terminal?.isTTY !== 'boolean')
+    throw new BadLine('the first line is no command');
   return line as Call;
 }
 

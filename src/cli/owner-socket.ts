@@ -16,6 +16,8 @@ export interface Call {
   /** Of the caller's build. */
   version: string;
   argv: readonly string[];
+  /** Who called it, for what it records. */
+  actor: string;
   /** Standard error of the caller, where progress is shown. */
   terminal: { isTTY: boolean; columns: number | null };
   /** What the caller has read for the command. */

@@ -152,11 +152,11 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
  * @throws CommandFailed, Problem after saying how far it came
  */
 async function apply(context: PoliciesContext, plan: Plan, json: boolean | undefined) {
-  const { commands, stores, config, note, print } = context;
+  const { stores, config, note, print } = context;
   // The preview of a large population takes a while.
   if ((await planOf(context, context.value)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');
   const steps = [
-    ...policiesToCreate(plan).map((file) => ({ what: `create ${file.policy_id}`, run: () => create(commands, file) })),
+    ...policiesToCreate(plan).map((file) => ({ what: `create ${file.policy_id}`, run: () => create(context, file) })),
     ...plan.promotions.map((promotion) => ({
       what: `promote ${promotion.file.policy_id} for ${ownerOf(promotion)}`,
       run: () => promote(context, promotion),
@@ -178,9 +178,10 @@ async function apply(context: PoliciesContext, plan: Plan, json: boolean | undef
   return done;
 }
 
-async function create(commands: HandlersContext['commands'], file: PolicyFile): Promise<void> {
-  if (file.kind === 'vp') await commands.execute(new CreatePolicy(file.content, commandOf(identityOf(file.content))));
-  else await commands.execute(new CreateAccessPolicy(file.content, commandOf(hashed(file.content))));
+async function create({ actor, commands }: HandlersContext, file: PolicyFile): Promise<void> {
+  if (file.kind === 'vp')
+    await commands.execute(new CreatePolicy(file.content, commandOf(actor, identityOf(file.content))));
+  else await commands.execute(new CreateAccessPolicy(file.content, commandOf(actor, hashed(file.content))));
 }
 
 async function promote(context: HandlersContext, promotion: Promotion): Promise<void> {
@@ -189,7 +190,7 @@ async function promote(context: HandlersContext, promotion: Promotion): Promise<
   if ((await activePolicy(context, scope, content.tris_org)) !== before) {
     throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
   }
-  const command = commandOf({ policy_id, scope, at: Date.now() });
+  const command = commandOf(context.actor, { policy_id, scope, at: Date.now() });
   await context.commands.execute(new PromotePolicy(policy_id, scope, null, command, 0));
 }
 

@@ -84,18 +84,18 @@ export function vpCommands(cli: Cli): void {
 }
 
 async function create(
-  { value: content, commands, stores, config, print, note }: HandlersContext<PolicyContent>,
+  { value: content, actor, commands, stores, config, print, note }: HandlersContext<PolicyContent>,
   _file: string,
 ) {
-  const { body } = await commands.execute(new CreatePolicy(content, commandOf(identityOf(content))));
+  const { body } = await commands.execute(new CreatePolicy(content, commandOf(actor, identityOf(content))));
   await applyAll(stores, config);
   for (const { message } of body.warnings) note(`warning: ${message}`);
   print(`${body.policy_id} ${body.status} ${body.content_hash}`);
   return EXIT.ok;
 }
 
-async function retire({ commands, stores, config, print }: HandlersContext, id: string) {
-  const command = new RetirePolicy(id, commandOf({ policy_id: id, retired: true }));
+async function retire({ actor, commands, stores, config, print }: HandlersContext, id: string) {
+  const command = new RetirePolicy(id, commandOf(actor, { policy_id: id, retired: true }));
   const { body } = await commands.execute(command);
   await applyAll(stores, config);
   print(`${body.policy_id} ${body.status}`);
@@ -103,7 +103,7 @@ async function retire({ commands, stores, config, print }: HandlersContext, id: 
 }
 
 async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
-  const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
+  const command = commandOf(context.actor, { policy_id: id, scope: options.scope, replay: true });
   const started = new StartReplay(id, scopeOf(options.scope), undefined, command);
   await printReplay(context, await context.commands.execute(started), options);
   return EXIT.ok;
@@ -111,13 +111,13 @@ async function replay(context: HandlersContext, id: string, options: ScopeOption
 
 function promote(context: HandlersContext, id: string, options: ScopeOptions & { replay?: string }) {
   const scope = scopeOf(options.scope);
-  const command = commandOf({ policy_id: id, scope, at: Date.now() });
+  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
   return switchLens(context, options, new PromotePolicy(id, scope, options.replay ?? null, command, 0));
 }
 
 function rollBack(context: HandlersContext, id: string, options: ScopeOptions) {
   const scope = scopeOf(options.scope);
-  const command = commandOf({ policy_id: id, scope, at: Date.now() });
+  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
   return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
 }
 

@@ -4,7 +4,10 @@ import { Problem } from '../kernel/problems.js';
 
 /** Who sends a command: an HTTP caller, the command line, or a job of the service itself. */
 export interface Actor {
-  /** The name in events: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, `start` or `wallet:<address>`. */
+  /**
+   * The name in events: `key:<id>`, `session:<tris or wallet>`, `cli:<user>` (a claim), `job:<kind>`, `start` or
+   * `wallet:<address>`.
+   */
   name: string;
   scopes: ReadonlySet<Scope>;
   /** The TRIS id of the organization it acts for; null for operators and sessions. */

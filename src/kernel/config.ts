@@ -76,6 +76,8 @@ type Role = (typeof ROLES)[number];
 export const PUBLIC_READS = ['all', 'scores', 'none'] as const;
 /** Which queries need no key (CREDENCE_PUBLIC_READS). */
 export type PublicReads = (typeof PUBLIC_READS)[number];
+/** The name of who runs a command: no e-mail address. */
+export const ACTOR = /^[A-Za-z0-9._-]{1,64}$/;
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -329,6 +331,17 @@ export class Config {
   })
   @IsIn(LOG_LEVELS)
   readonly logLevel: LogLevel;
+
+  @Variable({
+    name: 'CREDENCE_ACTOR',
+    description:
+      'Who runs commands of the CLI, recorded as `cli:<name>` with what they change: a claim that nobody checks',
+    unset: 'the name of the user in the operating system',
+    must: 'have 1 to 64 letters, digits or ._-',
+  })
+  @IsOptional()
+  @Matches(ACTOR)
+  readonly actor?: string;
 
   @Variable({
     name: 'CREDENCE_RPC_<chainId>',

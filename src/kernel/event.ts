@@ -16,7 +16,7 @@ export interface EventMetadata {
   recorded_at: string;
   correlation_id: string;
   /**
-   * Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, `start` (of a new log), or
+   * Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli:<user>`, `job:<kind>`, `start` (of a new log), or
    * `wallet:<address>` for an imported on-chain history.
    */
   actor: string;

@@ -7,6 +7,7 @@ let store: Store;
 const ids: string[] = [];
 beforeAll(async () => {
   store = await Store.create();
+  store.variables['CREDENCE_ACTOR'] = 'anna';
   expect((await store.run('import', store.file('actions.ndjson', [action(1)]))).code).toBe(0);
   const stores = await openStores(store.data, Date.now);
   for (let n = 0; n < 3; n++) {
@@ -32,7 +33,9 @@ test(
     const one = await store.run('dead-letters', 'acknowledge', ids[1]!, '--reason', 'lost_for_good');
     expect([one.code, one.stdout]).toEqual([
       0,
-      expect.stringMatching(new RegExp(`^${ids[1]} of tris:member-1: acknowledged by cli at \\S+, lost_for_good\n$`)),
+      expect.stringMatching(
+        new RegExp(`^${ids[1]} of tris:member-1: acknowledged by cli:anna at \\S+, lost_for_good\n$`),
+      ),
     ]);
     expect(await status()).toMatchObject({ open: 2, acknowledged: 1, oldest_open: [{ event_id: ids[0] }, {}] });
     expect(await incomplete()).toBe(true);
@@ -45,7 +48,7 @@ test(
     expect(letters).toMatchObject(
       ids.map((event_id, i) => ({
         event_id,
-        acknowledged: { by: 'cli', reason_code: i === 1 ? 'lost_for_good' : 'test_data' },
+        acknowledged: { by: 'cli:anna', reason_code: i === 1 ? 'lost_for_good' : 'test_data' },
       })),
     );
 

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, write
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { type Socket, connect } from 'node:net';
-import { hostname } from 'node:os';
+import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
@@ -70,7 +70,10 @@ describe('each command ends and prints beside a server as it does without one', 
         .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '<id>')
         .replaceAll(/rpl_[0-9a-f]{32}/g, '<id>')
         .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
-        .replaceAll(/"(seconds|lag_seconds|sha256|recorded_at|lease)":(null|"[^"]*"|[\d.e-]+|{[^}]*})/g, '"$1":<some>')
+        .replaceAll(
+          /"(seconds|lag_seconds|sha256|salt|recorded_at|lease)":(null|"[^"]*"|[\d.e-]+|{[^}]*})/g,
+          '"$1":<some>',
+        )
         .replaceAll(/[\d.]+ s\b/g, '<time>')
         .replaceAll(/[\d,.]+ ?(lines|events|rows)?\/s/g, '<rate>');
     return { code, stdout: tidy(stdout), stderr: tidy(stderr) };
@@ -190,6 +193,25 @@ describe('the server that owns a folder', () => {
     return JSON.parse(stdout) as Status;
   };
 
+  test('records who called a command, as the caller says', async () => {
+    const actorOf = async (tris: string, variables: Record<string, string>) => {
+      const ran = await runCommand(['orgs', 'register', tris, '--platforms', tris.slice(5)], {
+        ...store.env,
+        ...variables,
+      });
+      expect(ran).toMatchObject({ code: 0, stderr: '' });
+      const { stdout } = await runCommand(['export', tris], store.env);
+      return JSON.parse(stdout.slice(0, stdout.indexOf('\n'))).metadata.actor;
+    };
+    expect(await actorOf('tris:by-anna', { CREDENCE_ACTOR: 'anna' })).toBe('cli:anna');
+    expect(await actorOf('tris:by-user', {})).toBe(`cli:${userInfo().username}`);
+    const { code, stderr } = await runCommand(['orgs', 'list'], { ...store.env, CREDENCE_ACTOR: 'anna@example.org' });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('CREDENCE_ACTOR must have 1 to 64 letters, digits or ._-'),
+    ]);
+  });
+
   test(
     'shows the progress of a command on the terminal of its caller',
     async () => {
@@ -297,7 +319,7 @@ describe('the server that owns a folder', () => {
       return [answer.statusCode, body];
     };
     const call = (more: object) =>
-      `${JSON.stringify({ version: VERSION, argv: ['status'], terminal: { isTTY: false, columns: null }, ...more })}\n`;
+      `${JSON.stringify({ version: VERSION, argv: ['status'], actor: 'cli:test', terminal: { isTTY: false, columns: null }, ...more })}\n`;
 
     test('of another version, with both', async () => {
       expect(await answered(call({ version: '0.0.1' }))).toEqual([
@@ -510,7 +532,9 @@ describe('a caller that reads nothing', () => {
       server.start({ stores: { eventStore }, get: () => undefined } as unknown as Host);
       const call = request({ socketPath: join(store.data, 'owner.sock'), method: 'POST', path: '/commands' });
       call.on('error', () => undefined);
-      call.write(`${JSON.stringify({ version: VERSION, argv: ['export'], terminal: { isTTY: true, columns: 80 } })}\n`);
+      call.write(
+        `${JSON.stringify({ version: VERSION, argv: ['export'], actor: 'cli:test', terminal: { isTTY: true, columns: 80 } })}\n`,
+      );
       const [answer] = await once(call, 'response');
       answer.on('error', () => undefined);
       let last = -1;

@@ -3,9 +3,9 @@ import { blocks, read, section } from './markdown.js';
 
 /** The example of docs/decisions/0034: what a stranger computes from a line of an export. */
 
-const [{ text: line }, { text: results }] = blocks(
-  section(read('docs/decisions/0034-leaf-of-the-log.md'), 'Example'),
-) as [{ text: string }, { text: string }];
+const [line, results] = blocks(section(read('docs/decisions/0034-leaf-of-the-log.md'), 'Example')).map(
+  ({ text }) => text,
+) as [string, string];
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 

@@ -25,7 +25,7 @@ export class AcknowledgeDeadLetterDto {
 
 export class AcknowledgementDto {
   at: string;
-  /** `key:<id>` or `cli`. */
+  /** `key:<id>`, or `cli:<user>`. */
   by: string;
   reason_code: string;
 }

@@ -11,6 +11,6 @@ export const deadLetterAcknowledged = defineEvent('DeadLetterAcknowledged', {
   tris_id: nullable(text),
   /** The reason, as a code; no free text. */
   reason_code: text,
-  /** `key:<id>` or `cli`. */
+  /** `key:<id>`, or `cli:<user>`. */
   acknowledged_by: text,
 });
