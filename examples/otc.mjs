@@ -41,7 +41,8 @@ export function toAction({ source, target, rating, seconds }) {
     action_type: rating > 0 ? 'trade_rating' : 'trade_flags',
     category: rating > 0 ? 'social' : 'compliance',
     criticality: criticalityOf(Math.abs(rating)),
-    platform_id: `otc:${source}`,
+    platform_id: 'bitcoin-otc',
+    counterparty: `tris:otc:${source}`,
     occurred_at: new Date(Math.floor(seconds) * 1000).toISOString(),
     external_id: `${source}-${target}-${seconds}`,
   };

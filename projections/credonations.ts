@@ -1,8 +1,9 @@
+import { endorserOf } from '../src/features/relay/domain/relay.js';
 import { type Projection, rowAt } from './projection.js';
 
 /** One received credonation. Its position is in the row's sort key. */
 export interface CredonationRow {
-  /** TRIS of the sender: the platform's organization, else `tris:platform:<platform_id>`. */
+  /** TRIS of the sender: the counterparty, else the platform's organization, else `tris:platform:<platform_id>`. */
   from: string;
   /** TCT of the action by its own criticality. */
   amount: number;
@@ -12,12 +13,12 @@ export interface CredonationRow {
 }
 
 /**
- * Credonations received, in log order. A sender is the organization that owned the platform at that point of the log,
- * so a rebuild gives the same sender.
+ * Credonations received, in log order. A sender is the counterparty or the organization that owned the platform at that
+ * point of the log, so a rebuild gives the same sender.
  */
 export const credonations: Projection = {
   name: 'credonations',
-  version: 1,
+  version: 2,
   views: ['credonations', 'credonations.endorsers'],
   share: {
     ofEvent: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : undefined),
@@ -33,7 +34,7 @@ export const credonations: Projection = {
       rows.put(endorserRow(event.data.platform_id), event.data.tris_org);
     } else if (event.type === 'CredonationRecorded') {
       const { tris_id, platform_id, amount, category } = event.data;
-      const from = rows.get<string>(endorserRow(platform_id)) ?? `tris:platform:${platform_id}`;
+      const from = endorserOf(event.data, rows.get<string>(endorserRow(platform_id)));
       if (from === tris_id) return; // an identity does not endorse itself
       const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
       rows.insert(rowAt(credonationsOf(tris_id), event.position), credonation);

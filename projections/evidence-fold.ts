@@ -1,10 +1,11 @@
 import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
-import { relayerOf } from '../src/features/relay/domain/relay.js';
+import { endorserOf, relayerOf } from '../src/features/relay/domain/relay.js';
 import type { EventOf } from './events.js';
 import {
   ACTIONS_PER_ROW,
+  ALL_COUNTERPARTIES,
   BLOCK,
   type Cell,
   type DayEntry,
@@ -33,6 +34,7 @@ import {
   packRecent,
   partsOf,
   periodOf,
+  placeOf,
   platformsOf,
   relayedRow,
   sendersOf,
@@ -69,7 +71,7 @@ interface Series {
   from?: string;
 }
 
-/** The number of entries of the first one decides when a day is divided. */
+/** The number of entries of the first one decides when a day is divided, as of those of senders. */
 function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
   const { metric } = data;
   const criticality = CRITICALITIES.indexOf(data.criticality);
@@ -88,10 +90,9 @@ function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
   ];
 }
 
-function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owner: Owner | undefined): Series {
-  const { platform_id, amount } = data;
-  const sender = `${platform_id}/${owner?.at ?? 0}`;
-  return {
+function seriesOfSenders(trisId: string, { data, occurred_at }: Credonation, owner: Owner | undefined): Series[] {
+  const { platform_id, counterparty, amount } = data;
+  const of = (sender: string, from: string): Series => ({
     cell: { ...sendersOf(trisId), sort: `${periodOf(dayOf(occurred_at))}/${sender}` },
     part: SENDER_PARTS + sender,
     stride: SENDER_STRIDE,
@@ -101,8 +102,11 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
     },
     countAt: (slots, at) => slots[at + 1]!,
     value: amount,
-    from: relayerOf(platform_id, owner?.org),
-  };
+    from,
+  });
+  if (counterparty === undefined) return [of(`${platform_id}/${owner?.at ?? 0}`, endorserOf(data, owner?.org))];
+  // A day with many counterparties is divided, too, however few credonations each sent.
+  return [of('/', ALL_COUNTERPARTIES), of(`/${counterparty}`, counterparty)];
 }
 
 /**
@@ -113,7 +117,7 @@ export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner:
   const { metric, platform_id } = event.data;
   const rows = [
     metricRow(trisId, metric),
-    { ...platformsOf(trisId), sort: platform_id },
+    { ...platformsOf(trisId), sort: placeOf(event.data) },
     relayedRow(trisId, relayerOf(platform_id, owner?.org)),
     rowAt(actionsOf(trisId), state.row) as Row,
     namesRow(trisId, 'metric', state.metrics),
@@ -124,7 +128,7 @@ export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner:
 
 /** Rows that a credonation changes. @param owner the owner of its platform */
 export function rowsToEndorse(trisId: string, state: Spread, event: Credonation, owner: Owner | undefined): Row[] {
-  return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, state.divided);
+  return cellsOfSeries(trisId, seriesOfSenders(trisId, event, owner), event.occurred_at, state.divided);
 }
 
 function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided = false): Row[] {
@@ -211,10 +215,11 @@ export function addToRows(
   }
   counts[criticality]!++;
   rows.put(sumsRow, packMetric(number, last, counts));
-  const platformRow = { ...platformsOf(trisId), sort: platform_id };
+  const place = placeOf(event.data);
+  const platformRow = { ...platformsOf(trisId), sort: place };
   let platform = rows.find<PlatformRow>(platformRow);
   if (!platform) {
-    const number = addName(trisId, 'platform', state.platforms++, platform_id, rows);
+    const number = addName(trisId, 'platform', state.platforms++, place, rows);
     platform = { number, counts: [...CRITICALITIES, ...CRITICALITIES].map(() => 0) };
   }
   platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
@@ -249,7 +254,7 @@ function addToActions(
 }
 
 /**
- * Adds a credonation to the rows of its receiver, if the receiver is not the owner of the platform itself.
+ * Adds a credonation to the rows of its receiver, if the receiver is not the sender.
  * @returns whether `state` was changed
  */
 export function endorse(
@@ -259,10 +264,10 @@ export function endorse(
   owner: Owner | undefined,
   rows: Rows,
 ): boolean {
-  const series = seriesOfSender(trisId, event, owner);
-  if (series.from === trisId) return false;
+  const from = endorserOf(event.data, owner?.org);
+  if (from === trisId) return false;
   const wasDivided = state.divided;
-  addToSeries(trisId, state, event, [series], [event.data.amount, series.from!], rows);
+  addToSeries(trisId, state, event, seriesOfSenders(trisId, event, owner), [event.data.amount, from], rows);
   return state.divided !== wasDivided;
 }
 

@@ -9,7 +9,7 @@ import { sortByPosition } from './projection.js';
  * Actions are counted several times:
  *
  * - `identities.metrics`: per metric, over all time. Earned and flagged TCT under any lens follow from these.
- * - `identities.platforms`: per platform, over all time, flags apart.
+ * - `identities.platforms`: per platform and counterparty, over all time, flags apart.
  * - `identities.cells`: per metric and day, in one row (a cell) per period. Lenses of policies need these for values
  *   that decay.
  * - `identities.totals`: per category and day, flags apart, also in cells. The model's own lens needs these for values
@@ -100,9 +100,11 @@ export interface Cell {
   recent: string;
   /** Position of the last event before these, if an earlier cell was kept. */
   since?: number;
-  /** The endorser; only in cells of senders. */
+  /** The endorser; only in cells of senders. In the cell of all counterparties it is `ALL_COUNTERPARTIES`. */
   from?: string;
 }
+/** Instead of the endorser: the cell counts what the cells of counterparties count, too. */
+export const ALL_COUNTERPARTIES = '';
 const RECENT_STRIDE = 3;
 /** A power of two, and at least the number of slots of a cell. */
 const RECENT_SLOTS = 128;
@@ -116,7 +118,7 @@ export type PackedMetric = string;
 /** How many numbers that are. */
 const METRIC_NUMBERS = 2 + CRITICALITIES.length;
 
-/** All actions of one platform after `Spread.since`, and the platform's number. */
+/** All actions of one place (see `placeOf`) after `Spread.since`, and the place's number. */
 export interface PlatformRow {
   /** By criticality, then flags by criticality. */
   counts: number[];
@@ -126,7 +128,7 @@ export interface PlatformRow {
 /**
  * Actions in log order, packed (see packed-numbers.ts), `ACTION_STRIDE` numbers each: by how much the position is above
  * that of the row's first action, the time of the occurrence in ms since `EARLIEST`, the number of the metric times the
- * number of criticalities plus the criticality, and the number of the platform.
+ * number of criticalities plus the criticality, and the number of the place.
  */
 export type PackedActions = string;
 export const ACTION_STRIDE = 4;
@@ -173,6 +175,11 @@ export function metricRow(trisId: string, metric: string) {
   return { ...metricsOf(trisId), sort: metric };
 }
 
+/** Where an action comes from: the platform, and the counterparty if there is one. */
+export function placeOf({ platform_id, counterparty }: { platform_id: string; counterparty?: string }): string {
+  return counterparty === undefined ? platform_id : `${platform_id}/${counterparty}`;
+}
+
 export function platformsOf(trisId: string) {
   return { view: 'identities.platforms', key: trisId };
 }
@@ -205,7 +212,10 @@ export function namesRow(trisId: string, named: Named, number: number): Row {
   return { ...namesOf(trisId), sort: `${named}/${row}` };
 }
 
-/** Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`. */
+/**
+ * Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`, or `<period>//<counterparty>`;
+ * of all counterparties together: `<period>//`.
+ */
 export function sendersOf(trisId: string) {
   return { view: 'identities.senders', key: trisId };
 }

@@ -115,7 +115,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 10,
+  version: 11,
   views: [
     'identities',
     'identities.changes',

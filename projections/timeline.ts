@@ -1,4 +1,5 @@
 import { CRITICALITIES } from '../src/scoring/model.js';
+import type { EventOf } from './events.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
@@ -11,7 +12,7 @@ import { type Projection, rowAt } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 4,
+  version: 5,
   views: ['timeline'],
   share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],
@@ -30,13 +31,28 @@ export function timelineOf(trisId: string) {
  * address.
  */
 export type Packed =
-  | [id: string, occurredAt: number, recordedAt: number, metric: string, criticality: number, platformId: string]
+  | [
+      id: string,
+      occurredAt: number,
+      recordedAt: number,
+      metric: string,
+      criticality: number,
+      platformId: string,
+      said?: Said,
+    ]
   | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
+
+/** What an action has besides; only the fields that are set, and a source only if it is not `vouched`. */
+type Said = Partial<Pick<EventOf<'ActionRelayed'>['data'], 'source' | 'counterparty'>>;
 
 export function pack(event: IdentityEvent): Packed {
   const { id, occurred_at, recorded_at, type, data } = event;
   if (type !== 'ActionRelayed') return [id, occurred_at, recorded_at, type, data];
-  return [id, occurred_at, recorded_at, data.metric, CRITICALITIES.indexOf(data.criticality), data.platform_id];
+  const { metric, criticality, platform_id, source, counterparty } = data;
+  const packed: Packed = [id, occurred_at, recorded_at, metric, CRITICALITIES.indexOf(criticality), platform_id];
+  if (source === 'vouched' && counterparty === undefined) return packed;
+  packed.push({ ...(source !== 'vouched' && { source }), ...(counterparty !== undefined && { counterparty }) });
+  return packed;
 }
 
 /** The event of a timeline row. Its stream and an action's evidence hash are not stored. */
@@ -50,6 +66,8 @@ export function unpack(trisId: string, sort: string, row: unknown): IdentityEven
     criticality: CRITICALITIES[packed[4]]!,
     platform_id: packed[5],
     evidence_hash: null,
+    source: 'vouched' as const,
+    ...packed[6],
   };
   return { ...header, type: 'ActionRelayed', data };
 }

@@ -275,7 +275,8 @@ class Recorder {
       if (!owners.has(platform)) owners.set(platform, await this.platforms.ownerOf(platform));
     }
     const actions = lines.map(({ action, stream, hash }) => {
-      return { action, stream, owner: owners.get(action.platform_id)!, context: { ...this.context, body_hash: hash } };
+      const owner = owners.get(action.platform_id)!;
+      return { action, stream, owner, source: 'vouched' as const, context: { ...this.context, body_hash: hash } };
     });
     const outcomes = await Promise.all(
       actions.map((action) => this.recorder.record(action).catch((error: Error) => error)),

@@ -242,9 +242,9 @@ export class Writer {
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
     const { actor, correlation_id, body_hash, idempotency, trace } = context;
     const recorded_at = this.timestamp(this.clock());
-    return facts.map(({ type, schema, data, occurredAt }, index) => {
+    return facts.map(({ type, schema, data, occurredAt, decided }, index) => {
       const occurred_at = occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString();
-      const id = eventId(stream, body_hash, revision + index);
+      const id = eventId(stream, body_hash, revision + index, decided);
       const metadata: EventMetadata = {
         schema,
         occurred_at,

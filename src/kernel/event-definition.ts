@@ -10,7 +10,11 @@ import { Problem } from './problems.js';
 
 export type Check<T> = (value: unknown) => value is T;
 type Shape = Record<string, Check<unknown>>;
-type DataOf<S extends Shape> = { [K in keyof S]: S[K] extends Check<infer T> ? T : never };
+type Value<C> = C extends Check<infer T> ? T : never;
+type Absent<S extends Shape> = { [K in keyof S]: undefined extends Value<S[K]> ? K : never }[keyof S];
+type DataOf<S extends Shape> = { [K in Exclude<keyof S, Absent<S>>]: Value<S[K]> } & {
+  [K in Absent<S>]?: Exclude<Value<S[K]>, undefined>;
+};
 
 export interface EventDefinition<T extends string = string, D = unknown> {
   type: T;
@@ -36,6 +40,11 @@ export function wholeNumber(min: number, max: number): Check<number> {
 }
 export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value): value is T | null => value === null || check(value);
+}
+
+/** A field that may be absent. */
+export function optional<T>(check: Check<T>): Check<T | undefined> {
+  return (value): value is T | undefined => value === undefined || check(value);
 }
 
 export function listOf<T>(check: Check<T>): Check<T[]> {
@@ -68,6 +77,11 @@ export interface Fact {
   data: JsonObject;
   /** ms since the epoch; default: when it is recorded. */
   occurredAt?: number;
+  /**
+   * What was decided, if a retry may be decided otherwise: a part of the event's id, so that the retry finds the
+   * recorded event instead of taking its own for it.
+   */
+  decided?: string;
 }
 
 export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {

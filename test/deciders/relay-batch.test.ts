@@ -32,11 +32,13 @@ const request = (idempotency: string | null = null) => ({
 });
 const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 
+const sourceFor = async () => 'vouched';
+
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
   let nth = 0;
   const execute = (command: RelayAction) => relay(command, nth++);
-  const single = { execute, lookUp: async () => undefined } as unknown as RelayActionHandler;
+  const single = { execute, sourceFor, lookUp: async () => undefined } as unknown as RelayActionHandler;
   return new RelayActionsHandler(single, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
@@ -64,6 +66,7 @@ test('what is damaged for one action of a batch affects no other', async () => {
   const [a, b, c] = actions(3);
   const parts = [
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
+    { vouchesFor: async () => true },
     { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
     { accept: async () => null, lookUp: async () => undefined },
   ];

@@ -17,10 +17,10 @@ const given = (more: Partial<Action> = {}): Action => ({
 describe('what is recorded of an action', () => {
   test('the relayed action, and a credonation with its TCT', () => {
     const occurred_at = Date.UTC(2025, 5, 1);
-    expect(decide(given({ occurred_at }), 'tris:bank')).toEqual([
+    expect(decide(given({ occurred_at }), 'tris:bank', 'vouched')).toEqual([
       {
         type: 'ActionRelayed',
-        schema: 1,
+        schema: 2,
         occurredAt: occurred_at,
         data: {
           tris_id: 'tris:alice',
@@ -28,13 +28,14 @@ describe('what is recorded of an action', () => {
           criticality: 'High',
           platform_id: 'lender',
           evidence_hash: null,
+          source: 'vouched',
         },
       },
       {
         type: 'CredonationRecorded',
-        schema: 1,
+        schema: 2,
         occurredAt: occurred_at,
-        data: { tris_id: 'tris:alice', platform_id: 'lender', amount: 100, category: 'financial' },
+        data: { tris_id: 'tris:alice', platform_id: 'lender', amount: 100, category: 'financial', source: 'vouched' },
       },
     ]);
   });
@@ -46,10 +47,10 @@ describe('what is recorded of an action', () => {
     ['High', 100],
     ['Critical', 140],
   ] as const)('a %s action is endorsed with %i', (criticality, amount) => {
-    expect(decide(given({ criticality }), null)[1]!.data).toMatchObject({ amount });
+    expect(decide(given({ criticality }), null, 'vouched')[1]!.data).toMatchObject({ amount });
   });
 
-  const types = (action: Action, owner: string | null) => decide(action, owner).map(({ type }) => type);
+  const types = (action: Action, owner: string | null) => decide(action, owner, 'vouched').map(({ type }) => type);
   test('a flag is no endorsement', () => {
     expect(types(given({ action_type: 'default_flags' }), 'tris:bank')).toEqual(['ActionRelayed']);
     expect(types(given({ action_type: 'flags' }), null)).toEqual(['ActionRelayed']);
@@ -61,7 +62,7 @@ describe('what is recorded of an action', () => {
   });
   test('of the evidence, only its hash is recorded', () => {
     const evidence_uri = 'https://example.org/case/7';
-    const text = JSON.stringify(decide(given({ evidence_uri }), null));
+    const text = JSON.stringify(decide(given({ evidence_uri }), null, 'vouched'));
     expect(text).toContain(sha256Hex(evidence_uri));
     expect(text).not.toContain('example.org');
   });

@@ -58,6 +58,12 @@ const occurrences = fc.oneof(
 );
 const mostly = <T>(usual: T, all: readonly T[]) =>
   fc.oneof({ weight: 6, arbitrary: fc.constant(usual) }, fc.constantFrom(...all));
+/** Mostly none or one; else any of so many that none has many actions. */
+const counterparties = fc.oneof(
+  { weight: 3, arbitrary: fc.constant(null) },
+  { weight: 2, arbitrary: fc.constant('tris:carol') },
+  { weight: 3, arbitrary: fc.integer({ min: 1, max: 400 }).map((n) => `tris:member-${n}`) },
+);
 const actions = fc
   .tuple(
     mostly(METRICS[0]!, METRICS),
@@ -66,12 +72,17 @@ const actions = fc
     mostly(PLATFORMS[0]!, PLATFORMS),
     fc.integer({ min: 1, max: 140 }),
     fc.boolean(),
+    fc.record(
+      { source: fc.constantFrom('vouched', 'unvouched'), counterparty: counterparties },
+      { noNullPrototype: true },
+    ),
   )
-  .map(([metric, criticality, at, platform_id, amount, isEndorsed]): Given[] => {
-    const action = relayed(ALICE, metric, criticality, { occurred_at: iso(at) });
-    const credonation = endorsed(ALICE, platform_id, amount, { occurred_at: iso(at) });
-    const all = [{ ...action, data: { ...action.data, platform_id } }];
-    return isEndorsed ? [...all, credonation] : all;
+  .map(([metric, criticality, at, platform_id, amount, isEndorsed, { source, counterparty }]): Given[] => {
+    const said = { source, ...(counterparty !== null && { counterparty }) };
+    const action = relayed(ALICE, metric, criticality, { occurred_at: iso(at), schema: 2 });
+    const credonation = endorsed(ALICE, platform_id, amount, { occurred_at: iso(at), schema: 2 });
+    const all = [{ ...action, data: { ...action.data, platform_id, ...said } }];
+    return isEndorsed ? [...all, { ...credonation, data: { ...credonation.data, ...said } }] : all;
   });
 const others: fc.Arbitrary<Given[]> = fc.oneof(
   fc.integer({ min: 1, max: 6 }).map((level): Given[] => [badStatus(ALICE, level)]),
@@ -110,8 +121,8 @@ class Log {
       if (event.type === 'PlatformRegistered') owners.set(event.data.platform_id, event.data.tris_org);
       if (event.type !== 'CredonationRecorded' || event.data.tris_id !== ALICE) continue;
       if (next && event.position > next.position) return;
-      const { platform_id, amount, category } = event.data;
-      const from = owners.get(platform_id) ?? `tris:platform:${platform_id}`;
+      const { platform_id, counterparty, amount, category } = event.data;
+      const from = counterparty ?? owners.get(platform_id) ?? `tris:platform:${platform_id}`;
       if (from !== ALICE) yield { from, amount, category, occurred_at: event.occurred_at };
     }
   }

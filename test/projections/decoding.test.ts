@@ -52,8 +52,8 @@ test.each([
 
 test('a newer schema and an unknown type stop the reader', () => {
   expect(() => thing(4, {})).toThrow(NewerSchema);
-  expect(() => decodeEvent(recorded(relayed('tris:a', 'social_vouch', 'Low', { schema: 2 })))).toThrow(
-    /ActionRelayed schema 2; this build knows up to 1/,
+  expect(() => decodeEvent(recorded(relayed('tris:a', 'social_vouch', 'Low', { schema: 3 })))).toThrow(
+    /ActionRelayed schema 3; this build knows up to 2/,
   );
   expect(() => decodeEvent(recorded({ type: 'NeverHeardOf', data: {} }))).toThrow(/does not know the type/);
 });

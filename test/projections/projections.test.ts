@@ -181,7 +181,7 @@ describe('the timeline', () => {
       occurred_at: Date.UTC(2020, 0, 1),
       recorded_at: recorded,
       type: 'ActionRelayed',
-      data: given[0]!.data,
+      data: { ...given[0]!.data, source: 'vouched' },
     });
     expect(events[1]!.data).toEqual(given[2]!.data);
   });

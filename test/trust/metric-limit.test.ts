@@ -41,7 +41,7 @@ beforeAll(async () => {
           evidence_uri: null,
         };
         const context = { actor: internalActor('cli'), correlation_id: 'test', idempotency: null, body_hash: `${n}` };
-        return writer.create(`action-${randomUUID()}`, decide(action, BANK), context);
+        return writer.create(`action-${randomUUID()}`, decide(action, BANK, 'vouched'), context);
       }),
     );
   }

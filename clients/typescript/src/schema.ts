@@ -2104,7 +2104,7 @@ export interface components {
              * @description The time of this entry.
              */
             at: string;
-            /** @description `key:<id>` or `cli`. */
+            /** @description `key:<id>`, or `cli:<user>`. */
             by: string;
             /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string;
@@ -2413,6 +2413,11 @@ export interface components {
              */
             evidence_uri?: string;
             /**
+             * @description TRIS of the other side: who rated, lent or reviewed. It endorses the identity instead of the platform's owner.
+             * @example tris@alice
+             */
+            counterparty?: string;
+            /**
              * @description A metric category.
              * @enum {string}
              */
@@ -2424,7 +2429,12 @@ export interface components {
              * @enum {string}
              */
             status: "received";
-            /** @description The outcome, in words. */
+            /**
+             * @description `vouched` if an operator's key relayed it, or one of an organization that was vetted then; else `unvouched`.
+             * @enum {string}
+             */
+            source: "vouched" | "unvouched";
+            /** @description The outcome, and why the action has its source, in words. */
             message: string;
             /** @description Id of the recorded action. */
             action_id: string;
@@ -2434,6 +2444,11 @@ export interface components {
             actions: components["schemas"]["RelayActionDto"][];
         };
         BatchActionDto: {
+            /**
+             * @description As in the answer to one action.
+             * @enum {string}
+             */
+            source: "vouched" | "unvouched";
             /** @description Id of the recorded action. */
             action_id: string;
             /** @description Where the action is in the log, for `Credence-Min-Position`. */
@@ -2592,6 +2607,11 @@ export interface components {
         };
         HistoryEntryDto: {
             /**
+             * @description Present if the operators do not stand behind the action: its organization was not vetted.
+             * @enum {string}
+             */
+            source?: "unvouched";
+            /**
              * @description The rating of the score.
              * @enum {string}
              */
@@ -2619,6 +2639,8 @@ export interface components {
             metric: string | null;
             /** @description The id of a platform, which verifies actions. */
             platform_id: string | null;
+            /** @description TRIS of the other side of an action. Absent if it is not recorded. */
+            counterparty?: string;
             /** @description Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
             tct_delta: number;
             /** @description The standing after this event: this field and the next three. */
@@ -2661,6 +2683,16 @@ export interface components {
         PlatformShareDto: {
             /** @description The id of a platform, which verifies actions. */
             platform_id: string;
+            /** @description Number of actions. */
+            actions: number;
+            /** @description Earned TCT. */
+            tct: number;
+            /** @description TCT of negative evidence. */
+            flagged_tct: number;
+        };
+        CounterpartyShareDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
             /** @description Number of actions. */
             actions: number;
             /** @description Earned TCT. */
@@ -2721,6 +2753,8 @@ export interface components {
             contributions: components["schemas"]["ContributionDto"][];
             /** @description The hundred with the largest effect on the score. */
             platforms: components["schemas"]["PlatformShareDto"][];
+            /** @description The hundred with the largest effect on the score. Absent if no action has a counterparty. */
+            counterparties?: components["schemas"]["CounterpartyShareDto"][];
             /** @description The 1,000 metrics with the most flagged TCT. */
             forfeits: components["schemas"]["ForfeitDto"][];
             /** @description null at the highest rating, and under an explicit BAD status. */

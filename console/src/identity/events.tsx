@@ -29,6 +29,18 @@ export function EventDetails({ events, index }: { events: Events; index: number 
             <dd>{entry.platform_id}</dd>
           </>
         )}
+        {entry.counterparty !== undefined && (
+          <>
+            <dt>Counterparty</dt>
+            <dd>{entry.counterparty}</dd>
+          </>
+        )}
+        {entry.source !== undefined && (
+          <>
+            <dt>Source</dt>
+            <dd>{entry.source}: its organization was not vetted when it was recorded</dd>
+          </>
+        )}
         <dt>Occurred</dt>
         <dd>
           <Time value={entry.occurred_at} /> <small>{entry.occurred_at}</small>

@@ -273,7 +273,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
     <section aria-labelledby="explain-title">
       <h2 id="explain-title">What the score consists of</h2>
       <Loaded query={query} what="the explanation">
-        {({ summary, contributions, forfeits, platforms, next_rating: next }) => (
+        {({ summary, contributions, forfeits, platforms, counterparties, next_rating: next }) => (
           <>
             {summary && <p>{summary}</p>}
             {next && (
@@ -312,6 +312,14 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
               head={['Platform', 'Actions', 'TCT', 'Flagged TCT']}
               rows={platforms.map((p) => [p.platform_id, count(p.actions), count(p.tct), count(p.flagged_tct)])}
             />
+            {counterparties && (
+              <Rows
+                caption="Counterparties with the largest effect"
+                empty="No counterparty."
+                head={['Counterparty', 'Actions', 'TCT', 'Flagged TCT']}
+                rows={counterparties.map((c) => [c.tris_id, count(c.actions), count(c.tct), count(c.flagged_tct)])}
+              />
+            )}
           </>
         )}
       </Loaded>

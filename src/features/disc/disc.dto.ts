@@ -251,6 +251,11 @@ export class HistoryEntryDto {
   event_type: string;
   metric: string | null;
   platform_id: string | null;
+  /** TRIS of the other side of an action. Absent if it is not recorded. */
+  counterparty?: string;
+  /** Present if the operators do not stand behind the action: its organization was not vetted. */
+  @ApiProperty({ enum: ['unvouched'] })
+  source?: 'unvouched';
   /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
   /** The standing after this event: this field and the next three. */
@@ -295,12 +300,19 @@ export class ForfeitDto {
   last_at: string;
 }
 
-export class PlatformShareDto {
-  platform_id: string;
+export class ShareDto {
   actions: number;
   /** Earned TCT. */
   tct: number;
   flagged_tct: number;
+}
+
+export class PlatformShareDto extends ShareDto {
+  platform_id: string;
+}
+
+export class CounterpartyShareDto extends ShareDto {
+  tris_id: string;
 }
 
 export class NextRatingDto {
@@ -329,6 +341,8 @@ export class ExplanationDto extends CoordinatesDto {
   contributions: ContributionDto[];
   /** The hundred with the largest effect on the score. */
   platforms: PlatformShareDto[];
+  /** The hundred with the largest effect on the score. Absent if no action has a counterparty. */
+  counterparties?: CounterpartyShareDto[];
   /** The 1,000 metrics with the most flagged TCT. */
   forfeits: ForfeitDto[];
   /** null at the highest rating, and under an explicit BAD status. */

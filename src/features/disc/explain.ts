@@ -16,6 +16,7 @@ import { type MetricTotals, noActions } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
 const EXPLAINED_METRICS = 1_000;
+/** Also that of the list of counterparties. */
 const EXPLAINED_PLATFORMS = 100;
 
 /** The sums of an identity's actions by metric and by platform. */
@@ -50,13 +51,15 @@ export async function explain(
     flagged_tct: all[n]!,
     forfeited_tct: MODEL.forfeit_factor * all[n]!,
   }));
+  const counterparties = await platforms.topCounterparties(EXPLAINED_PLATFORMS);
   return {
     tris_id: snapshot.tris_id,
     score: standingOf(ledger, state.bad_status?.level ?? null).score,
     ...badStatusOf(state.bad_status),
     ...summaryOf(snapshot),
     contributions: contributed,
-    platforms: platforms.top(EXPLAINED_PLATFORMS),
+    platforms: await platforms.top(EXPLAINED_PLATFORMS),
+    ...(counterparties.length > 0 && { counterparties }),
     forfeits,
     // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextOf(ledger, lens.model.earnedPerDay(lens)),

@@ -106,6 +106,8 @@ export function historyEntry(event: IdentityEvent, running: RunningStanding, log
     event_type: event.type,
     metric: action?.metric ?? null,
     platform_id: action?.platform_id ?? null,
+    ...(action?.counterparty !== undefined && { counterparty: action.counterparty }),
+    ...(action?.source === 'unvouched' && { source: action.source }),
     tct_delta,
     total_tct,
     score,

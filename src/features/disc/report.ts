@@ -128,8 +128,6 @@ export class ReportBuilder {
     const standings = this.standings();
     const first = standings[0]!;
     const last = standings.at(-1)!;
-    const credonators = [...this.credonators.values()].filter(({ count }) => count > 0);
-    credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
     const actions_by_metric = await this.mostActed();
     const metrics = categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
     await yieldIfDue();
@@ -147,8 +145,8 @@ export class ReportBuilder {
       ...reliabilityOf(snapshot),
       trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
       metrics,
-      top_credonators: credonators.slice(0, top),
-      top_platforms: this.platforms.top(top),
+      top_credonators: await this.topCredonators(top),
+      top_platforms: await this.platforms.top(top),
       actions_by_metric,
       verification: verificationsOf(snapshot),
       wallets_count: snapshot.state.wallets?.length ?? 0,
@@ -160,6 +158,14 @@ export class ReportBuilder {
     const { position: _, ...portable } = { ...content, ...badStatus };
     const portable_hash = sha256Hex(canonicalJson(portable));
     return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, portable_hash, ...content, ...badStatus };
+  }
+
+  private async topCredonators(limit: number) {
+    const all = [...this.credonators.values()];
+    const names = all.map(({ from }) => from);
+    const amounts = Float64Array.from(all, ({ amount }) => amount);
+    const some = [...all.keys()].filter((n) => all[n]!.count > 0);
+    return (await largest(some, amounts, names, limit)).map((n) => all[n]!);
   }
 
   /** By name. */

@@ -2,6 +2,7 @@ import { type CredonationRow, credonationsOf } from '../../../projections/credon
 import {
   ACTION_STRIDE,
   ACTIONS_PER_ROW,
+  ALL_COUNTERPARTIES,
   type Cell,
   type CredonationEntry,
   type DayEntry,
@@ -28,6 +29,7 @@ import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { dayOf } from '../../scoring/evidence.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
@@ -108,7 +110,7 @@ export class SourceReader {
       for (const { sort, value } of rows) tally.add(Number(sort), value as PackedActions, position, after, as_of);
       if (Number(rows.at(-1)?.sort) > position) break;
     }
-    tally.share(platforms);
+    await tally.share(platforms);
     const { totals } = tally;
     // The metrics of the first events have the first numbers, and there are no more of them than events.
     const first = await this.evidence.firstEvents(identity);
@@ -324,10 +326,11 @@ class ActionTally {
   }
 
   /** Adds the sums by platform to the shares of platforms. */
-  share(shares: PlatformShares): void {
+  async share(shares: PlatformShares): Promise<void> {
     const { actions, tct, flagged } = this.byPlatform;
     for (const [number, platform] of this.platforms.entries()) {
       if (actions[number]! > 0) shares.add(platform, actions[number]!, tct[number]!, flagged[number]!);
+      if (isDue()) await yieldIfDue();
     }
   }
 }
@@ -337,6 +340,7 @@ function countCredonations(
   [first, end]: readonly [number, number],
   count: CountCredonations,
 ): void {
+  if (from === ALL_COUNTERPARTIES) return;
   for (let at = 0; at < slots.length && slots[at]! < end; at += SENDER_STRIDE) {
     if (slots[at]! >= first) count(from!, slots[at + 1]!, slots[at + 2]!);
   }

@@ -207,7 +207,7 @@ export class Ingestion implements OnModuleInit {
     const [existing] = await this.store.readStream(stream, { limit: 1 });
     if (existing?.metadata.body_hash === context.body_hash) return 'already_present';
     try {
-      await this.actions.record({ action, stream, owner, context });
+      await this.actions.record({ action, stream, owner, source: 'vouched', context });
       return 'recorded';
     } catch (error) {
       // Recorded before for another identity that the wallet was linked to. It must not count twice.

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { Platforms } from './platforms.js';
+import { Vetting } from './vetting.js';
 
-@Module({ providers: [Platforms], exports: [Platforms] })
+@Module({ providers: [Platforms, Vetting], exports: [Platforms, Vetting] })
 export class PlatformsModule {}

@@ -38,12 +38,14 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
    */
   async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
     const { actor, correlation_id, idempotency, trace } = request;
+    // Once, so that a batch is not divided by a change of the vetting.
+    const source = await this.single.sourceFor(actor.organization);
     return this.batches.execute(
       actions,
       (action, index) => {
         const own = keyOfItem(idempotency, index);
         const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
-        return this.single.execute(new RelayAction(action, context));
+        return this.single.execute(new RelayAction(action, context), source);
       },
       {
         begin: (group) => this.single.lookUp(group),

@@ -13,6 +13,7 @@ import { itemProblem } from '../../http/problem-response.js';
 import { Write } from '../../http/routes.js';
 import { readBody } from '../../http/validation.js';
 import type { Action } from './domain/relay.js';
+import type { Source } from './domain/relay.events.js';
 import { type ActionOutcome, RelayActions } from './relay-batch.handlers.js';
 import {
   MAX_ACTIONS,
@@ -61,8 +62,9 @@ export class RelayController {
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
-    const { action_id, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
-    const answer: RelayedDto = { status: 'received', message: 'Action received for scoring.', action_id };
+    const { action_id, source, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
+    const message = `Action received for scoring. ${whyOf(source, request.actor.organization)}`;
+    const answer: RelayedDto = { status: 'received', message, action_id, source };
     return new Written(answer, position);
   }
 
@@ -110,9 +112,16 @@ export class RelayController {
 
   private resultOf(index: number, outcome: ActionOutcome): RelayBatchItemDto {
     if (!(outcome instanceof Error)) {
-      const { action_id, position } = outcome;
-      return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position) } };
+      const { action_id, source, position } = outcome;
+      return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position), source } };
     }
     return { index, ...itemProblem(outcome) };
   }
+}
+
+/** Why an action has its source. */
+function whyOf(source: Source, organization: string | null): string {
+  if (organization === null) return 'It is vouched: an operator’s key relayed it.';
+  const was = source === 'vouched' ? 'was vetted' : 'was not vetted';
+  return `It is ${source}: ${organization} ${was} when it was recorded.`;
 }

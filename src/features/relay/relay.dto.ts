@@ -14,9 +14,11 @@ import {
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { notInTheFuture } from '../../http/times.js';
 import { CATEGORY_NAMES, categoryOf, criticalityOf } from '../../scoring/names.js';
+import { refusal } from '../../kernel/problems.js';
 import type { Action } from './domain/relay.js';
+import { SOURCES, type Source } from './domain/relay.events.js';
 
-/** A score-relevant action (requirement 16); the last three fields are additions. */
+/** A score-relevant action (requirement 16); the last four fields are additions. */
 export class RelayActionDto {
   /** Identity that the action belongs to. */
   @IsWrittenTrisId()
@@ -54,10 +56,23 @@ export class RelayActionDto {
   @MaxLength(2000)
   @IsUrl({ protocols: ['https', 'http', 'ipfs', 'ar'], require_protocol: true, require_tld: false })
   evidence_uri?: string;
+
+  /** TRIS of the other side: who rated, lent or reviewed. It endorses the identity instead of the platform's owner. */
+  @IsOptional()
+  @IsWrittenTrisId()
+  counterparty?: string;
 }
 
-/** The action that a body is about, in canonical terms. @throws Problem validation_failed for a time in the future */
+/**
+ * The action that a body is about, in canonical terms.
+ * @throws Problem validation_failed for a time in the future, or the identity as its own counterparty
+ */
 export function toAction(body: RelayActionDto, now: number): Action {
+  const { counterparty } = body;
+  if (counterparty === body.tris_id) {
+    const message = 'counterparty must be another identity than tris_id';
+    throw refusal([{ pointer: '/counterparty', code: 'own_counterparty', message }]);
+  }
   return {
     tris_id: body.tris_id,
     action_type: body.action_type,
@@ -67,6 +82,7 @@ export function toAction(body: RelayActionDto, now: number): Action {
     occurred_at: body.occurred_at === undefined ? null : notInTheFuture(body.occurred_at, now),
     external_id: body.external_id ?? null,
     evidence_uri: body.evidence_uri ?? null,
+    ...(counterparty !== undefined && { counterparty }),
   };
 }
 
@@ -74,10 +90,13 @@ export class RelayedDto {
   /** The action is recorded. */
   @ApiProperty({ enum: ['received'] })
   status: 'received';
-  /** The outcome, in words. */
+  /** The outcome, and why the action has its source, in words. */
   message: string;
   /** Id of the recorded action. */
   action_id: string;
+  /** `vouched` if an operator's key relayed it, or one of an organization that was vetted then; else `unvouched`. */
+  @ApiProperty({ enum: SOURCES })
+  source: Source;
 }
 
 /** Actions of a batch. */
@@ -97,6 +116,9 @@ export class BatchActionDto {
   action_id: string;
   /** Where the action is in the log, for `Credence-Min-Position`. */
   position: string;
+  /** As in the answer to one action. */
+  @ApiProperty({ enum: SOURCES })
+  source: Source;
 }
 
 export class RelayBatchItemDto {

@@ -7,12 +7,16 @@ import { Writer } from '../../commands/writer.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { Vetting } from '../organizations/vetting.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
+import type { Source } from './domain/relay.events.js';
 import { MetricLimit } from './metric-limit.js';
 
 export interface Relayed {
   action_id: string;
+  /** As it was recorded, whatever a retry would decide now. */
+  source: Source;
   position: Position;
 }
 
@@ -32,6 +36,7 @@ interface Recording {
   stream: string;
   /** TRIS of the organization that owns the platform, or null. */
   owner: string | null;
+  source: Source;
   context: CommandContext;
 }
 
@@ -47,12 +52,12 @@ export class ActionRecorder {
    * Writes an action to its stream, or finds it there.
    * @throws Problem external_id_conflict, idempotency_key_reused
    */
-  async record({ action, stream, owner, context }: Recording): Promise<Relayed> {
+  async record({ action, stream, owner, source, context }: Recording): Promise<Relayed> {
     if (context.idempotency !== null) await this.useKey(action, stream, context);
     const removeText = action.evidence_uri === null ? undefined : await this.keepEvidence(action.evidence_uri, stream);
-    const { events, position } = await this.writer.create(stream, decide(action, owner), context);
+    const { events, position } = await this.writer.create(stream, decide(action, owner, source), context);
     const conflict = conflictWith(events, action, context);
-    if (!conflict) return { action_id: events[0]!.id, position };
+    if (!conflict) return { action_id: events[0]!.id, source: sourceOf(events[0]!), position };
     await removeText?.();
     throw conflict;
   }
@@ -79,28 +84,37 @@ export class ActionRecorder {
 export class RelayActionHandler implements ICommandHandler<RelayAction> {
   constructor(
     private readonly platforms: Platforms,
+    private readonly vetting: Vetting,
     private readonly recorder: ActionRecorder,
     private readonly limit: MetricLimit,
   ) {}
 
   /**
+   * @param decided the source, where it was decided for several relays; default: that of the caller now
    * @throws Problem self_statement, platform_not_owned, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
-  async execute({ action, context }: RelayAction): Promise<Relayed> {
+  async execute({ action, context }: RelayAction, decided?: Source): Promise<Relayed> {
     const { organization } = context.actor;
     refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
+    // The organization owns the platform.
+    const source = decided ?? (await this.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
     const metric = await this.limit.accept({ action, owner }, stream);
     try {
-      const recorded = await this.recorder.record({ action, stream, owner, context });
+      const recorded = await this.recorder.record({ action, stream, owner, source, context });
       if (metric) this.limit.recorded(metric);
       return recorded;
     } catch (error) {
       if (metric) this.limit.failed(metric);
       throw error;
     }
+  }
+
+  /** The source of what a key relays that is bound to this organization; to none: null. */
+  async sourceFor(organization: string | null): Promise<Source> {
+    return (await this.vetting.vouchesFor(organization)) ? 'vouched' : 'unvouched';
   }
 
   /** Looks up together what `execute` needs to know of many actions, each of which it would look up otherwise. */
@@ -114,6 +128,11 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const known = actions.filter(({ platform_id }) => owners.has(platform_id));
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
   }
+}
+
+/** Of a recorded action; before schema 2 all were vouched. */
+function sourceOf({ data }: NewEvent): Source {
+  return (data['source'] as Source | undefined) ?? 'vouched';
 }
 
 /** Why an action cannot be in a stream with these events: they are of another action. */

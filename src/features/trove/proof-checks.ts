@@ -113,7 +113,9 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
       decided_by: proof.issuer,
       reviewer: null,
       outcome:
-        reason_code === null ? { approved: true, platform_id: issuer!.platform_id } : { approved: false, reason_code },
+        reason_code === null
+          ? { approved: true, platform_id: issuer!.platform_id, source: 'vouched' }
+          : { approved: false, reason_code },
     };
     const { events, history } = await this.writer.update(stream, context, (history) => {
       const current = troveRecordOf(history)!;

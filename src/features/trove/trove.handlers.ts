@@ -9,6 +9,7 @@ import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { Vetting } from '../organizations/vetting.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
@@ -120,6 +121,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
   constructor(
     private readonly writer: Writer,
     private readonly platforms: Platforms,
+    private readonly vetting: Vetting,
     private readonly counted: CountedContent,
     private readonly verification: ProofChecks,
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -142,9 +144,10 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const owner = await this.platforms.ownerOf(platform_id);
     const { name, organization } = context.actor;
     if (approve) refuseUnlessOwned(platform_id, organization, owner);
+    const source = (await this.vetting.vouchesFor(organization)) ? ('vouched' as const) : ('unvouched' as const);
     const decide = (history: readonly RecordedEvent[]) => {
       const outcome = approve
-        ? { approved: true as const, platform_id }
+        ? { approved: true as const, platform_id, source }
         : { approved: false as const, reason_code: decision.reason_code };
       return decideRecord(history, { outcome, method: 'review', decided_by: name, reviewer: organization }, owner);
     };

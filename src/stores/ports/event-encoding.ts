@@ -26,11 +26,13 @@ const hashed = Buffer.alloc(4_096);
 const NAMESPACE_BYTES = hashed.write(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'hex');
 
 /**
- * The id of an event: UUIDv5 of the JSON array [stream, body hash, ordinal].
+ * The id of an event: UUIDv5 of the JSON array [stream, body hash, ordinal], or [stream, body hash, ordinal, decided].
  * @param ordinal the event's index in its append, from 0
+ * @param decided see `Fact.decided`
  */
-export function eventId(stream: string, bodyHash: string, ordinal: number): string {
-  const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}]`;
+export function eventId(stream: string, bodyHash: string, ordinal: number, decided?: string): string {
+  const more = decided === undefined ? '' : `,${JSON.stringify(decided)}`;
+  const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}${more}]`;
   const end = NAMESPACE_BYTES + hashed.write(name, NAMESPACE_BYTES);
   return uuidOf(hash('sha1', hashed.subarray(0, end)), 5);
 }

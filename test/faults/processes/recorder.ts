@@ -15,7 +15,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (actions.length === 0) break;
   const writes = actions.map((action) => {
     const context = { actor, correlation_id: 'test', idempotency: null, body_hash: randomUUID() };
-    return writer.create(`action-${randomUUID()}`, decide(action, null), context);
+    return writer.create(`action-${randomUUID()}`, decide(action, null, 'vouched'), context);
   });
   await Promise.all(writes);
   console.log(JSON.stringify(writes.length));

@@ -1,23 +1,51 @@
-import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../../kernel/event-definition.js';
+import { defineEvent, nullable, oneOf, optional, text, wholeNumber } from '../../../kernel/event-definition.js';
+import type { JsonObject } from '../../../kernel/json.js';
 import { CRITICALITIES, MODEL } from '../../../scoring/model.js';
 
-/** An identity did something that a platform verified. Stream `action-<hash>`, revision 0. */
-export const actionRelayed = defineEvent('ActionRelayed', {
-  tris_id: text,
-  /** Canonical, `<category>_<action_type>`. */
-  metric: text,
-  criticality: oneOf(CRITICALITIES),
-  platform_id: text,
-  /** SHA-256 of the evidence's URI, which is stored in a deletable side table (docs/decisions/0010). */
-  evidence_hash: nullable(text),
-});
+/**
+ * Whether the operators stand behind a statement: an operator made it, or an organization that was vetted then. It was
+ * not recorded before schema 2, and all statements counted alike.
+ */
+export const SOURCES = ['vouched', 'unvouched'] as const;
+export type Source = (typeof SOURCES)[number];
 
-/** The platform's organization endorsed the identity for that action (requirement 6). Same stream, revision 1. */
-export const credonationRecorded = defineEvent('CredonationRecorded', {
-  tris_id: text,
-  /** The projection resolves the sender: the owner of the platform at this position of the log. */
-  platform_id: text,
-  /** TCT of the action's criticality. */
-  amount: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-  category: oneOf(MODEL.categories),
-});
+const said = {
+  source: oneOf(SOURCES),
+  /** TRIS of the other side: who rated, lent, reviewed. Never the identity itself. */
+  counterparty: optional(text),
+};
+const versions = { schema: 2, upcasters: { 1: (data: JsonObject) => ({ ...data, source: 'vouched' }) } };
+
+/** An identity did something that a platform verified. Stream `action-<hash>`, revision 0. */
+export const actionRelayed = defineEvent(
+  'ActionRelayed',
+  {
+    tris_id: text,
+    /** Canonical, `<category>_<action_type>`. */
+    metric: text,
+    criticality: oneOf(CRITICALITIES),
+    platform_id: text,
+    /** SHA-256 of the evidence's URI, which is stored in a deletable side table (docs/decisions/0010). */
+    evidence_hash: nullable(text),
+    ...said,
+  },
+  versions,
+);
+
+/**
+ * The other side, or else the platform's organization, endorsed the identity for that action (requirement 6). Same
+ * stream, revision 1.
+ */
+export const credonationRecorded = defineEvent(
+  'CredonationRecorded',
+  {
+    tris_id: text,
+    /** Without a counterparty the projection resolves the sender: the owner of the platform at this position of the log. */
+    platform_id: text,
+    /** TCT of the action's criticality. */
+    amount: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    category: oneOf(MODEL.categories),
+    ...said,
+  },
+  versions,
+);

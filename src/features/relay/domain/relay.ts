@@ -2,7 +2,7 @@ import { type Fact, fact, hashedStream } from '../../../kernel/event-definition.
 import { sha256Hex } from '../../../kernel/hash.js';
 import { isFlags, metricCategory } from '../../../scoring/names.js';
 import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';
-import { actionRelayed, credonationRecorded } from './relay.events.js';
+import { type Source, actionRelayed, credonationRecorded } from './relay.events.js';
 
 /** A validated action: canonical names, times in ms. */
 export interface Action {
@@ -14,6 +14,8 @@ export interface Action {
   occurred_at: number | null;
   external_id: string | null;
   evidence_uri: string | null;
+  /** Absent if there is none, and so from the hash of the command: earlier builds did not know it. */
+  counterparty?: string;
 }
 
 /**
@@ -40,11 +42,19 @@ export function splitMetric(metric: string): Pick<Action, 'category' | 'action_t
 export const METRICS_PER_ORGANIZATION = 20_000;
 
 /**
- * The TRIS that an action on this platform is counted for, and that endorses it.
+ * The TRIS that an action on this platform is counted for.
  * @param owner TRIS of the organization that owns the platform; without one the platform counts for itself
  */
 export function relayerOf(platformId: string, owner: string | null | undefined): string {
   return owner ?? `tris:platform:${platformId}`;
+}
+
+/** The TRIS that endorses an identity for an action: the other side, or else whom the action is counted for. */
+export function endorserOf(
+  { platform_id, counterparty }: { platform_id: string; counterparty?: string | undefined },
+  owner: string | null | undefined,
+): string {
+  return counterparty ?? relayerOf(platform_id, owner);
 }
 
 /**
@@ -52,13 +62,18 @@ export function relayerOf(platformId: string, owner: string | null | undefined):
  * identity is its own endorser.
  * @param owner TRIS of the organization that owns the platform, or null
  */
-export function decide(action: Action, owner: string | null): Fact[] {
-  const { tris_id, category, criticality, platform_id } = action;
+export function decide(action: Action, owner: string | null, source: Source): Fact[] {
+  const { tris_id, category, criticality, platform_id, counterparty } = action;
   const metric = metricOf(action);
   const occurredAt = action.occurred_at ?? undefined;
   const evidence_hash = action.evidence_uri === null ? null : sha256Hex(action.evidence_uri);
-  const relayed = fact(actionRelayed, { tris_id, metric, criticality, platform_id, evidence_hash }, occurredAt);
-  if (isFlags(metric) || relayerOf(platform_id, owner) === tris_id) return [relayed];
+  const said: { source: Source; counterparty: string } | { source: Source } =
+    counterparty === undefined ? { source } : { source, counterparty };
+  const decided = source === 'vouched' ? undefined : source;
+  const recorded = { tris_id, metric, criticality, platform_id, evidence_hash, ...said };
+  const relayed = { ...fact(actionRelayed, recorded, occurredAt), decided };
+  if (isFlags(metric) || endorserOf({ platform_id, counterparty }, owner) === tris_id) return [relayed];
   const amount = TCT_BY_CRITICALITY[CRITICALITIES.indexOf(criticality)]!;
-  return [relayed, fact(credonationRecorded, { tris_id, platform_id, amount, category }, occurredAt)];
+  const credonation = { tris_id, platform_id, amount, category, ...said };
+  return [relayed, { ...fact(credonationRecorded, credonation, occurredAt), decided }];
 }

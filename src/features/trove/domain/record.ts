@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { Problem } from '../../../kernel/problems.js';
-import { actionRelayed, credonationRecorded } from '../../relay/domain/relay.events.js';
+import { type Source, actionRelayed, credonationRecorded } from '../../relay/domain/relay.events.js';
 import { decide as decideRelay, splitMetric } from '../../relay/domain/relay.js';
 import type { Criticality } from '../../../scoring/model.js';
 import {
@@ -72,7 +72,7 @@ export interface Submission {
 
 /** A decision about a record. `platform_id`: the platform whose action an approved record becomes. */
 export interface Decision {
-  outcome: { approved: true; platform_id: string } | { approved: false; reason_code: string };
+  outcome: { approved: true; platform_id: string; source: Source } | { approved: false; reason_code: string };
   method: (typeof DECISION_METHODS)[number];
   decided_by: string;
   /** The organization; null: an operator, or the proof. */
@@ -286,7 +286,7 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
     external_id: null,
     evidence_uri: null,
   };
-  const [relayed, ...credonation] = decideRelay(action, owner);
+  const [relayed, ...credonation] = decideRelay(action, owner, outcome.source);
   return [
     fact(troveRecordApproved, about),
     { ...relayed!, data: { ...relayed!.data, evidence_hash: content_hash } },
