@@ -20,6 +20,7 @@ describe('an action', () => {
       status: 'received',
       message: expect.any(String),
       action_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      source: 'vouched',
     });
     expect(answer.headers['credence-position']).toMatch(/^[0-9a-f-]{36}\.\d+$/);
     const [entry, ...others] = await history(tris_id, answer);
@@ -267,6 +268,7 @@ describe('a batch', () => {
         data: {
           action_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
           position: expect.stringMatching(/^[0-9a-f-]{36}\.\d+$/),
+          source: 'vouched',
         },
       })),
     );

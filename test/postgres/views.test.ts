@@ -41,7 +41,11 @@ const EVENTS = [
   granted('tris:alice', 'key:ops'),
   linked('tris:alice', '0xaa'),
   endorsed('tris:alice', 'lender', 70),
-  ...Array.from({ length: 70 }, () => relayed('tris:large', 'social_vouch', 'Low')),
+  ...Array.from({ length: 69 }, () => relayed('tris:large', 'social_vouch', 'Low')),
+  relayed('tris:large', 'social_vouch', 'Low', {
+    schema: 2,
+    data: { ...relayed('tris:large', 'social_vouch', 'Low').data, source: 'unvouched', counterparty: 'tris:carol' },
+  }),
   accessPolicy('AP_A_V1', 'tris:bank'),
   accessPolicy('AP_B_V1', null),
   checked('tris:alice', 'AP_A_V1', SERVED, 'j1'),
@@ -166,6 +170,8 @@ describePostgres('the views for people', () => {
         criticality: 'High',
         platform_id: 'lender',
         data: null,
+        source: 'vouched',
+        counterparty: null,
       },
       expect.objectContaining({ metric: 'financial_default_flags', criticality: 'Minimal' }),
       {
@@ -178,8 +184,13 @@ describePostgres('the views for people', () => {
         metric: null,
         criticality: null,
         platform_id: null,
+        source: null,
+        counterparty: null,
         data: { tris_id: 'tris:alice', level: 3, reason_code: 'fraud' },
       },
+    ]);
+    expect(events.filter((event) => (event as { source: unknown }).source === 'unvouched')).toEqual([
+      expect.objectContaining({ type: 'ActionRelayed', platform_id: 'lender', counterparty: 'tris:carol' }),
     ]);
     const credonation = { position: 9, sender: 'tris:bank', amount: 70, category: 'financial', occurred_at: AT };
     expect(await rowsOf('credonations', 'position')).toEqual([{ tris_id: 'tris:alice', ...credonation }]);
