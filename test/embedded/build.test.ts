@@ -219,7 +219,7 @@ test('has the events that were appended meanwhile, and stops before one of a new
   ] as const) {
     const generation = await newGeneration();
     const following = new Follower(store, readModels, how).follow(generation, { signal, toHead: true });
-    await expect(following).rejects.toThrow('this build knows up to 1');
+    await expect(following).rejects.toThrow('this build knows up to 2');
     contents.push(await content(generation));
   }
   expect(contents[0]).toEqual(contents[2]);
