@@ -46,10 +46,10 @@ export interface ListedApiKey {
 }
 
 export const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
-/** `KEY_ID` of a new key. A browser takes `.` and `..` in a path for folders, and could not delete such a key. */
-export const NEW_KEY_ID = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
+/** Of `KEY_ID`, those of new keys. A browser takes `.` and `..` in a path for folders, and could not delete such a key. */
+export const NEW_KEY_ID = /^\.{0,63}[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 /** `NEW_KEY_ID` in words. */
-export const NEW_KEY_ID_FORM = '1 to 64 letters, digits or ._-, but not . or ..';
+export const NEW_KEY_ID_FORM = '1 to 64 letters, digits or ._-, and not only dots';
 const DEVELOPMENT_ID = 'dev';
 
 const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
@@ -262,7 +262,7 @@ export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>):
 
 function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   const keys = storedKeys(config);
-  if (!NEW_KEY_ID.test(record.id)) throw new ConfigError(`The id must be ${NEW_KEY_ID_FORM}.`);
+  if (!KEY_ID.test(record.id) || !NEW_KEY_ID.test(record.id)) throw new ConfigError(`The id must be ${NEW_KEY_ID_FORM}.`);
   if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
     throw new ConfigError(`A key with the id "${record.id}" already exists.`);
   }

@@ -162,7 +162,7 @@ test('an event of a newer schema halts the projector there: what was applied is 
   const position = await act('tris:carol');
   const before = (await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': position })).json;
   await service.post('/v1/policies/ap', { policy_id: 'AP_AHEAD_V1', rules: { disc_min: 5 } });
-  const newer = await plantAction(service.stores.eventStore, { tris_id: 'tris:carol' }, 2);
+  const newer = await plantAction(service.stores.eventStore, { tris_id: 'tris:carol' }, 99);
   const beyond = await act('tris:carol');
   expect((await service.get('/v1/disc/score/tris:carol')).json.total_tct).toBe(before.total_tct);
   const wait = await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': beyond });

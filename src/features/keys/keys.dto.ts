@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional } from 'class-validator';
+import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional, MaxLength } from 'class-validator';
 import { KEY_ID, NEW_KEY_ID, NEW_KEY_ID_FORM } from '../../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { AtMost, IsTrisId, Matches } from '../../http/fields.js';
@@ -13,6 +13,7 @@ export class KeyParams {
 export class CreateKeyDto {
   /** Events record it as the actor `key:<id>`. */
   @Matches(NEW_KEY_ID, { message: `$property must be ${NEW_KEY_ID_FORM}` })
+  @MaxLength(64)
   key_id: string;
 
   /** What it permits: scopes that the key of this request has, or `reads`. */
