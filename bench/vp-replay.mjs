@@ -23,7 +23,7 @@ import { disc1 } from '../dist/src/scoring/models/disc-1.js';
 const identities = Number(process.argv[2] ?? 1_000_000);
 const DISTINCT = 50_000;
 const PAGE = 500;
-const NO_LARGE_ONES = { state: () => Promise.reject(new Error('no identity of this population is large')) };
+const NO_VIEWS = { readSince: () => Promise.reject(new Error('no identity of this population is large')) };
 const METRICS = [
   'financial_loan_repayment_consistency',
   'financial_txn_consistency',
@@ -61,10 +61,10 @@ async function measure(name, probes = [], visitAll = inMemory) {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const started = performance.now();
-  await visitAll((id, state) => fold.add(id, state));
+  await visitAll((id, state) => fold.add(id, state, async () => []));
   const seconds = (performance.now() - started) / 1000;
   delay.disable();
-  const { count, up, down } = fold.summary();
+  const { count, up, down } = await fold.summary();
   console.log(
     JSON.stringify({
       case: name,
@@ -98,7 +98,9 @@ async function fromLmdb(probes) {
     const puts = EncodedRows.of(population.map((value, i) => ({ row: { view: 'identities', key: ids[i] }, value })));
     await models.apply('g1', { id: 'b', base: start, holder: 'bench', next, puts, deletes: [] });
     await measure('read from LMDB, no access policy', probes, (visit) =>
-      eachIdentity(models, NO_LARGE_ONES, { generation: 'g1' }, new AbortController().signal, visit),
+      eachIdentity(models, NO_VIEWS, [], { generation: 'g1' }, new AbortController().signal, (state, { tris_id }) =>
+        visit(tris_id, state),
+      ),
     );
   } finally {
     await models.close();

@@ -90,7 +90,7 @@ async function* identities({ get, stores: { readModels } }: HandlersContext): Re
     const rows: Row[] = [];
     for (const snapshot of snapshots) {
       if (snapshot instanceof Problem) throw snapshot;
-      rows.push(await identityRow(reader, snapshot));
+      rows.push(await identityRow(reader.logId, snapshot));
     }
     yield { rows, total };
     ({ cursor } = page);
@@ -99,18 +99,17 @@ async function* identities({ get, stores: { readModels } }: HandlersContext): Re
   if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
 }
 
-async function identityRow(reader: IdentityReader, snapshot: IdentitySnapshot): Promise<Row> {
-  const { state, large } = snapshot;
-  const answer = score(snapshot, reader.logId);
-  // By a lens, only some of the actions of a large identity are read.
-  const evidence = large ? await reader.evidence.through(large, MODEL_LENS) : state.evidence;
+async function identityRow(logId: string, snapshot: IdentitySnapshot): Promise<Row> {
+  const answer = score(snapshot, logId);
+  // That of the state may have only the actions that its lens counts.
+  const evidence = await snapshot.reader.evidence([MODEL_LENS]);
   const [first_action_day, last_action_day] = daysOf(Object.values(evidence).map(({ days }) => days));
   return {
     incomplete: false,
     ...answer,
     bad_status_level: answer.bad_status?.level,
     bad_status_reason: answer.bad_status?.reason_code,
-    actions: state.actions,
+    actions: snapshot.state.actions,
     first_action_day,
     last_action_day,
   };

@@ -90,7 +90,7 @@ export async function replay(
   const state = newIdentity();
   let entries: HistoryEntryDto[] = [];
   let events = 0;
-  for await (const page of reader.events(trisId, snapshot)) {
+  for await (const page of snapshot.reader.events()) {
     for (const event of page) {
       evolve(state, event);
       entries.push(historyEntry(event, running, reader.logId));

@@ -1,3 +1,4 @@
+import { type IdentityRow, newIdentity } from '../../projections/identities.js';
 import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
 
 test('requests about large identities that begin together do not all read in one turn of the event loop', async () => {
@@ -10,9 +11,9 @@ test('requests about large identities that begin together do not all read in one
       return Promise.resolve({ results: queries.map(() => []) });
     },
   };
-  const reader = new EvidenceReader(views as never);
-  const identity = { tris_id: 'tris:hot', spread: {} as never, position: 1 };
-  const all = Array.from({ length: 30 }, () => reader.ofMetrics(identity, ['financial_loan']));
+  const row = { ...newIdentity(), evidence: null, spread: { since: 0 } } as unknown as IdentityRow;
+  const reader = new EvidenceReader(views as never, 'tris:hot', row, 1);
+  const all = Array.from({ length: 30 }, () => reader.evidenceOf(['financial_loan']));
   await new Promise(setImmediate);
   expect(reads).toBeLessThan(10);
   await Promise.all(all);

@@ -1,7 +1,10 @@
 import type { DomainEvent } from '../../projections/events.js';
 import { credonations } from '../../projections/credonations.js';
-import { identities } from '../../projections/identities.js';
+import { type IdentityRow, evolve, identities, newIdentity } from '../../projections/identities.js';
+import { subjectOf } from '../../projections/identity-events.js';
 import { timeline } from '../../projections/timeline.js';
+import { EvidenceReader, countsAsOf } from '../../src/features/disc/evidence-reader.js';
+import type { IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
 import type { RowQuery } from '../../src/stores/ports/read-models.js';
 import { StoredRows } from '../projections/log.js';
 
@@ -41,9 +44,7 @@ export class GrowingViews {
     return answer;
   }
 
-  readSince(_position: number, queries: readonly RowQuery[]) {
-    return this.read(queries);
-  }
+  readSince = (_position: number, queries: readonly RowQuery[]) => this.read(queries) as Promise<never>;
 
   lookUp<T>(look: () => Promise<T>): Promise<T> {
     return look();
@@ -56,4 +57,27 @@ export class GrowingViews {
     const isBeyond = (sort: string) => after === undefined || (reverse ? sort < after : sort > after);
     return this.rows.range({ view, key }, isBeyond, reverse, limit);
   }
+}
+
+/** By log: views that have applied all of it. */
+const wholes = new WeakMap<readonly DomainEvent[], GrowingViews>();
+
+/** What an identity is at a viewpoint by a fold of its events one by one, however many there are. */
+export async function folded(
+  log: readonly DomainEvent[],
+  { tris_id, as_of, position, isPresent, lens, generation }: Omit<IdentitySnapshot, 'state' | 'trusts' | 'reader'>,
+): Promise<IdentitySnapshot> {
+  const state = newIdentity();
+  for (const event of log) {
+    const subject = subjectOf(event);
+    if (subject?.tris_id !== tris_id || event.position > position) continue;
+    if (countsAsOf(subject.event, { as_of, isPresent })) evolve(state, subject.event);
+  }
+  const views = wholes.get(log) ?? new GrowingViews(log, 0);
+  await views.grow(log.length);
+  wholes.set(log, views);
+  // As a small one, whose evidence is in its row: the reader has no other rows to read than its events.
+  const row: IdentityRow = { ...state, events: 1, recorded: 0, stamped: 0, earned: 0, flagged: 0 };
+  const reader = new EvidenceReader(views, tris_id, row, position, as_of, isPresent);
+  return { tris_id, as_of, position, isPresent, lens, generation, state, trusts: () => true, reader };
 }

@@ -10,9 +10,11 @@ import {
   GetHistoryHandler,
 } from '../../src/features/disc/disc.handlers.js';
 import { ChangeFeed } from '../../src/features/disc/change-feed.js';
+import { totalsIn } from '../../src/features/disc/action-tally.js';
+import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
+import { contributionsOf } from '../../src/features/disc/explain.js';
 import { IdentityReader } from '../../src/features/disc/identity-reader.js';
-import { readLedger } from '../../src/features/disc/ledgers.js';
-import { ReportBuilder } from '../../src/features/disc/report.js';
+import { reportOf } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
 import type { Problem } from '../../src/kernel/problems.js';
@@ -22,7 +24,7 @@ import { CRITICALITIES } from '../../src/scoring/model.js';
 import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { disc2 } from '../../src/scoring/models/disc-2.js';
 import { type Given, badStatus, logOf, relayed } from '../projections/log.js';
-import { vpLens } from '../scoring/evidence.js';
+import { action, evidenceOf, vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG } from './growing-views.js';
 
 /** Answers by every version of the model, about identities small and large: they say the same of each other. */
@@ -98,17 +100,22 @@ test('the contributions of an explanation add up to the earned TCT', async () =>
   );
 });
 
+test('of two metrics with equal shares of what a day may earn, the first by name gets the rest, whichever was relayed first', async () => {
+  const evidence = evidenceOf([action('social_b', 'High'), action('social_a', 'High')]);
+  const lens = { ...MODEL_LENS, model: { ...disc2, earnedPerDay: () => 141 } };
+  const { own } = await contributionsOf(totalsIn(evidence), evidence, lens);
+  expect(Object.keys(evidence).map((metric, n) => [metric, own[n]])).toEqual([
+    ['social_b', 70],
+    ['social_a', 71],
+  ]);
+});
+
 test('a report has at each time the score as of that time', async () => {
   await fc.assert(
-    fc.asyncProperty(events(1, 40), scorings, async (list, lens) => {
-      const given = list.map(({ metric, criticality, hour }) =>
-        relayed(ALICE, metric, criticality, { occurred_at: new Date(START + hour * 3_600_000).toISOString() }),
-      );
+    fc.asyncProperty(logs, scorings, async (given, lens) => {
       const { reader } = await readerOf(given, lens);
       const snapshot = await reader.snapshot(ALICE, { as_of: START + 6 * DAY });
-      const builder = new ReportBuilder(snapshot, 1, 'analysis');
-      for await (const page of reader.events(ALICE, snapshot)) page.forEach((event) => builder.addEvent(event));
-      const report = await builder.build(LOG);
+      const report = await reportOf(snapshot, 1, 'analysis', LOG);
       for (const { at, score: then, total_tct } of report.trajectory) {
         const past = await reader.snapshot(ALICE, { as_of: Date.parse(at) }).catch((error: Problem) => {
           expect(error.code).toBe('identity_not_found');
@@ -131,8 +138,9 @@ test('feed and rank have the TCT of the score', async () => {
       const feed = new ChangeFeed(views as unknown as Views, fixedLens);
       const { changes } = await new GetChangesHandler(feed).execute(new GetChanges(10, undefined, {}));
       expect(changes.find(({ tris_id }) => tris_id === ALICE)).toMatchObject({ score: present, total_tct });
-      const read = await readLedger(views as unknown as Views, ALICE, lens, 0);
-      expect(read?.ledger.earned).toBe(earned_tct);
+      const { position, results } = await views.read([{ get: identityRow(ALICE) }]);
+      const row = results[0] as unknown as IdentityRow;
+      expect((await new EvidenceReader(views, ALICE, row, position).ledger(lens)).earned).toBe(earned_tct);
     }),
     { numRuns: 60 },
   );

@@ -1,17 +1,11 @@
 import fc from 'fast-check';
 import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
-import { evolve, newIdentity } from '../../projections/identities.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { type Coordinates, toCoordinates } from '../../src/features/disc/coordinates.js';
 import type { HistoryEntryDto } from '../../src/features/disc/disc.dto.js';
 import { GetHistory, GetHistoryHandler } from '../../src/features/disc/disc.handlers.js';
 import { RunningStanding, historyEntry } from '../../src/features/disc/history.js';
-import {
-  IdentityReader,
-  type IdentitySnapshot,
-  type IdentityViewpoint,
-  countsAsOf,
-} from '../../src/features/disc/identity-reader.js';
+import { IdentityReader } from '../../src/features/disc/identity-reader.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
 import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
@@ -25,7 +19,7 @@ import { CRITICALITIES } from '../../src/scoring/model.js';
 import { type Given, badStatus, badStatusCleared, granted, logOf, relayed } from '../projections/log.js';
 import { repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
-import { GrowingViews, LOG } from './growing-views.js';
+import { GrowingViews, LOG, folded } from './growing-views.js';
 
 /**
  * What is read of an identity, large or small, present or past, through any lens, while events go on being applied
@@ -83,15 +77,6 @@ const logs = (length: { minLength: number; maxLength: number }, kinds = events) 
 /** Within the time in which such a log is recorded, before it, and after it. */
 const recordings = fc.integer({ min: -60, max: 700 * 16 }).map((minutes) => START + minutes * 60_000);
 
-/** What a fold of the events gives that a viewpoint sees. */
-function folded(log: readonly DomainEvent[], viewpoint: IdentityViewpoint): IdentitySnapshot {
-  const state = newIdentity();
-  for (const event of eventsOf(log)) {
-    if (event.position <= viewpoint.position && countsAsOf(event, viewpoint)) evolve(state, event);
-  }
-  return { ...viewpoint, state, large: null, trusts: () => true };
-}
-
 function eventsOf(log: readonly DomainEvent[]): IdentityEvent[] {
   return log.flatMap((event) => {
     const subject = subjectOf(event);
@@ -130,25 +115,24 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
       lens,
       generation: 'g',
     };
-    expect(folded(known, viewpoint).state.changed).toBe(0);
+    expect((await folded(known, viewpoint)).state.changed).toBe(0);
     return;
   }
-  const expected = folded(known, seen!);
+  const expected = await folded(known, seen!);
   expect(score(seen!, LOG)).toEqual(score(expected, LOG));
   expect(seen!.state.actions).toBe(expected.state.actions);
   if (at.known_at !== undefined) expect(seen!.position).toBe(lastKnown(known, at.known_at));
-  const named = seen!.large ? await reader.evidence.ofMetrics(seen!.large, METRICS) : seen!.state.evidence;
+  const named = await seen!.reader.evidenceOf(METRICS);
   for (const metric of METRICS) {
     expect(Object.hasOwn(named, metric)).toBe(Object.hasOwn(expected.state.evidence, metric));
     expect(metricHealth(named, metric, lens, seen!.as_of)).toBe(
       metricHealth(expected.state.evidence, metric, lens, seen!.as_of),
     );
   }
-  if (seen!.large) {
-    const days = (evidence: typeof named) =>
-      Object.fromEntries(METRICS.map((metric) => [metric, evidence[metric]?.days]));
-    expect(days(named)).toEqual(days(expected.state.evidence));
-  }
+  const days = (evidence: typeof named) =>
+    Object.fromEntries(METRICS.map((metric) => [metric, evidence[metric]?.days]));
+  expect(days(named)).toEqual(days(expected.state.evidence));
+  expect((await seen!.reader.metrics(METRICS.length)).sort()).toEqual(Object.keys(expected.state.evidence).sort());
 }
 
 const lenses = fc.constantFrom(...LENSES);

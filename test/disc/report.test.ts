@@ -1,12 +1,10 @@
 import { decodeEvent } from '../../projections/events.js';
-import { evolve, newIdentity } from '../../projections/identities.js';
-import { subjectOf } from '../../projections/identity-events.js';
-import type { IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
-import { ReportBuilder, monthsBefore } from '../../src/features/disc/report.js';
+import { monthsBefore, reportOf } from '../../src/features/disc/report.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
-import { type Given, logOf, relayed } from '../projections/log.js';
+import { type Given, endorsed, logOf, relayed } from '../projections/log.js';
+import { folded } from './growing-views.js';
 
 /** What belongs to the period of a report, and what does not. */
 
@@ -29,27 +27,26 @@ test('a report counts what occurred after its beginning, and up to its end', asy
     const event = relayed(ALICE, metric, 'Critical', { occurred_at });
     return { ...event, data: { ...event.data, platform_id } };
   };
-  const events = logOf([
+  const credonation = (from: string, occurred_at: string): Given => endorsed(ALICE, from, 140, { occurred_at });
+  const log = logOf([
     action('social_before', 'before', from),
+    credonation('before', from),
     action('social_within', 'first', '2026-02-28T12:00:00.001Z'),
+    credonation('first', '2026-02-28T12:00:00.001Z'),
     action('social_within', 'last', to),
-  ]).map((event) => subjectOf(decodeEvent(event))!.event);
-  const state = newIdentity();
-  for (const event of events) evolve(state, event);
+    credonation('last', to),
+    credonation('after', '2026-05-31T12:00:00.001Z'),
+  ]).map(decodeEvent);
   const lens = scoringBy(MODEL_LENS, disc1);
-  const of = { tris_id: ALICE, as_of: Date.parse(to), isPresent: false, position: 3, lens, generation: 'g' };
-  const snapshot: IdentitySnapshot = { ...of, state, large: null, trusts: () => true };
-  const builder = new ReportBuilder(snapshot, 3, 'insight');
-  for (const event of events) builder.addEvent(event);
-  for (const { occurred_at, position } of [...events, { occurred_at: Date.parse(to) + 1, position: 4 }]) {
-    builder.addCredonation({ from: `tris:${position}`, amount: 140, occurred_at, category: 'social' });
-  }
-
-  const report = await builder.build('log');
+  const of = { tris_id: ALICE, as_of: Date.parse(to), isPresent: false, position: 7, lens, generation: 'g' };
+  const report = await reportOf(await folded(log, of), 3, 'insight', 'log');
   expect(report.period).toEqual({ from, to });
   expect(report.actions_by_metric).toEqual({ social_within: 2 });
   expect(report.top_platforms.map(({ platform_id }) => platform_id)).toEqual(['first', 'last']);
-  expect(report.top_credonators.map(({ from: sender }) => sender)).toEqual(['tris:2', 'tris:3']);
+  expect(report.top_credonators.map(({ from: sender }) => sender)).toEqual([
+    'tris:platform:first',
+    'tris:platform:last',
+  ]);
   expect(report.trajectory.map(({ at, total_tct }) => [at, total_tct])).toEqual([
     [from, 140],
     ['2026-03-31T04:00:00.000Z', 280],

@@ -33,9 +33,9 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
     position: 99,
     lens: scoringBy(MODEL_LENS, disc1),
     generation: 'g1',
-    large: null,
     state,
     trusts: () => true,
+    reader: {} as IdentitySnapshot['reader'],
     ...changes,
   };
 }

@@ -1,8 +1,5 @@
 import fc from 'fast-check';
-import type { CredonationRow } from '../../projections/credonations.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
-import { evolve, newIdentity } from '../../projections/identities.js';
-import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
 import type { Coordinates } from '../../src/features/disc/coordinates.js';
 import {
   GetExplanation,
@@ -12,10 +9,10 @@ import {
   GetReports,
   GetReportsHandler,
 } from '../../src/features/disc/disc.handlers.js';
-import { explain, partsOf } from '../../src/features/disc/explain.js';
-import { IdentityReader, type IdentitySnapshot, countsAsOf } from '../../src/features/disc/identity-reader.js';
+import { explain } from '../../src/features/disc/explain.js';
+import { IdentityReader } from '../../src/features/disc/identity-reader.js';
 import { metrics } from '../../src/features/disc/metrics.js';
-import { type Depth, ReportBuilder, type Window } from '../../src/features/disc/report.js';
+import { type Depth, type Window, reportOf } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
 import type { SigningKeys } from '../../src/credentials/signing-keys.js';
@@ -28,7 +25,7 @@ import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { type Given, badStatus, endorsed, granted, logOf, platformOf, relayed } from '../projections/log.js';
 import { SEED, randomFrom, repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
-import { GrowingViews, LOG } from './growing-views.js';
+import { GrowingViews, LOG, folded } from './growing-views.js';
 
 /**
  * What is told of an identity from sums, present or past, on days of many actions, through any lens, while events go on
@@ -97,56 +94,6 @@ const logs = (length: { minLength: number; maxLength: number }) =>
     .array(fc.oneof({ weight: 30, arbitrary: actions }, others), { ...length, size: 'max' })
     .map((list) => logOf(list.flat().map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent));
 
-/** All there is, one by one. */
-class Log {
-  constructor(
-    private readonly log: readonly DomainEvent[],
-    private readonly viewpoint: Omit<IdentitySnapshot, 'state' | 'large'>,
-  ) {}
-
-  *events(): Iterable<IdentityEvent> {
-    for (const event of this.log) {
-      const subject = subjectOf(event);
-      if (subject?.tris_id !== ALICE || event.position > this.viewpoint.position) continue;
-      if (countsAsOf(subject.event, this.viewpoint)) yield subject.event;
-    }
-  }
-
-  *credonations(): Iterable<CredonationRow> {
-    const owners = new Map<string, string>();
-    const next = this.log.find(
-      (event) => event.position > this.viewpoint.position && subjectOf(event)?.tris_id === ALICE,
-    );
-    for (const event of this.log) {
-      if (event.type === 'PlatformRegistered') owners.set(event.data.platform_id, event.data.tris_org);
-      if (event.type !== 'CredonationRecorded' || event.data.tris_id !== ALICE) continue;
-      if (next && event.position > next.position) return;
-      const { platform_id, counterparty, amount, category } = event.data;
-      const from = counterparty ?? owners.get(platform_id) ?? `tris:platform:${platform_id}`;
-      if (from !== ALICE) yield { from, amount, category, occurred_at: event.occurred_at };
-    }
-  }
-
-  snapshot(): IdentitySnapshot {
-    const state = newIdentity();
-    for (const event of this.events()) evolve(state, event);
-    return { ...this.viewpoint, state, large: null };
-  }
-
-  async explanation() {
-    const events = () => [[...this.events()]];
-    const reader = { events } as unknown as IdentityReader;
-    return explain(this.snapshot(), await partsOf(reader, this.snapshot()), LOG);
-  }
-
-  report(window: Window, depth: Depth) {
-    const builder = new ReportBuilder(this.snapshot(), window, depth);
-    for (const event of this.events()) builder.addEvent(event);
-    for (const row of this.credonations()) builder.addCredonation(row);
-    return builder.build(LOG);
-  }
-}
-
 interface Asked {
   at: Coordinates;
   lens: Scoring;
@@ -163,26 +110,25 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   // Each handler sees the identity from where it was seen first.
   const [seen] = await reader.snapshots([ALICE], at);
   if (!seen || seen instanceof Problem) return;
-  const full = new Log(log, seen);
-  expect(score(seen, LOG)).toEqual(score(full.snapshot(), LOG));
+  const full = await folded(log, seen);
+  expect(score(seen, LOG)).toEqual(score(full, LOG));
   reader.snapshot = async () => seen;
   reader.snapshots = async () => [seen];
 
   const explanation = await new GetExplanationHandler(reader).execute(new GetExplanation(ALICE, at));
-  expect(explanation.body).toEqual(await full.explanation());
+  expect(explanation.body).toEqual(await explain(full, LOG));
 
   const keys = { sign: async () => 'proof' } as unknown as SigningKeys;
-  const reports = new GetReportsHandler(reader, views as unknown as Views, keys, () => START);
+  const reports = new GetReportsHandler(reader, keys, () => START);
   const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
-  expect(report).toEqual({ ...(await full.report(window, depth)), proof: 'proof', generated_at: iso(START) });
+  expect(report).toEqual({ ...(await reportOf(full, window, depth, LOG)), proof: 'proof', generated_at: iso(START) });
 
-  const { evidence } = full.snapshot().state;
   // A metric is asked for by its alias too.
-  const some = Object.keys(evidence).slice(0, 20);
+  const some = Object.keys(full.state.evidence).slice(0, 20);
   const names = some.flatMap((metric) => [metric, metric.replace('financial_', 'finance_')]);
   const health = new GetMetricsHandler(reader, views as unknown as Views, keys, () => START);
   const [answer] = await health.execute(new GetMetrics([ALICE], at, names, '?metrics'));
-  expect(answer).toMatchObject({ payload: metrics(full.snapshot(), names, new Set(), '?metrics', evidence, []) });
+  expect(answer).toMatchObject({ payload: await metrics(full, names, new Set(), '?metrics') });
 }
 
 const times = fc.integer({ min: START, max: START + 5 * DAY });

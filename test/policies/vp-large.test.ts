@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { type IdentityRow, evolve, identityRow, newIdentity } from '../../projections/identities.js';
 import { subjectOf } from '../../projections/identity-events.js';
-import { REASONS, Summarizer } from '../../src/features/validation-policies/comparison.js';
-import { LargeIdentities } from '../../src/features/validation-policies/large-identities.js';
-import type { Views } from '../../src/read-side/views.js';
+import { totalsIn } from '../../src/features/disc/action-tally.js';
+import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
+import { Summarizer } from '../../src/features/validation-policies/comparison.js';
+import { reasonsOf } from '../../src/features/validation-policies/reasons.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
 import { categoryHealth } from '../../src/scoring/health.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -62,24 +63,24 @@ test('a large identity compares under two lenses as the fold of all its events d
       const known = log.slice(0, 65 + Math.floor((log.length - 65) / 2));
       const views = new GrowingViews(log, perRead);
       await views.grow(known.length);
-      const large = new LargeIdentities(views as unknown as Views, [before, after]);
       const { position, results } = await views.read([{ get: identityRow(ALICE) }]);
-      const state = await large.state(ALICE, structuredClone(results[0]) as unknown as IdentityRow, position);
-      const reasons = await large.reasons(state, before, after);
-
+      const row = structuredClone(results[0]) as unknown as IdentityRow;
+      const reader = new EvidenceReader(views, ALICE, row, position);
       const whole = folded(known);
-      const [expected, found] = [whole, state].map((each) => {
+      const sides = [
+        { state: await reader.state([before, after]), totals: reader },
+        { state: whole, totals: { metricTotals: async () => totalsIn(whole.evidence) } },
+      ].map(async ({ state, totals }) => {
         const fold = new Summarizer(before, after, [], NOW);
-        fold.add(ALICE, each, each === state ? reasons : undefined);
+        const reasons = await reasonsOf(totals, state, before, after);
+        fold.add(ALICE, state, async () => reasons);
         const measured = [before, after].map((lens) => [
-          lens.model.assess(each.evidence, lens, NOW),
-          categoryHealth(each.evidence, lens, NOW),
+          lens.model.assess(state.evidence, lens, NOW),
+          categoryHealth(state.evidence, lens, NOW),
         ]);
-        return { summary: fold.summary(), measured };
+        return { summary: await fold.summary(), measured, reasons };
       });
-      expect(found).toEqual(expected);
-      const comparison = new Summarizer(before, after, [], NOW).comparison;
-      expect(reasons).toEqual(comparison.reasons(whole.evidence).slice(0, REASONS));
+      expect(await sides[0]).toEqual(await sides[1]);
     }),
     { numRuns: repeated(30, 200) },
   );

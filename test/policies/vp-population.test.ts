@@ -6,7 +6,7 @@ import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js
 
 const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;
 /** Identities are small here: their evidence is in their rows. */
-const NOTHING_SPREAD = { state: () => Promise.reject(new Error('not to be read')) };
+const NO_VIEWS = { readSince: () => Promise.reject(new Error('not to be read')) };
 const POPULATION = { generation: 'g1', position: 1, total: 0 };
 
 /** Read models of which a pass over the population asks no more than this; `pages` of identities' numbers. */
@@ -32,10 +32,11 @@ describe('a pass over the population', () => {
     const done: number[] = [];
     await eachIdentity(
       serving(pages),
-      NOTHING_SPREAD,
+      NO_VIEWS,
+      [],
       POPULATION,
       never,
-      (id) => void seen.push(id),
+      (_state, { tris_id }) => void seen.push(tris_id),
       (n) => void done.push(n),
     );
     expect([seen.length, new Set(seen).size, done]).toEqual([30_000, 30_000, [8_000, 16_000, 30_000]]);
@@ -49,7 +50,7 @@ describe('a pass over the population', () => {
     })();
     const onPage = (done: number) => void (done >= 300 && stop.abort(new Error('cancelled')));
     const pages = Array.from({ length: 100 }, (_, n) => upTo(n * 10, n * 10 + 10));
-    const pass = eachIdentity(serving(pages), NOTHING_SPREAD, POPULATION, stop.signal, () => undefined, onPage);
+    const pass = eachIdentity(serving(pages), NO_VIEWS, [], POPULATION, stop.signal, () => undefined, onPage);
     await expect(pass).rejects.toThrow('cancelled');
     await others;
     expect(turns).toBeGreaterThan(20);
@@ -62,7 +63,7 @@ describe('a pass over the population', () => {
     await expect(openPopulation(serving([]), { views: {} } as Manifest)).rejects.toMatchObject(rebuilding);
     expect(await openPopulation(serving([]), manifest)).toEqual({ generation: 'g1', position: 7, total: 0 });
     const gone = { ...serving([[]]), read: async () => undefined } as unknown as ReadModels;
-    await expect(eachIdentity(gone, NOTHING_SPREAD, POPULATION, never, () => undefined)).rejects.toMatchObject(
+    await expect(eachIdentity(gone, NO_VIEWS, [], POPULATION, never, () => undefined)).rejects.toMatchObject(
       rebuilding,
     );
   });

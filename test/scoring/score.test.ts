@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { contributions, divide } from '../../src/scoring/contributions.js';
+import { divide } from '../../src/scoring/contributions.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { type Ledger, netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
@@ -174,11 +174,4 @@ test.each([
   [4, [4], [4]],
 ])('%i is divided among %j by largest remainder, the earlier of two equal ones first: %j', (amount, parts, shares) => {
   expect(divide(amount, parts)).toEqual(shares);
-});
-
-test('of two metrics with equal shares of what a day may earn, the first by name gets the rest, whichever was relayed first', () => {
-  const evidence = evidenceOf([action('social_b', 'High'), action('social_a', 'High')]);
-  const earned = Object.keys(evidence).map((metric) => [metric, 100] as const);
-  const shares = contributions(evidence, new Map(earned), MODEL_LENS, 141);
-  expect(Object.fromEntries(shares)).toEqual({ social_a: 71, social_b: 70 });
 });

@@ -3,7 +3,7 @@ import { type IdentityEvent, subjectOf } from '../../../projections/identity-eve
 import type { Position } from '../../kernel/event.js';
 import type { EventStore } from '../../stores/ports/event-store.js';
 import { type EventOf, decodeEvent } from '../../../projections/events.js';
-import { countsAsOf } from '../disc/identity-reader.js';
+import { countsAsOf } from '../disc/evidence-reader.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';

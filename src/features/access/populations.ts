@@ -9,7 +9,6 @@ import { Views } from '../../read-side/views.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { LargeIdentities } from '../validation-policies/large-identities.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -85,10 +84,11 @@ export class Populations implements OnModuleInit {
     progress(0, population.total);
     await eachIdentity(
       this.readModels,
-      new LargeIdentities(this.views, [lens]),
+      this.views,
+      [lens],
       population,
       signal,
-      (tris_id, state) => {
+      (state, { tris_id }) => {
         // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
         const asOf = Math.max(now, (state as IdentityRow).stamped);
         const value = evaluate(factsOf(state, lens, asOf, trusts));

@@ -9,7 +9,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
-import { ledgerOfRow, readLedger } from './ledgers.js';
+import { EvidenceReader } from './evidence-reader.js';
 
 /** What all scores of the feed depend on besides the events: log, lens and model. If it changes, the feed starts again. */
 export interface FeedScope {
@@ -42,8 +42,8 @@ export interface FeedPart {
 
 /** Identities read at once. */
 const FEED_PAGE = 128;
-/** The maximum number of large identities on a page, since each needs separate reads. The rest are on the next page. */
-const FEED_LARGE = 100;
+/** The maximum number of identities on a page that need reads of their own. The rest are on the next page. */
+const FEED_READ = 100;
 
 export function isSameScope(a: FeedScope, b: FeedScope): boolean {
   return a.g === b.g && a.l === b.l && a.m === b.m;
@@ -71,7 +71,7 @@ export class ChangeFeed {
   }
 
   async after(position: Position, limit: number, selector: LensSelector): Promise<FeedPart> {
-    let large = 0;
+    let read = 0;
     const changes = new Map<string, Change>();
     const rangeAfter = (after: Position) => ({
       range: { ...CHANGES, after: sortByPosition(after), limit: Math.min(FEED_PAGE, limit - changes.size) },
@@ -83,7 +83,7 @@ export class ChangeFeed {
       rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
       if (rows.length === 0) return { scope, changes: [...changes.values()], last, isEnd: true };
       for (const standing of await this.standings(rows, lens)) {
-        if (standing.isLarge) large++;
+        if (!standing.isKnown) read++;
         if (standing.change) {
           // It changed again since it was put on this page.
           changes.delete(standing.tris_id);
@@ -92,7 +92,7 @@ export class ChangeFeed {
         last = standing.position;
       }
       rows = undefined;
-      if (changes.size >= limit || large >= FEED_LARGE) break;
+      if (changes.size >= limit || read >= FEED_READ) break;
       await yieldIfDue();
     }
     return { scope, changes: [...changes.values()], last, isEnd: false };
@@ -127,21 +127,22 @@ export class ChangeFeed {
   private async standings(rows: readonly RangeRow[], lens: Scoring) {
     const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
     const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
-    const standings: { tris_id: string; position: Position; change?: Change; isLarge: boolean }[] = [];
+    const standings: { tris_id: string; position: Position; change?: Change; isKnown: boolean }[] = [];
     for (const [i, { sort, value }] of rows.entries()) {
       const tris_id = value as string;
       const position = Number(sort);
-      let row: IdentityRow | undefined = results[i] as IdentityRow;
-      let ledger = ledgerOfRow(row, lens);
-      const isLarge = !ledger;
-      if (!ledger) ({ row, ledger } = (await readLedger(this.views, tris_id, lens, position)) ?? {});
-      if (row?.changed !== position || !ledger) {
-        standings.push({ tris_id, position, isLarge });
+      const row = results[i] as IdentityRow;
+      if (row.changed !== position) {
+        standings.push({ tris_id, position, isKnown: true });
         continue;
       }
+      const reader = new EvidenceReader(this.views, tris_id, row, position);
+      const known = reader.knownLedger(lens);
+      const isKnown = known !== undefined;
+      const ledger = known ?? (await reader.ledger(lens));
       const { score, score_rating, total_tct } = standingOf(ledger, row.bad_status?.level ?? null);
       const place = { position: formatPosition(this.views.logId, position), at: position };
-      standings.push({ tris_id, position, change: { tris_id, score, score_rating, total_tct, ...place }, isLarge });
+      standings.push({ tris_id, position, change: { tris_id, score, score_rating, total_tct, ...place }, isKnown });
       await yieldIfDue();
     }
     return standings;

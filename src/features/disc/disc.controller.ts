@@ -263,8 +263,8 @@ function selectorOf(caller: Caller | null) {
   return { organization: caller?.organization ?? null };
 }
 
-function readOf<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
-  return new Read(body, etagPartsOf(viewpoint));
+function readOf<T>({ body, etagParts }: QueryAnswer<T>): Read<T> {
+  return new Read(body, etagParts);
 }
 
 /** The answer about a single identity. @throws Problem if that is the answer */

@@ -1,11 +1,8 @@
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
 import { type IdentityRow, identityRow } from '../../../projections/identities.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
-import { sortByPosition } from '../../../projections/projection.js';
-import { timelineOf } from '../../../projections/timeline.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -13,25 +10,23 @@ import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
-import { yieldIfDue } from '../../kernel/turn.js';
-import { canonicalMetric, categoryOf } from '../../scoring/names.js';
+import { canonicalMetric } from '../../scoring/names.js';
 import { netTct, rankOf } from '../../scoring/score.js';
 import { ChangeFeed, isFeedCursor, isSameScope } from './change-feed.js';
 import type { Coordinates } from './coordinates.js';
 import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
-import { explain, partsOf } from './explain.js';
+import { EvidenceReader } from './evidence-reader.js';
+import { explain } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
-import { IdentityReader, type IdentitySnapshot, type IdentityViewpoint, type Viewpoint } from './identity-reader.js';
-import { ledgerOfRow, readLedger } from './ledgers.js';
+import { IdentityReader, type IdentitySnapshot } from './identity-reader.js';
 import { isUndocumented, metrics } from './metrics.js';
-import { type Depth, ReportBuilder, type Window, addSums } from './report.js';
-import { coordinatesOf } from './score.js';
+import { type Depth, type Window, reportOf } from './report.js';
+import { coordinatesOf, etagPartsOf } from './score.js';
 
-/** An answer and the viewpoint that it depends on. */
+/** An answer, and what it depends on besides its URL. */
 export interface QueryAnswer<T> {
   body: T;
-  viewpoint: Viewpoint;
+  etagParts: (string | number)[];
 }
 
 /** An identity's state as of a viewpoint, from which scores and metrics are computed. */
@@ -101,12 +96,10 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
     const lens = await this.lenses.resolve(selector, manifest, results.slice(2));
-    const own = row && ledgerOfRow(row, lens);
-    const read = row && !own ? await readLedger(this.views, trisId, lens, position) : undefined;
-    const ledger = own ?? read?.ledger;
+    const ledger = row && (await new EvidenceReader(this.views, trisId, row, position).ledger(lens));
     const tct_total = ledger ? Math.max(0, netTct(ledger)) : 0;
     const body = { tris_id: trisId, tct_total, disc_rank: rankOf(tct_total) };
-    return { body, viewpoint: { as_of: 0, position: read?.position ?? position, lens, generation } };
+    return { body, etagParts: etagPartsOf({ as_of: 0, position, lens, generation }) };
   }
 }
 
@@ -129,42 +122,36 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
   async execute({ trisId, coordinates, limit, cursor, recorded }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
-    const viewpoint = await this.identities.viewpoint(trisId, coordinates, cursor !== undefined);
-    const { lens } = viewpoint;
+    const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
-    const { running, after } =
-      cursor === undefined && from !== undefined
-        ? await this.standingBefore(viewpoint, from)
-        : await RunningStanding.resume(cursor, trisId, lens, coordinates, (position) =>
-            this.identities.evidenceAt(viewpoint, position),
-          );
-    const position = to === undefined ? viewpoint.position : await this.identities.lastRecorded(viewpoint, to);
+    const stateAt = (position: number) => reader.at(position).state([lens]);
+    let { running, after } = await RunningStanding.resume(cursor, trisId, lens, coordinates, stateAt);
+    if (cursor === undefined && from !== undefined) {
+      after = (await reader.lastRecorded(from - 1)).position;
+      running = RunningStanding.of(await stateAt(after), lens);
+    }
+    const until = to === undefined ? reader : reader.at((await reader.lastRecorded(to)).position);
     const body: HistoryDto = {
       tris_id: trisId,
       lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
       entries: [],
       next_cursor: null,
     };
-    if (position <= after) return { body, viewpoint };
+    const { as_of, position } = reader;
+    const answer = { body, etagParts: etagPartsOf({ as_of, position, lens, generation }) };
+    if (until.position <= after) return answer;
     let last = after;
-    for await (const page of this.identities.events(trisId, { ...viewpoint, position }, after)) {
+    for await (const page of until.events(after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
           body.next_cursor = running.cursorAt(last, trisId, coordinates);
-          return { body, viewpoint };
+          return answer;
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));
         last = event.position;
       }
     }
-    return { body, viewpoint };
-  }
-
-  /** The standing after the last event that was recorded before a time. */
-  private async standingBefore(viewpoint: IdentityViewpoint, from: number) {
-    const after = await this.identities.lastRecorded(viewpoint, from - 1);
-    const { evidence, bad_status } = await this.identities.stateAfter(viewpoint, after);
-    return { running: RunningStanding.of(evidence, bad_status, viewpoint.lens), after };
+    return answer;
   }
 }
 
@@ -184,8 +171,7 @@ export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
 
   async execute({ trisId, coordinates }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
     const snapshot = await this.identities.snapshot(trisId, coordinates);
-    const parts = await partsOf(this.identities, snapshot);
-    return { body: await explain(snapshot, parts, this.identities.logId), viewpoint: snapshot };
+    return { body: await explain(snapshot, this.identities.logId), etagParts: etagPartsOf(snapshot) };
   }
 }
 
@@ -202,9 +188,6 @@ export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
   }
 }
 
-/** The maximum number of an identity's metrics that a refusal lists. */
-const LISTED_METRICS = 1_000;
-
 @QueryHandler(GetMetrics)
 export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   constructor(
@@ -219,7 +202,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
     const all = await answers<MetricsDto>(snapshots, async (snapshot) => {
-      const payload = await this.payload(snapshot, names, weighed, pointer);
+      const payload = await metrics(snapshot, names, weighed, pointer);
       if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
       const claims = claimsOf(snapshot, this.identities.logId, timestamp, { payload });
@@ -228,23 +211,6 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
     if (unknown && all.every((answer) => answer instanceof Problem)) throw unknown;
     return all;
-  }
-
-  private async payload(
-    snapshot: IdentitySnapshot,
-    names: readonly string[] | undefined,
-    weighed: ReadonlySet<string>,
-    pointer: string,
-  ): Promise<Record<string, number> | Problem> {
-    const { large, state } = snapshot;
-    if (!large) return metrics(snapshot, names, weighed, pointer, state.evidence, Object.keys(state.evidence));
-    const asked = (names ?? []).flatMap((name) => (categoryOf(name) ? [] : (canonicalMetric(name) ?? [])));
-    const evidence = await this.identities.evidence.ofMetrics(large, asked);
-    const payload = metrics(snapshot, names, weighed, pointer, evidence, []);
-    if (!(payload instanceof Problem)) return payload;
-    const recorded = await this.identities.evidence.metrics(large, LISTED_METRICS);
-    const known = Object.keys(await this.identities.evidence.ofMetrics(large, recorded));
-    return metrics(snapshot, names, weighed, pointer, evidence, known);
   }
 
   private async weighedBySomePolicy(names: readonly string[]): Promise<Set<string>> {
@@ -271,7 +237,6 @@ export class GetReports extends Query<(ReportDto | Problem)[]> {
 export class GetReportsHandler implements IQueryHandler<GetReports> {
   constructor(
     private readonly identities: IdentityReader,
-    private readonly views: Views,
     private readonly keys: SigningKeys,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
@@ -282,15 +247,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
   }
 
   private async report(snapshot: IdentitySnapshot, window: Window, depth: Depth): Promise<ReportDto> {
-    const builder = new ReportBuilder(snapshot, window, depth);
-    if (snapshot.large) await addSums(builder, this.identities, snapshot, snapshot.large);
-    else {
-      for await (const page of this.identities.events(snapshot.tris_id, snapshot)) {
-        for (const event of page) builder.addEvent(event);
-      }
-      for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
-    }
-    const report = await builder.build(this.identities.logId);
+    const report = await reportOf(snapshot, window, depth, this.identities.logId);
     const { report_id, report_hash, bad_status } = report;
     const timestamp = new Date(this.clock()).toISOString();
     const claims = claimsOf(snapshot, this.identities.logId, timestamp, {
@@ -342,28 +299,5 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
       next_cursor: encodeCursor({ p: part.last, ...part.scope }),
       ...(reset && { reset }),
     };
-  }
-}
-
-/** Rows per read: about a millisecond of work. */
-const PAGE = 256;
-
-/**
- * A credonation counts with its action, which precedes it in the same append. So a viewpoint at the position of an
- * action includes the credonations before the identity's next event.
- */
-async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySnapshot): AsyncIterable<CredonationRow> {
-  const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
-  for (let last = 0; ;) {
-    const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
-    await yieldIfDue();
-    const { results } = await views.readSince(position, [{ range }, { range: following }]);
-    const [rows, [next]] = results as [RangeRow[], RangeRow[]];
-    for (const { sort, value } of rows) {
-      if (next && sort >= next.sort) return;
-      yield value as CredonationRow;
-    }
-    if (rows.length < PAGE) return;
-    last = Number(rows.at(-1)!.sort);
   }
 }

@@ -1,330 +1,278 @@
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
+import { blocksOf, statementsOf, totalOf } from '../../../projections/evidence-rows.js';
 import {
-  type ActionEntry,
-  type Cell,
-  type DayEntry,
-  type Spread,
-  LEVELS,
-  cellsOf,
-  earlierAt,
-  entriesOf,
-  metricPart,
-  metricsOf,
-  partsOf,
-  PERIOD_DIGITS,
-  slotOf,
-  slotsAt,
-  timeOfDay,
-  totalOf,
-  totalPart,
-  totalsOf,
-} from '../../../projections/evidence-rows.js';
+  type IdentityRow,
+  type IdentityState,
+  evolve,
+  evolveFacts,
+  newIdentity,
+} from '../../../projections/identities.js';
+import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
-import { type Evidence, STRIDE, addToDays, dayOf } from '../../scoring/evidence.js';
-import type { Lens } from '../../scoring/lens.js';
-import { CRITICALITIES, MODEL } from '../../scoring/model.js';
-import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
-
-/** Rows of one range in one read: about a millisecond's work. */
-const PAGE = 256;
-/** Single rows, each looked for in its own range, in one read: the same. */
-const LOOK_UPS = 64;
-/** Metrics read in parallel. The fewer rows each has, the more rows of each fit into one read. */
-const METRICS_AT_ONCE = 16;
-
-/** A large identity as of a position, not before its evidence was spread. */
-export interface SpreadIdentity {
-  tris_id: string;
-  spread: Spread;
-  position: Position;
-  /** ms: events that occurred later do not count. Absent if there are none. */
-  as_of?: number;
-}
-
-/** Cells of one metric or of the totals. */
-interface CellList {
-  view: string;
-  key: string;
-  /** Undefined: the cell's name is in its sort key. */
-  metric?: string;
-}
-
-interface NamedSlots {
-  /** Metric or total. */
-  name: string;
-  slots: number[];
-}
-
-/** A cell as stored, which `asOf` may replace by an earlier version. */
-export interface StoredCell {
-  key: string;
-  sort: string;
-  cell: Cell;
-}
-
-/** The events of a day up to a time: single entries, and cells with counts. */
-export interface PartOfDay<E extends DayEntry> {
-  /** Entries, with the time of their occurrence in ms. */
-  entries: { at: number; entry: E }[];
-  /** Cells; only their slots below `until` count. */
-  cells: (StoredCell & { until: number })[];
-}
+import { type Evidence, countActions, takeDays } from '../../scoring/evidence.js';
+import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
+import { type Scoring, isLimited } from '../../scoring/models/all.js';
+import type { Ledger } from '../../scoring/score.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { ActionTally, DayLedgers, type MetricTotals, totalsIn } from './action-tally.js';
+import { PlatformShares } from './platform-shares.js';
+import { RowPages } from './row-pages.js';
+import { SpreadEvidence, type SpreadIdentity } from './spread-evidence.js';
+import { type CountCredonations, SpreadSources } from './spread-sources.js';
 
 /**
- * Reads evidence that is spread over rows, as of a position. It takes several reads, and events may be applied between
- * them: what was changed after the position is restored.
+ * Reads what is known of one identity up to a position and a time. The evidence of a small identity is in its row, and
+ * its past is a fold of its few events; the evidence of a large one is spread over rows. Only this class knows which.
  */
 export class EvidenceReader {
-  private readonly first = new WeakMap<Spread, Promise<IdentityEvent[]>>();
-
-  constructor(private readonly views: Pick<Views, 'readSince'>) {}
+  private readonly large: SpreadIdentity | null;
+  private first: Promise<IdentityEvent[]> | undefined;
 
   /**
-   * The evidence that a lens needs: sums by category for the model's own lens, otherwise the metrics that the lens
-   * weighs.
+   * @param row as of the position or later
+   * @param as_of ms: actions that occurred later do not count, nor other events unless this is the present
+   * @param end position up to which no event follows those up to `position`
    */
-  through(identity: SpreadIdentity, lens: Lens): Promise<Evidence> {
-    if (lens.tct_by_metric === null) return this.read(identity, [totalsOf(identity.tris_id)]);
-    return this.ofMetrics(identity, [...lens.tct_by_metric.keys()]);
+  constructor(
+    private readonly views: Pick<Views, 'readSince'>,
+    readonly tris_id: string,
+    private readonly row: IdentityRow,
+    readonly position: Position,
+    readonly as_of = Infinity,
+    readonly isPresent = true,
+    readonly end: Position = position + 1,
+  ) {
+    const { spread, latest } = row;
+    this.large =
+      spread && position >= spread.since
+        ? { tris_id, spread, position, ...(as_of < latest && { as_of }), firstEvents: () => this.firstEvents() }
+        : null;
   }
 
-  /** The evidence of these metrics, of which some may be named twice; metrics without evidence are absent. */
-  ofMetrics(identity: SpreadIdentity, metrics: readonly string[]): Promise<Evidence> {
-    const lists = [...new Set(metrics)].map((metric) => ({ ...cellsOf(identity.tris_id, metric), metric }));
-    return this.read(identity, lists);
+  /** The same as of an earlier position. */
+  at(position: Position, end?: Position): EvidenceReader {
+    return new EvidenceReader(this.views, this.tris_id, this.row, position, this.as_of, this.isPresent, end);
   }
 
-  /** At most `limit` names of an identity's metrics, including those added after the position. */
-  async metrics({ tris_id, position }: Pick<SpreadIdentity, 'tris_id' | 'position'>, limit: number): Promise<string[]> {
-    const names: string[] = [];
-    for await (const rows of this.pages(metricsOf(tris_id), position, limit)) {
-      for (const { sort } of rows) names.push(sort);
+  /** Whether all events in its row count. */
+  get isAll(): boolean {
+    return this.row.latest <= this.as_of && this.row.changed <= this.position;
+  }
+
+  /** The state with all evidence, if nothing more has to be read for it. */
+  get known(): IdentityState | undefined {
+    return this.row.evidence !== null && this.isAll ? (this.row as IdentityRow & IdentityState) : undefined;
+  }
+
+  /** The state with at least the evidence that some lenses need. `changed` is 0 if no event counts. */
+  async state(lenses: readonly Lens[]): Promise<IdentityState> {
+    if (!this.large) return this.known ?? this.fold();
+    if (this.isAll) return { ...this.row, evidence: await this.evidence(lenses) };
+    const { evidence: _none, ...facts } = newIdentity();
+    for await (const events of this.statements()) for (const event of events) evolveFacts(facts, event);
+    const evidence = await this.evidence([MODEL_LENS, ...lenses]);
+    for (const days of Object.values(evidence)) facts.actions += countActions(days);
+    // Caches of results are keyed by this position.
+    if (facts.actions > 0) facts.changed = Math.min(this.row.changed, this.position);
+    return { ...facts, evidence };
+  }
+
+  private async fold(): Promise<IdentityState> {
+    const state = newIdentity();
+    for (const event of await this.firstEvents()) evolve(state, event);
+    return state;
+  }
+
+  /**
+   * The evidence that some lenses need, or more. Metrics that none of them weighs may count together in their category,
+   * where the model's own lens is among the lenses: they are named like no metric.
+   */
+  async evidence(lenses: readonly Lens[]): Promise<Evidence> {
+    if (!this.large) return (this.known ?? (await this.fold())).evidence;
+    const cells = new SpreadEvidence(this.rows, this.large);
+    const weighed = lenses.flatMap(({ tct_by_metric }) => [...(tct_by_metric?.keys() ?? [])]);
+    const evidence = await cells.ofMetrics(weighed);
+    if (lenses.every(({ tct_by_metric }) => tct_by_metric !== null)) return evidence;
+    const totals = await cells.totals();
+    for (const [metric, { days }] of Object.entries(evidence)) {
+      takeDays(totals[totalOf(metric)]!.days, days);
+      await yieldIfDue();
     }
-    return names.slice(0, limit);
-  }
-
-  private async read(identity: SpreadIdentity, lists: readonly CellList[]): Promise<Evidence> {
-    const cells: NamedSlots[] = [];
-    for (let from = 0; from < lists.length; from += METRICS_AT_ONCE) {
-      let open = lists
-        .slice(from, from + METRICS_AT_ONCE)
-        .map((list) => ({ list, after: undefined as string | undefined }));
-      while (open.length > 0) {
-        const limit = Math.ceil(PAGE / open.length);
-        const queries = open.map(({ list: { view, key }, after }) => ({ range: { view, key, after, limit } }));
-        const results = await this.results(identity.position, queries);
-        const read: (StoredCell & { name: string })[] = [];
-        open = open.filter((each, i) => {
-          const rows = results[i] as RangeRow[];
-          for (const row of rows) read.push(namedCell(each.list, row));
-          each.after = rows.at(-1)?.sort;
-          return rows.length === limit;
-        });
-        await this.asOf(identity.position, read);
-        for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
-      }
-    }
-    return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
-  }
-
-  /** Adds the actions of the last day, which the cells do not include. */
-  private async upTo(identity: SpreadIdentity, lists: readonly CellList[], evidence: Evidence): Promise<Evidence> {
-    const { as_of } = identity;
-    if (as_of === undefined) return evidence;
-    const isOfTotals = lists[0]?.metric === undefined;
-    const names = isOfTotals ? undefined : lists.map(({ metric }) => metric!);
-    await this.ofDay(identity, as_of, names, (name, criticality, actions) => {
-      const { days } = (evidence[name] ??= { last: 0, days: [] });
-      addToDays(days, dayOf(as_of), criticality, actions);
-    });
+    for (const [total, others] of Object.entries(totals)) evidence[total.replace('_', '_*_')] = others;
     return evidence;
   }
 
-  /**
-   * Counts the actions of a day up to a time within it.
-   * @param metrics undefined: totals of the categories
-   */
-  async ofDay(
-    identity: SpreadIdentity,
-    time: number,
-    metrics: readonly string[] | undefined,
-    count: (name: string, criticality: number, actions: number) => void,
-  ): Promise<void> {
-    const parts = metrics ? metrics.map(metricPart) : TOTALS.map(totalPart);
-    const prefix = metrics ? metricPart('') : totalPart('');
-    const asked = metrics && new Set(metrics);
-    const { entries, cells } = await this.partOfDay<ActionEntry>(identity, time, parts, isAction);
-    const one = (metric: string, criticality: number) => {
-      if (!asked) count(totalOf(metric), criticality, 1);
-      else if (asked.has(metric)) count(metric, criticality, 1);
-    };
-    for (const { entry } of entries) one(entry[0], entry[1]);
-    for (const { sort, cell, until } of cells) {
-      const name = sort.slice(prefix.length);
-      for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
-        for (const criticality of CRITICALITIES.keys()) {
-          const actions = cell.slots[at + 1 + criticality]!;
-          if (actions > 0) count(name, criticality, actions);
-        }
-      }
-    }
-    for (const { type, data, occurred_at } of await this.firstEvents(identity)) {
-      if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
-      one(data.metric, CRITICALITIES.indexOf(data.criticality));
-    }
+  /** The evidence of at least these metrics; metrics without evidence are absent. */
+  async evidenceOf(metrics: readonly string[]): Promise<Evidence> {
+    if (!this.large) return this.evidence([]);
+    return new SpreadEvidence(this.rows, this.large).ofMetrics(metrics);
+  }
+
+  /** Names of the metrics with evidence, of which there may be more if there are `limit`. */
+  async metrics(limit: number): Promise<string[]> {
+    if (!this.large) return Object.keys(await this.evidence([]));
+    const recorded = await new SpreadEvidence(this.rows, this.large).metrics(limit);
+    return Object.keys(await this.evidenceOf(recorded));
+  }
+
+  /** The ledger under a lens, if nothing more has to be read for it. */
+  knownLedger(lens: Scoring): Ledger | undefined {
+    const { earned, flagged } = this.row;
+    if (this.isAll && lens.tct_by_metric === null && !isLimited(lens)) return { earned, flagged };
+    return this.known && lens.model.ledger(this.known.evidence, lens);
+  }
+
+  async ledger(lens: Scoring): Promise<Ledger> {
+    return this.knownLedger(lens) ?? lens.model.ledger(await this.evidence([lens]), lens);
+  }
+
+  /** The sums of all metrics. */
+  async metricTotals(): Promise<MetricTotals> {
+    if (this.large) return this.sums(new PlatformShares(MODEL_LENS));
+    return totalsIn(await this.evidence([]));
   }
 
   /**
-   * The events of a day up to a time within it, except those before the evidence was spread.
-   * @param parts names of the cells, or the prefix of their names
+   * Sums the actions by metric, and adds them to the shares of their platforms.
+   * @param after ms: only actions that occurred later count, except for the sums of days
    */
-  async partOfDay<E extends DayEntry>(
-    { tris_id, spread, position }: SpreadIdentity,
-    time: number,
-    parts: readonly string[] | string,
-    isWanted: (entry: DayEntry) => entry is E,
-  ): Promise<PartOfDay<E>> {
-    const entries: PartOfDay<E>['entries'] = [];
-    const cells: PartOfDay<E>['cells'] = [];
-    const last = timeOfDay(time);
-    const midnight = dayOf(time) * DAY_MS;
-    for (let level = 0; level < LEVELS; level++) {
-      for await (const rows of this.pages(entriesOf(tris_id, level, time), position, Infinity)) {
-        // Rows are in the order of occurrence.
-        const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
-        for (const { sort, value } of past) {
-          const entry = value as DayEntry;
-          if (!isWanted(entry) || Number(sort.slice(last.length + 1)) > position) continue;
-          entries.push({ at: midnight + Number(sort.slice(0, last.length)), entry });
-        }
-        if (past.length < rows.length) break;
+  async sums(platforms: PlatformShares, after = -Infinity, days = new DayLedgers([])): Promise<MetricTotals> {
+    const sources = this.large && new SpreadSources(this.rows, this.large);
+    if (sources && after === -Infinity) {
+      const present = await sources.present(platforms);
+      if (present) return present;
+    }
+    const first = await this.firstEvents();
+    const tally =
+      (await sources?.actions(platforms, after, days)) ?? new ActionTally(metricsIn(first), [], platforms, after, days);
+    tally.addFirst(first);
+    return tally.totals;
+  }
+
+  /**
+   * Counts the credonations that occurred after a time, ms, by sender; some may be counted first and taken away again. A
+   * credonation counts with its action, which precedes it in the same append: those before the identity's next event do.
+   */
+  async credonations(after: number, count: CountCredonations): Promise<void> {
+    const { tris_id, as_of, large } = this;
+    const following = { ...timelineOf(tris_id), after: sortByPosition(this.position), limit: 1 };
+    const { results, position: applied } = await this.rows.readAt([
+      { range: following },
+      { range: { ...blocksOf(tris_id), limit: 1 } },
+    ]);
+    const [[next], [block]] = results as [RangeRow[], RangeRow[]];
+    const position = next ? Number(next.sort) - 1 : applied;
+    const rows = new RowPages(this.views, position);
+    // Those before the evidence was spread are in no cell.
+    const last = large ? Number(block!.sort) - 1 : position;
+    for await (const page of rows.of(credonationsOf(tris_id))) {
+      const known = page.filter(({ sort }) => Number(sort) <= last);
+      for (const { value } of known) {
+        const { from, amount, occurred_at } = value as CredonationRow;
+        if (occurred_at > after && occurred_at <= as_of) count(from, 1, amount);
       }
-      if (!spread.divided) break;
-      const list = partsOf(tris_id, level, time);
-      // The parts of the last level are single milliseconds.
-      const until = slotOf(level, time) + (level === LEVELS - 1 ? 1 : 0);
-      const found = await this.cellsNamed(list, parts, position);
-      if (found.length === 0) break;
-      for (const each of found) cells.push({ ...each, until });
+      if (known.length < page.length) break;
     }
-    await this.asOf(position, cells);
-    return { entries, cells };
+    if (large) await new SpreadSources(rows, { ...large, position }).credonations(after, as_of, count);
   }
 
-  private async cellsNamed(
-    list: { view: string; key: string },
-    names: readonly string[] | string,
-    position: Position,
-  ): Promise<StoredCell[]> {
-    const found: StoredCell[] = [];
-    const take = (sort: string, value: unknown) => found.push({ key: list.key, sort, cell: value as Cell });
-    if (typeof names === 'string') {
-      for await (const rows of this.pages(list, position, Infinity, names)) {
-        const named = rows.filter(({ sort }) => sort.startsWith(names));
-        for (const { sort, value } of named) take(sort, value);
-        if (named.length < rows.length) break;
+  /** The events that count after a position, in log order, in pages between which other requests can run. */
+  async *events(after: Position = 0): AsyncIterable<IdentityEvent[]> {
+    const { large, position } = this;
+    const isPast = large?.as_of !== undefined;
+    for await (const events of this.rows.events(this.tris_id, isPast ? large!.spread.since : position, after)) {
+      yield events.filter((event) => countsAsOf(event, this));
+    }
+    if (!isPast) return;
+    for await (const events of new SpreadSources(this.rows, large!).events(Math.max(after, large!.spread.since))) {
+      yield events.filter((event) => countsAsOf(event, this));
+    }
+  }
+
+  /** The events that count and are not actions, in log order. */
+  async *statements(): AsyncIterable<IdentityEvent[]> {
+    const isOne = (event: IdentityEvent) =>
+      event.type !== 'ActionRelayed' && event.position <= this.position && countsAsOf(event, this);
+    yield (await this.firstEvents()).filter(isOne);
+    if (!this.large) return;
+    for await (const rows of this.rows.of(statementsOf(this.tris_id))) {
+      yield rows.map(({ sort, value }) => unpack(this.tris_id, sort, value)).filter(isOne);
+    }
+  }
+
+  /** Whether any event counts. */
+  async isKnown(): Promise<boolean> {
+    if (this.isAll) return true;
+    for await (const page of this.events()) if (page.length > 0) return true;
+    return false;
+  }
+
+  /**
+   * Position of the identity's last event before the first one that was recorded after a time; 0 if there is none. When
+   * events occurred does not matter. Later events with an earlier time, from a clock that was set back, do not count, so
+   * that what is known at a time is always a prefix of the log. `end` is the position of that first one or, if there is
+   * none, follows the viewpoint's.
+   */
+  async lastRecorded(time: number): Promise<{ position: Position; end: Position }> {
+    const { tris_id, row, large, position } = this;
+    if (row.recorded <= time && row.changed <= position) return { position: row.changed, end: position + 1 };
+    let last = 0;
+    let after = 0;
+    if (large) {
+      // The last block before which nothing was recorded later.
+      for await (const rows of this.rows.of(blocksOf(tris_id))) {
+        for (const { sort, value } of rows) if ((value as number) <= time) after = Number(sort) - 1;
       }
-      return found;
+      if (after < large.spread.since) after = 0;
+      else last = await this.lastUpTo(after);
     }
-    for (let from = 0; from < names.length; from += PAGE) {
-      const some = names.slice(from, from + PAGE);
-      const queries = some.map((sort) => ({ get: { ...list, sort } }));
-      const results = await this.results(position, queries);
-      for (const [i, sort] of some.entries()) if (results[i] !== undefined) take(sort, results[i]);
+    for await (const page of this.rows.events(tris_id, position, after)) {
+      for (const event of page) {
+        if (event.recorded_at > time) return { position: last, end: event.position };
+        last = event.position;
+      }
     }
-    return found;
+    return { position: Math.min(last, position), end: position + 1 };
   }
 
-  /** Restores cells that were changed after a position to their content at the position. */
-  async asOf(position: Position, cells: readonly StoredCell[]): Promise<void> {
-    const changed = cells.filter(({ cell }) => cell.changed > position);
-    const older = changed.filter(({ cell }) => cell.since !== undefined && cell.since > position);
-    for (let from = 0; from < older.length; from += LOOK_UPS) {
-      const some = older.slice(from, from + LOOK_UPS);
-      const queries = some.map((each) => ({ range: earlierAt(each, position) }));
-      const results = await this.results(position, queries);
-      for (const [i, each] of some.entries()) each.cell = (results[i] as RangeRow[])[0]!.value as Cell;
-    }
-    for (const each of changed) {
-      each.cell = { ...each.cell, slots: slotsAt(each.cell, position) };
-      if (isDue()) await yieldIfDue();
-    }
+  /** Position of the identity's last event up to one; 0 if there is none. */
+  private async lastUpTo(upTo: Position): Promise<Position> {
+    const range = { ...timelineOf(this.tris_id), after: sortByPosition(upTo + 1), reverse: true, limit: 1 };
+    const [row] = (await this.rows.read([{ range }]))[0] as RangeRow[];
+    return Number(row?.sort ?? 0);
   }
 
-  /** Events before the evidence was spread, which only the cells of metrics and totals include. */
-  firstEvents({ tris_id, spread }: SpreadIdentity): Promise<IdentityEvent[]> {
-    let events = this.first.get(spread);
-    if (!events) this.first.set(spread, (events = all(this.eventsUntil(tris_id, spread.since))));
-    return events;
+  /** The events that count, of a large identity those before its evidence was spread. Read once. */
+  private firstEvents(): Promise<IdentityEvent[]> {
+    return (this.first ??= this.readFirst());
   }
 
-  /** An identity's events after a position and up to another, in log order. */
-  async *eventsUntil(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
-    for await (const rows of this.pages(timelineOf(trisId), last, Infinity, sortByPosition(after))) {
-      const known = rows.filter(({ sort }) => Number(sort) <= last);
-      yield known.map(({ sort, value }) => unpack(trisId, sort, value));
-      if (known.length < rows.length) return;
+  private async readFirst(): Promise<IdentityEvent[]> {
+    const first: IdentityEvent[] = [];
+    const last = this.large ? this.large.spread.since : this.position;
+    for await (const events of this.rows.events(this.tris_id, last)) {
+      first.push(...events.filter((event) => countsAsOf(event, this)));
     }
+    return first;
   }
 
-  /** Rows of a range in pages of bounded size. Other work can run between two pages. */
-  async *pages(
-    list: { view: string; key: string },
-    position: Position,
-    limit: number,
-    after?: string,
-    page = PAGE,
-  ): AsyncIterable<RangeRow[]> {
-    for (let read = 0; read < limit;) {
-      const query: RowQuery = { range: { ...list, after, limit: Math.min(page, limit - read) } };
-      const results = await this.results(position, [query]);
-      const rows = results[0] as RangeRow[];
-      yield rows;
-      if (rows.length < page) return;
-      after = rows.at(-1)!.sort;
-      read += rows.length;
-    }
-  }
-
-  /** Yields before, not after: requests that arrive together begin in one turn of the event loop. */
-  private async results(position: Position, queries: readonly RowQuery[]): Promise<unknown[]> {
-    if (isDue()) await yieldIfDue();
-    const { results } = await this.views.readSince(position, queries);
-    return results;
+  private get rows(): RowPages {
+    return new RowPages(this.views, this.position);
   }
 }
 
-const DAY_MS = 86_400_000;
-const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
-
-function namedCell({ key, metric }: CellList, { sort, value }: RangeRow): StoredCell & { name: string } {
-  return { key, sort, name: metric ?? sort.slice(0, -PERIOD_DIGITS - 1), cell: value as Cell };
+function metricsIn(events: readonly IdentityEvent[]): string[] {
+  return [...new Set(events.flatMap(({ type, data }) => (type === 'ActionRelayed' ? [data.metric] : [])))];
 }
 
-async function all(pages: AsyncIterable<IdentityEvent[]>): Promise<IdentityEvent[]> {
-  const events: IdentityEvent[] = [];
-  for await (const page of pages) events.push(...page);
-  return events;
-}
-
-function isAction(entry: DayEntry): entry is ActionEntry {
-  return typeof entry[0] === 'string';
-}
-
-/** @param asOf leaves out this time's day and all later days */
-async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined): Promise<Evidence> {
-  const evidence: Evidence = {};
-  const end = asOf === undefined ? Infinity : dayOf(asOf);
-  for (const { name, slots } of cells) {
-    for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
-      const entry = (evidence[name] ??= { last: 0, days: [] });
-      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
-    }
-    if (isDue()) await yieldIfDue();
-  }
-  return evidence;
+/** Whether an event counts as of a time. In the present, statements about the identity count whatever their time. */
+export function countsAsOf(
+  { type, occurred_at }: IdentityEvent,
+  { as_of, isPresent }: { as_of: number; isPresent: boolean },
+): boolean {
+  return occurred_at <= as_of || (isPresent && type !== 'ActionRelayed');
 }

@@ -1,37 +1,29 @@
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { divide, earnedByCategory } from '../../scoring/contributions.js';
-import { type Evidence, STRIDE } from '../../scoring/evidence.js';
+import type { Evidence } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
 import type { Lens } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/names.js';
 import { type Category, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { type Ledger, nextRating, standingOf } from '../../scoring/score.js';
+import type { MetricTotals } from './action-tally.js';
 import type { ExplanationDto } from './disc.dto.js';
-import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 import { largest } from './largest.js';
 import { PlatformShares } from './platform-shares.js';
 import { badStatusOf, coordinatesOf, reliabilityOf } from './score.js';
-import { type MetricTotals, noActions } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
 const EXPLAINED_METRICS = 1_000;
 /** Also that of the list of counterparties. */
 const EXPLAINED_PLATFORMS = 100;
 
-/** The sums of an identity's actions by metric and by platform. */
-interface Parts {
-  metrics: MetricTotals;
-  platforms: PlatformShares;
-}
-
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
-export async function explain(
-  snapshot: IdentitySnapshot,
-  { metrics, platforms }: Parts,
-  logId: string,
-): Promise<ExplanationDto> {
+export async function explain(snapshot: IdentitySnapshot, logId: string): Promise<ExplanationDto> {
   const { state, lens } = snapshot;
+  const platforms = new PlatformShares(lens);
+  const metrics = await snapshot.reader.sums(platforms);
   const { names, last } = metrics;
   const ledger = lens.model.ledger(state.evidence, lens);
   const { all, own, flagged, earned } = await contributionsOf(metrics, state.evidence, lens);
@@ -92,6 +84,12 @@ async function mapYielding<T>(numbers: readonly number[], map: (number: number) 
 /**
  * By the numbers of metrics: the TCT of `all` under a lens, without the limit of a day, and the `own` contribution of
  * those that are not flags; and the numbers of the metrics of either kind.
+ *
+ * If the TCT of a day is limited, contributions are whole TCT that add up to the earned TCT: the limited TCT of a day is
+ * divided among its categories in proportion to the TCT of each on that day, and the resulting TCT of a category among
+ * its metrics in proportion to the total TCT of each. So only the totals of categories by day and the totals of metrics
+ * are needed, whatever the size of the identity.
+ * @param evidence by metric, or by the totals of categories
  */
 export async function contributionsOf(metrics: MetricTotals, evidence: Evidence, lens: Scoring) {
   const { all, flagged, earned } = await tctOf(metrics, lens);
@@ -148,32 +146,4 @@ async function sharesOf(
     await yieldIfDue();
   }
   return shares;
-}
-
-/** The input of an explanation, for an identity of any size. */
-export async function partsOf(identities: IdentityReader, snapshot: IdentitySnapshot): Promise<Parts> {
-  const { large, lens, state } = snapshot;
-  const platforms = new PlatformShares(lens);
-  if (large) {
-    const { sources } = identities;
-    return {
-      metrics: (await sources.present(large, platforms)) ?? (await sources.actions(large, platforms)),
-      platforms,
-    };
-  }
-  for await (const page of identities.events(snapshot.tris_id, snapshot)) {
-    for (const { type, data } of page) {
-      if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
-    }
-  }
-  const names = Object.keys(state.evidence);
-  const metrics = noActions(names);
-  for (const [n, name] of names.entries()) {
-    const { last, days } = state.evidence[name]!;
-    metrics.last[n] = last;
-    for (let i = 0; i < days.length; i++) {
-      if (i % STRIDE !== 0) metrics.actions[n * CRITICALITIES.length + (i % STRIDE) - 1]! += days[i]!;
-    }
-  }
-  return { metrics, platforms };
 }

@@ -1,12 +1,13 @@
+import type { IdentityState } from '../../../projections/identities.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { hashOf } from '../../kernel/hash.js';
 import { decodeCursor, encodeCursor, unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { Days, type Evidence, dayOf } from '../../scoring/evidence.js';
+import { Days, dayOf } from '../../scoring/evidence.js';
 import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
-import type { Scoring } from '../../scoring/models/all.js';
+import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { RunningLedger, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { Coordinates } from './coordinates.js';
@@ -22,11 +23,16 @@ export class RunningStanding {
     this.ledger = new RunningLedger(lens.model.earnedPerDay(lens));
   }
 
-  /** The standing of an identity with this evidence. */
-  static of(evidence: Evidence, badStatus: BadStatus | null, lens: Scoring): RunningStanding {
+  /** The standing of an identity in this state. */
+  static of({ evidence, bad_status }: Pick<IdentityState, 'evidence' | 'bad_status'>, lens: Scoring): RunningStanding {
     const running = new RunningStanding(lens);
-    running.badStatus = badStatus;
-    running.addAll(evidence);
+    running.badStatus = bad_status;
+    for (const metric in evidence) {
+      for (const days = new Days(metric, evidence[metric]!, lens); !days.done; days.next()) {
+        if (isFlags(metric)) running.ledger.flagged += days.tct;
+        else running.ledger.earn(days.day, days.tct);
+      }
+    }
     return running;
   }
 
@@ -62,8 +68,8 @@ export class RunningStanding {
   }
 
   /**
-   * @param evidenceAt the evidence up to a position. If the TCT of a day is limited, the sums in a cursor do not show
-   * how much its days can still earn
+   * @param stateAt the state as of a position. If the TCT of a day is limited, the sums in a cursor do not show how much
+   * its days can still earn
    * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
    */
   static async resume(
@@ -71,25 +77,17 @@ export class RunningStanding {
     trisId: string,
     lens: Scoring,
     coordinates: Coordinates,
-    evidenceAt: (position: number) => Promise<Evidence>,
+    stateAt: (position: number) => Promise<IdentityState>,
   ): Promise<{ running: RunningStanding; after: number }> {
-    const running = new RunningStanding(lens);
-    if (cursor === undefined) return { running, after: 0 };
+    if (cursor === undefined) return { running: new RunningStanding(lens), after: 0 };
     const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
     if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
-    running.badStatus = b;
-    if (lens.model.earnedPerDay(lens) === Infinity) Object.assign(running.ledger, { earned: e, flagged: f });
-    else running.addAll(await evidenceAt(p));
+    const running = RunningStanding.of(
+      { evidence: isLimited(lens) ? (await stateAt(p)).evidence : {}, bad_status: b },
+      lens,
+    );
+    if (!isLimited(lens)) Object.assign(running.ledger, { earned: e, flagged: f });
     return { running, after: p };
-  }
-
-  private addAll(evidence: Evidence): void {
-    for (const metric in evidence) {
-      for (const days = new Days(metric, evidence[metric]!, this.lens); !days.done; days.next()) {
-        if (isFlags(metric)) this.ledger.flagged += days.tct;
-        else this.ledger.earn(days.day, days.tct);
-      }
-    }
   }
 }
 

@@ -1,5 +1,4 @@
 import { Problem } from '../../kernel/problems.js';
-import type { Evidence } from '../../scoring/evidence.js';
 import { categoryHealth, metricHealth } from '../../scoring/health.js';
 import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/names.js';
 import { MODEL } from '../../scoring/model.js';
@@ -12,24 +11,24 @@ export function isUndocumented(metric: string): boolean {
   return !DOCUMENTED.has(metric);
 }
 
+/** The maximum number of an identity's metrics that a refusal lists. */
+const LISTED_METRICS = 1_000;
+
 /**
  * Health of categories, aliases or full metrics by requested name. Default: the seven categories.
  * @param weighed canonical metrics that are known because a stored policy weighs them
  * @param pointer to the list of names, for errors
- * @param evidence of the metrics among the names
- * @param inEvidence metrics of the identity that a refusal lists
  * @returns Problem unknown_metric for a name that is not a category, not documented, not weighed and not in the
  * evidence
  */
-export function metrics(
-  snapshot: IdentitySnapshot,
+export async function metrics(
+  { state, lens, as_of, reader }: IdentitySnapshot,
   names: readonly string[] | undefined,
   weighed: ReadonlySet<string>,
   pointer: string,
-  evidence: Evidence,
-  inEvidence: readonly string[],
-): Record<string, number> | Problem {
-  const { state, lens, as_of } = snapshot;
+): Promise<Record<string, number> | Problem> {
+  const asked = (names ?? []).flatMap((name) => (categoryOf(name) ? [] : (canonicalMetric(name) ?? [])));
+  const evidence = await reader.evidenceOf(asked);
   const categories = categoryHealth(state.evidence, lens, as_of);
   const payload: Record<string, number> = {};
   for (const [i, name] of (names ?? MODEL.categories).entries()) {
@@ -38,7 +37,10 @@ export function metrics(
     if (category) payload[name] = categories[category];
     else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(evidence, metric))) {
       payload[name] = metricHealth(evidence, metric, lens, as_of);
-    } else return unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, inEvidence);
+    } else {
+      const at = pointer.startsWith('?') ? pointer : `${pointer}/${i}`;
+      return unknownMetric(name, at, await reader.metrics(LISTED_METRICS));
+    }
   }
   return payload;
 }

@@ -6,7 +6,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
-import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
 export function standing({ state, lens }: IdentitySnapshot): Standing {
@@ -98,7 +98,7 @@ export function verificationsOf({ state, as_of, trusts }: IdentitySnapshot) {
 }
 
 /** The four coordinates of an answer. Equal coordinates always give equal numbers. */
-export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: string) {
+export function coordinatesOf({ as_of, position, lens }: IdentitySnapshot, logId: string) {
   return {
     lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
     model: { id: lens.model.id, hash: lens.model.hash },
@@ -108,6 +108,11 @@ export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: strin
 }
 
 /** What an answer depends on besides its URL. */
-export function etagPartsOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
+export function etagPartsOf({
+  as_of,
+  position,
+  lens,
+  generation,
+}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'>): (string | number)[] {
   return [position, lens.content_hash, lens.model.hash, as_of, generation];
 }

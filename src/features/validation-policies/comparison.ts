@@ -1,8 +1,6 @@
 import type { IdentityState } from '../../../projections/identities.js';
-import { type Evidence, STRIDE } from '../../scoring/evidence.js';
-import { contributions } from '../../scoring/contributions.js';
+import { STRIDE } from '../../scoring/evidence.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
-import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
 import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
@@ -12,9 +10,8 @@ import type { AccessProbe } from './access-preview.js';
 
 /** Score bins of ten points each; the last includes 100. */
 export const BINS = 10;
-/** Number of movers and access changes listed in each direction, and of reasons listed for each mover. */
+/** Number of movers and access changes listed in each direction. */
 const LISTED = 20;
-export const REASONS = 5;
 
 export interface Side {
   score: number;
@@ -82,6 +79,9 @@ interface Effect {
 const KEPT_SCORES = 65_536;
 const RATING_BY_TENTH = Uint8Array.from({ length: 1_001 }, (_, tenth) => RATINGS.indexOf(ratingOf(tenth / 10)));
 
+/** Reads the reasons for what changes of an identity. */
+type Reasons = () => Promise<MetricChange[]>;
+
 /** Compares identities under two lenses, one at a time. The fields belong to the identity compared last. */
 export class Comparison {
   netBefore = 0;
@@ -123,26 +123,6 @@ export class Comparison {
     } else this.before = this.after = bad_status.level * 10;
   }
 
-  /** The metrics that change the net TCT, largest change first. */
-  reasons(evidence: Evidence): MetricChange[] {
-    let reasons: MetricChange[] = [];
-    for (const [metric, { days }] of Object.entries(evidence)) {
-      const effect = this.effects.get(metric) ?? this.learn(metric);
-      const reason = { metric, before_tct: 0, after_tct: 0 };
-      for (let i = 0; i < days.length; i++) {
-        if (i % STRIDE === 0) continue;
-        reason.before_tct += days[i]! * effect.before[(i % STRIDE) - 1]!;
-        reason.after_tct += days[i]! * effect.after[(i % STRIDE) - 1]!;
-      }
-      reasons.push(reason);
-    }
-    limitTo(reasons, 'before_tct', evidence, this.lensBefore);
-    limitTo(reasons, 'after_tct', evidence, this.lensAfter);
-    reasons = reasons.filter(({ before_tct, after_tct }) => before_tct !== after_tct);
-    const moved = ({ before_tct, after_tct }: MetricChange) => Math.abs(after_tct - before_tct);
-    return reasons.sort((a, b) => moved(b) - moved(a) || (a.metric < b.metric ? -1 : 1));
-  }
-
   private learn(metric: string): Effect {
     const under = (lens: Lens) => CRITICALITIES.map((_name, criticality) => netOf(lens, metric, criticality));
     const effect = { before: under(this.lensBefore), after: under(this.lensAfter) };
@@ -156,15 +136,6 @@ export class Comparison {
     // 0 marks an empty slot: the lowest score of a non-negative net TCT is 7.0.
     return this.scores[slot]! || (this.scores[slot] = Math.round(scoreOf(net) * 10));
   }
-}
-
-/** Reduces the TCT of metrics to their shares of the daily limits. */
-function limitTo(reasons: MetricChange[], side: 'before_tct' | 'after_tct', evidence: Evidence, lens: Scoring): void {
-  if (!isLimited(lens)) return;
-  const earned = new Map<string, number>();
-  for (const reason of reasons) if (!isFlags(reason.metric)) earned.set(reason.metric, reason[side]);
-  const parts = contributions(evidence, earned, lens, lens.model.earnedPerDay(lens));
-  for (const reason of reasons) reason[side] = parts.get(reason.metric) ?? reason[side];
 }
 
 /** A standing in the form of the API. */
@@ -207,8 +178,8 @@ export class Summarizer {
     }));
   }
 
-  /** @param reasons if they cannot be computed from the evidence of the state */
-  add(trisId: string, state: IdentityState, reasons?: MetricChange[]): void {
+  /** @param reasons is asked only if it is listed among the movers */
+  add(trisId: string, state: IdentityState, reasons: Reasons): void {
     const { comparison } = this;
     comparison.compare(state);
     const { before, after } = comparison;
@@ -221,14 +192,12 @@ export class Summarizer {
       this.deltaTenths += delta;
       if (delta > 0) this.up++;
       else this.down++;
-      (delta > 0 ? this.risers : this.fallers).offer(Math.abs(delta), trisId, () => {
-        return this.mover(trisId, reasons ?? comparison.reasons(state.evidence).slice(0, REASONS));
-      });
+      (delta > 0 ? this.risers : this.fallers).offer(Math.abs(delta), () => this.mover(trisId), trisId, reasons);
     }
     for (let i = 0; i < this.probes.length; i++) this.addAccess(this.probes[i]!, this.access[i]!, trisId, state);
   }
 
-  summary(): Summary {
+  async summary(): Promise<Summary> {
     const { count, up, down, bins } = this;
     const rating_moves = {} as Summary['rating_moves'];
     const byRating = { before: emptyByRating(), after: emptyByRating() };
@@ -252,19 +221,18 @@ export class Summarizer {
         after: { by_rating: byRating.after, by_score: [...bins.after] },
       },
       rating_moves,
-      top_movers: { up: this.risers.movers(), down: this.fallers.movers() },
+      top_movers: { up: await this.risers.movers(), down: await this.fallers.movers() },
       access: this.access.map((change) => ({ ...change })),
     };
   }
 
-  private mover(tris_id: string, reasons: MetricChange[]): Mover {
+  private mover(tris_id: string): Omit<Mover, 'reasons'> {
     const { before, after, netBefore, netAfter } = this.comparison;
     return {
       tris_id,
       before: side(before, netBefore),
       after: side(after, netAfter),
       delta: (after - before) / 10,
-      reasons,
     };
   }
 
@@ -295,18 +263,20 @@ function binOf(tenths: number): number {
 
 /** The largest entries by size, then by TRIS id. */
 class TopList {
-  private readonly list: { size: number; trisId: string; mover: Mover }[] = [];
+  private readonly list: { size: number; mover: Omit<Mover, 'reasons'>; reasons: Reasons }[] = [];
 
-  offer(size: number, trisId: string, make: () => Mover): void {
+  offer(size: number, make: () => Omit<Mover, 'reasons'>, trisId: string, reasons: Reasons): void {
     const last = this.list.at(-1);
     const isFull = this.list.length === LISTED;
-    if (isFull && (size < last!.size || (size === last!.size && trisId > last!.trisId))) return;
+    if (isFull && (size < last!.size || (size === last!.size && trisId > last!.mover.tris_id))) return;
     if (isFull) this.list.pop();
-    this.list.push({ size, trisId, mover: make() });
-    this.list.sort((a, b) => b.size - a.size || (a.trisId < b.trisId ? -1 : 1));
+    this.list.push({ size, mover: make(), reasons });
+    this.list.sort((a, b) => b.size - a.size || (a.mover.tris_id < b.mover.tris_id ? -1 : 1));
   }
 
-  movers(): Mover[] {
-    return this.list.map(({ mover }) => mover);
+  async movers(): Promise<Mover[]> {
+    const movers: Mover[] = [];
+    for (const { mover, reasons } of this.list) movers.push({ ...mover, reasons: await reasons() });
+    return movers;
   }
 }

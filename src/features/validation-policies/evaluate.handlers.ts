@@ -5,8 +5,7 @@ import { type IdentityRow, type IdentityState, identityRow } from '../../../proj
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import { yieldIfDue } from '../../kernel/turn.js';
-import { LargeIdentities } from './large-identities.js';
-import { isSmall } from './population.js';
+import { EvidenceReader } from '../disc/evidence-reader.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -17,7 +16,8 @@ import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
-import { type MetricChange, REASONS, Summarizer } from './comparison.js';
+import { type MetricChange, Summarizer } from './comparison.js';
+import { reasonsOf } from './reasons.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
 import { type PopulationChange, type Proposal, Replays, lensesOf, nameOf } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -114,7 +114,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
-    const large = new LargeIdentities(this.views, lensesOf(before, after, probes));
+    const lenses = lensesOf(before, after, probes);
     const comparison = { before, after, as_of, probes, now };
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, tris_id] of subjects.entries()) {
@@ -123,18 +123,16 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
         results.push(nobody(tris_id));
         continue;
       }
-      const state = isSmall(row) ? row : await large.state(tris_id, row, read.position);
-      const reasons =
-        'large' in state
-          ? await large.reasons(state, before, after)
-          : fold.comparison.reasons(state.evidence).slice(0, REASONS);
+      const reader = new EvidenceReader(this.views, tris_id, row, read.position);
+      const state = await reader.state(lenses);
+      const reasons = await reasonsOf(reader, state, before, after);
       await yieldIfDue();
-      fold.add(tris_id, state, reasons);
+      fold.add(tris_id, state, () => Promise.resolve(reasons));
       await yieldIfDue();
       results.push(await changeOf(tris_id, state, reasons, comparison));
     }
     return {
-      ...fold.summary(),
+      ...(await fold.summary()),
       results,
       before: nameOf(before),
       after: nameOf(after),

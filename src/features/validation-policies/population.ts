@@ -2,8 +2,10 @@ import { setImmediate } from 'node:timers/promises';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { rebuilding } from '../../kernel/problems.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import type { Views } from '../../read-side/views.js';
+import type { Lens } from '../../scoring/lens.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
-import type { LargeIdentities, LargeState } from './large-identities.js';
+import { EvidenceReader } from '../disc/evidence-reader.js';
 
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
@@ -28,14 +30,16 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
 
 /**
  * Visits every identity exactly once, in pages. Between pages the event loop can do other work.
+ * @param lenses the states have at least the evidence that these need
  * @throws Problem projection_rebuilding if the generation is dropped meanwhile; the signal's reason once it aborts
  */
 export async function eachIdentity(
   readModels: ReadModels,
-  large: Pick<LargeIdentities, 'state'>,
+  views: Pick<Views, 'readSince'>,
+  lenses: readonly Lens[],
   { generation }: Population,
   signal: AbortSignal,
-  visit: (trisId: string, state: IdentityState | LargeState) => void | Promise<void>,
+  visit: (state: IdentityState, reader: EvidenceReader) => void,
   onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
   let done = 0;
@@ -44,10 +48,15 @@ export async function eachIdentity(
     const page = await readModels.scan(generation, 'identities', cursor, PAGE);
     for (const { row, value } of page.rows) {
       const identity = value as unknown as IdentityRow;
-      const state = isSmall(identity) ? identity : await largeNow(readModels, large, generation, row.key);
-      const visited = state && visit(row.key, state);
-      // Only that of a large identity: an await for each would take longer than the visit.
-      if (visited) await visited;
+      const reader = new EvidenceReader(views, row.key, identity, identity.changed);
+      // An await for each would take longer than the visit.
+      if (reader.known) visit(reader.known, reader);
+      else {
+        const read = await readModels.read(generation, [{ get: identityRow(row.key) }]);
+        if (!read) break;
+        const now = new EvidenceReader(views, row.key, read.results[0] as IdentityRow, read.checkpoint.position);
+        visit(await now.state(lenses), now);
+      }
       if (isDue()) await yieldIfDue();
     }
     done += page.rows.length;
@@ -58,20 +67,4 @@ export async function eachIdentity(
   } while (cursor !== null);
   // A dropped generation looks like an empty one.
   if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
-}
-
-/** Is all its evidence in its row? */
-export function isSmall(row: IdentityRow): row is IdentityRow & IdentityState {
-  return row.evidence !== null;
-}
-
-/** A large identity as it is now; undefined if the generation is gone. */
-async function largeNow(
-  readModels: ReadModels,
-  large: Pick<LargeIdentities, 'state'>,
-  generation: string,
-  trisId: string,
-): Promise<LargeState | undefined> {
-  const read = await readModels.read(generation, [{ get: identityRow(trisId) }]);
-  return read && large.state(trisId, read.results[0] as IdentityRow, read.checkpoint.position);
 }

@@ -14,10 +14,10 @@ import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe, type RulesReader } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, PLATFORM, lensOwner } from '../lenses/domain/lens-stream.js';
-import { LargeIdentities } from './large-identities.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from './population.js';
+import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { type ReplayDto, ReplayResultDto } from './vp.dto.js';
@@ -218,25 +218,21 @@ export class Replays implements OnModuleInit {
     const as_of = endOfHour(now);
     // Scores are as of the end of the hour, as in public answers; access is decided as of now, as in checks.
     const fold = new Summarizer(before, after, probes, now);
-    const large = new LargeIdentities(this.views, lensesOf(before, after, probes));
-    const add = (...identity: Parameters<Summarizer['add']>) => {
-      fold.add(...identity);
-      watch.onIdentity?.(identity[0], fold.comparison);
-    };
     const { total } = population;
     await watch.onPage?.(0, total);
     await eachIdentity(
       this.readModels,
-      large,
+      this.views,
+      lensesOf(before, after, probes),
       population,
       signal,
-      (trisId, state) => {
-        if ('large' in state) return large.reasons(state, before, after).then((why) => add(trisId, state, why));
-        add(trisId, state);
+      (state, reader) => {
+        fold.add(reader.tris_id, state, () => reasonsOf(reader, state, before, after));
+        watch.onIdentity?.(reader.tris_id, fold.comparison);
       },
       (done) => watch.onPage?.(done, Math.max(done, total)),
     );
-    const summary = fold.summary();
+    const summary = await fold.summary();
     await watch.onPage?.(summary.count, summary.count);
     return {
       ...summary,

@@ -160,7 +160,7 @@ export class Notices {
     if (!(await this.isKnown(trisId, position))) return new RunningStanding(lens);
     const as_of_position = formatPosition(this.views.logId, position);
     const { state } = await this.identities.snapshot(trisId, { as_of_position, organization });
-    return RunningStanding.of(state.evidence, state.bad_status, lens);
+    return RunningStanding.of(state, lens);
   }
 
   private async isKnown(trisId: string, position: number): Promise<boolean> {

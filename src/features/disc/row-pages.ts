@@ -1,0 +1,49 @@
+import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { sortByPosition } from '../../../projections/projection.js';
+import { timelineOf, unpack } from '../../../projections/timeline.js';
+import type { Position } from '../../kernel/event.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import type { Views } from '../../read-side/views.js';
+import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
+
+/** Rows of one range in one read: about a millisecond's work. */
+export const PAGE = 256;
+
+/** Reads rows of one identity, at or after a position, in pages of bounded size. Other work can run between two pages. */
+export class RowPages {
+  constructor(
+    private readonly views: Pick<Views, 'readSince'>,
+    readonly position: Position,
+  ) {}
+
+  /** Yields before, not after: requests that arrive together begin in one turn of the event loop. */
+  async read(queries: readonly RowQuery[]): Promise<unknown[]> {
+    return (await this.readAt(queries)).results;
+  }
+
+  /** As `read`, with the position that the rows reflect. */
+  async readAt(queries: readonly RowQuery[]): Promise<{ results: unknown[]; position: Position }> {
+    if (isDue()) await yieldIfDue();
+    return this.views.readSince(this.position, queries);
+  }
+
+  async *of(list: { view: string; key: string }, after?: string, limit = Infinity, page = PAGE) {
+    for (let read = 0; read < limit;) {
+      const query: RowQuery = { range: { ...list, after, limit: Math.min(page, limit - read) } };
+      const rows = (await this.read([query]))[0] as RangeRow[];
+      yield rows;
+      if (rows.length < page) return;
+      after = rows.at(-1)!.sort;
+      read += rows.length;
+    }
+  }
+
+  /** An identity's events after a position and up to another, in log order. */
+  async *events(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+    for await (const rows of this.of(timelineOf(trisId), sortByPosition(after))) {
+      const known = rows.filter(({ sort }) => Number(sort) <= last);
+      yield known.map(({ sort, value }) => unpack(trisId, sort, value));
+      if (known.length < rows.length) return;
+    }
+  }
+}

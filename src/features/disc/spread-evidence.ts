@@ -1,0 +1,275 @@
+import type { IdentityEvent } from '../../../projections/identity-events.js';
+import {
+  type ActionEntry,
+  type Cell,
+  type DayEntry,
+  type Spread,
+  LEVELS,
+  cellsOf,
+  earlierAt,
+  entriesOf,
+  metricPart,
+  metricsOf,
+  partsOf,
+  PERIOD_DIGITS,
+  slotOf,
+  slotsAt,
+  timeOfDay,
+  totalOf,
+  totalPart,
+  totalsOf,
+} from '../../../projections/evidence-rows.js';
+import type { Position } from '../../kernel/event.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { type Evidence, STRIDE, addToDays, dayOf } from '../../scoring/evidence.js';
+import { CRITICALITIES, MODEL } from '../../scoring/model.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { PAGE, type RowPages } from './row-pages.js';
+
+/** Single rows, each looked for in its own range, in one read: about a millisecond's work. */
+const LOOK_UPS = 64;
+/** Metrics read in parallel. The fewer rows each has, the more rows of each fit into one read. */
+const METRICS_AT_ONCE = 16;
+
+/** A large identity as of a position, not before its evidence was spread. */
+export interface SpreadIdentity {
+  tris_id: string;
+  spread: Spread;
+  position: Position;
+  /** ms: events that occurred later do not count. Absent if there are none. */
+  as_of?: number;
+  /** Events before the evidence was spread, which only the cells of metrics and totals include. */
+  firstEvents(): Promise<IdentityEvent[]>;
+}
+
+/** Cells of one metric or of the totals. */
+interface CellList {
+  view: string;
+  key: string;
+  /** Undefined: the cell's name is in its sort key. */
+  metric?: string;
+}
+
+interface NamedSlots {
+  /** Metric or total. */
+  name: string;
+  slots: number[];
+}
+
+/** A cell as stored, which `asOf` may replace by an earlier version. */
+export interface StoredCell {
+  key: string;
+  sort: string;
+  cell: Cell;
+}
+
+/** The events of a day up to a time: single entries, and cells with counts. */
+export interface PartOfDay<E extends DayEntry> {
+  /** Entries, with the time of their occurrence in ms. */
+  entries: { at: number; entry: E }[];
+  /** Cells; only their slots below `until` count. */
+  cells: (StoredCell & { until: number })[];
+}
+
+/**
+ * Reads the evidence of a large identity, which is spread over rows, as of a position. It takes several reads, and
+ * events may be applied between them: what was changed after the position is restored.
+ */
+export class SpreadEvidence {
+  constructor(
+    private readonly rows: RowPages,
+    private readonly identity: SpreadIdentity,
+  ) {}
+
+  /** By category, flags apart: all that the model's own lens needs. */
+  totals(): Promise<Evidence> {
+    return this.read([totalsOf(this.identity.tris_id)]);
+  }
+
+  /** The evidence of these metrics, of which some may be named twice; metrics without evidence are absent. */
+  ofMetrics(metrics: readonly string[]): Promise<Evidence> {
+    return this.read([...new Set(metrics)].map((metric) => ({ ...cellsOf(this.identity.tris_id, metric), metric })));
+  }
+
+  /** At most `limit` names of metrics, including those added after the position. */
+  async metrics(limit: number): Promise<string[]> {
+    const names: string[] = [];
+    for await (const rows of this.rows.of(metricsOf(this.identity.tris_id), undefined, limit)) {
+      for (const { sort } of rows) names.push(sort);
+    }
+    return names.slice(0, limit);
+  }
+
+  private async read(lists: readonly CellList[]): Promise<Evidence> {
+    if (lists.length === 0) return {};
+    const cells: NamedSlots[] = [];
+    for (let from = 0; from < lists.length; from += METRICS_AT_ONCE) {
+      let open = lists
+        .slice(from, from + METRICS_AT_ONCE)
+        .map((list) => ({ list, after: undefined as string | undefined }));
+      while (open.length > 0) {
+        const limit = Math.ceil(PAGE / open.length);
+        const queries = open.map(({ list: { view, key }, after }) => ({ range: { view, key, after, limit } }));
+        const results = await this.rows.read(queries);
+        const read: (StoredCell & { name: string })[] = [];
+        open = open.filter((each, i) => {
+          const rows = results[i] as RangeRow[];
+          for (const row of rows) read.push(namedCell(each.list, row));
+          each.after = rows.at(-1)?.sort;
+          return rows.length === limit;
+        });
+        await this.asOf(read);
+        for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
+      }
+    }
+    return this.upTo(lists, await evidenceFrom(cells, this.identity.as_of));
+  }
+
+  /** Adds the actions of the last day, which the cells do not include. */
+  private async upTo(lists: readonly CellList[], evidence: Evidence): Promise<Evidence> {
+    const { as_of } = this.identity;
+    if (as_of === undefined) return evidence;
+    const isOfTotals = lists[0]?.metric === undefined;
+    const names = isOfTotals ? undefined : lists.map(({ metric }) => metric!);
+    await this.ofDay(as_of, names, (name, criticality, actions) => {
+      const { days } = (evidence[name] ??= { last: 0, days: [] });
+      addToDays(days, dayOf(as_of), criticality, actions);
+    });
+    return evidence;
+  }
+
+  /**
+   * Counts the actions of a day up to a time within it.
+   * @param metrics undefined: totals of the categories
+   */
+  private async ofDay(
+    time: number,
+    metrics: readonly string[] | undefined,
+    count: (name: string, criticality: number, actions: number) => void,
+  ): Promise<void> {
+    const parts = metrics ? metrics.map(metricPart) : TOTALS.map(totalPart);
+    const prefix = metrics ? metricPart('') : totalPart('');
+    const asked = metrics && new Set(metrics);
+    const { entries, cells } = await this.partOfDay<ActionEntry>(time, parts, isAction);
+    const one = (metric: string, criticality: number) => {
+      if (!asked) count(totalOf(metric), criticality, 1);
+      else if (asked.has(metric)) count(metric, criticality, 1);
+    };
+    for (const { entry } of entries) one(entry[0], entry[1]);
+    for (const { sort, cell, until } of cells) {
+      const name = sort.slice(prefix.length);
+      for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
+        for (const criticality of CRITICALITIES.keys()) {
+          const actions = cell.slots[at + 1 + criticality]!;
+          if (actions > 0) count(name, criticality, actions);
+        }
+      }
+    }
+    for (const { type, data, occurred_at } of await this.identity.firstEvents()) {
+      if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
+      one(data.metric, CRITICALITIES.indexOf(data.criticality));
+    }
+  }
+
+  /**
+   * The events of a day up to a time within it, except those before the evidence was spread.
+   * @param parts names of the cells, or the prefix of their names
+   */
+  async partOfDay<E extends DayEntry>(
+    time: number,
+    parts: readonly string[] | string,
+    isWanted: (entry: DayEntry) => entry is E,
+  ): Promise<PartOfDay<E>> {
+    const { tris_id, spread, position } = this.identity;
+    const entries: PartOfDay<E>['entries'] = [];
+    const cells: PartOfDay<E>['cells'] = [];
+    const last = timeOfDay(time);
+    const midnight = dayOf(time) * DAY_MS;
+    for (let level = 0; level < LEVELS; level++) {
+      for await (const rows of this.rows.of(entriesOf(tris_id, level, time))) {
+        // Rows are in the order of occurrence.
+        const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
+        for (const { sort, value } of past) {
+          const entry = value as DayEntry;
+          if (!isWanted(entry) || Number(sort.slice(last.length + 1)) > position) continue;
+          entries.push({ at: midnight + Number(sort.slice(0, last.length)), entry });
+        }
+        if (past.length < rows.length) break;
+      }
+      if (!spread.divided) break;
+      const list = partsOf(tris_id, level, time);
+      // The parts of the last level are single milliseconds.
+      const until = slotOf(level, time) + (level === LEVELS - 1 ? 1 : 0);
+      const found = await this.cellsNamed(list, parts);
+      if (found.length === 0) break;
+      for (const each of found) cells.push({ ...each, until });
+    }
+    await this.asOf(cells);
+    return { entries, cells };
+  }
+
+  private async cellsNamed(
+    list: { view: string; key: string },
+    names: readonly string[] | string,
+  ): Promise<StoredCell[]> {
+    const found: StoredCell[] = [];
+    const take = (sort: string, value: unknown) => found.push({ key: list.key, sort, cell: value as Cell });
+    if (typeof names === 'string') {
+      for await (const rows of this.rows.of(list, names)) {
+        const named = rows.filter(({ sort }) => sort.startsWith(names));
+        for (const { sort, value } of named) take(sort, value);
+        if (named.length < rows.length) break;
+      }
+      return found;
+    }
+    for (let from = 0; from < names.length; from += PAGE) {
+      const some = names.slice(from, from + PAGE);
+      const queries = some.map((sort) => ({ get: { ...list, sort } }));
+      const results = await this.rows.read(queries);
+      for (const [i, sort] of some.entries()) if (results[i] !== undefined) take(sort, results[i]);
+    }
+    return found;
+  }
+
+  /** Restores cells that were changed after the position to their content at the position. */
+  async asOf(cells: readonly StoredCell[]): Promise<void> {
+    const { position } = this.identity;
+    const changed = cells.filter(({ cell }) => cell.changed > position);
+    const older = changed.filter(({ cell }) => cell.since !== undefined && cell.since > position);
+    for (let from = 0; from < older.length; from += LOOK_UPS) {
+      const some = older.slice(from, from + LOOK_UPS);
+      const queries = some.map((each) => ({ range: earlierAt(each, position) }));
+      const results = await this.rows.read(queries);
+      for (const [i, each] of some.entries()) each.cell = (results[i] as RangeRow[])[0]!.value as Cell;
+    }
+    for (const each of changed) {
+      each.cell = { ...each.cell, slots: slotsAt(each.cell, position) };
+      if (isDue()) await yieldIfDue();
+    }
+  }
+}
+
+const DAY_MS = 86_400_000;
+const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
+
+function namedCell({ key, metric }: CellList, { sort, value }: RangeRow): StoredCell & { name: string } {
+  return { key, sort, name: metric ?? sort.slice(0, -PERIOD_DIGITS - 1), cell: value as Cell };
+}
+
+function isAction(entry: DayEntry): entry is ActionEntry {
+  return typeof entry[0] === 'string';
+}
+
+/** @param asOf leaves out this time's day and all later days */
+async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined): Promise<Evidence> {
+  const evidence: Evidence = {};
+  const end = asOf === undefined ? Infinity : dayOf(asOf);
+  for (const { name, slots } of cells) {
+    for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
+      const entry = (evidence[name] ??= { last: 0, days: [] });
+      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
+    }
+    if (isDue()) await yieldIfDue();
+  }
+  return evidence;
+}
