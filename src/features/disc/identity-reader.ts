@@ -67,10 +67,9 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    const limit = await this.limitOf(coordinates);
     return this.views.lookUp(
-      async () => this.read(await this.find(trisIds, coordinates, limit), coordinates.known_at),
-      (snapshots) => !snapshots.some((each) => each instanceof Problem),
+      async () => this.read(await this.find(trisIds, coordinates), coordinates.known_at),
+      areAllFound,
     );
   }
 
@@ -80,23 +79,21 @@ export class IdentityReader {
    * @throws Problem as `snapshot`
    */
   async open(trisId: string, coordinates: Coordinates, isKnown: boolean) {
-    const limit = await this.limitOf(coordinates);
-    const { reader, lens, generation } = await this.views.lookUp(
-      async () => {
-        const { readers, ...found } = await this.find([trisId], coordinates, limit);
-        const [reader] = readers as [EvidenceReader | Problem];
-        if (reader instanceof Problem || isKnown || (await reader.isKnown())) return { reader, ...found };
-        return { reader: unknownIdentity(trisId, 'at that time'), ...found };
-      },
-      (found) => !(found.reader instanceof Problem),
-    );
-    if (reader instanceof Problem) throw reader;
-    return { reader, lens, generation };
+    const [found] = await this.views.lookUp(async () => {
+      const { readers, lens, generation } = await this.find([trisId], coordinates);
+      const [reader] = readers as [EvidenceReader | Problem];
+      if (reader instanceof Problem) return [reader] as const;
+      if (isKnown || (await reader.isKnown())) return [{ reader, lens, generation }] as const;
+      return [unknownIdentity(trisId, 'at that time')] as const;
+    }, areAllFound);
+    if (found instanceof Problem) throw found;
+    return found;
   }
 
   /** Finds identities in what the read models contain now; identity_not_found in place of unknown ones. */
-  private async find(trisIds: readonly string[], coordinates: Coordinates, limit: Position | undefined) {
-    const { known_at, ahead } = coordinates;
+  private async find(trisIds: readonly string[], coordinates: Coordinates) {
+    const { known_at, as_of_position, ahead } = coordinates;
+    const limit = as_of_position === undefined ? undefined : await this.limitOf(as_of_position);
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.lenses.queries(coordinates), { get: UNATTRIBUTED }]);
     const { manifest, generation, results } = read;
@@ -190,8 +187,7 @@ export class IdentityReader {
     return asOf;
   }
 
-  private async limitOf({ as_of_position: wire }: Coordinates): Promise<Position | undefined> {
-    if (wire === undefined) return undefined;
+  private async limitOf(wire: string): Promise<Position> {
     const position = parsePosition(wire, this.views.logId);
     // A position that the log has lost is none either: an answer for it would leave out what was acknowledged.
     if (position === undefined || !(await this.views.has(position))) {
@@ -200,4 +196,9 @@ export class IdentityReader {
     await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
+}
+
+function areAllFound(found: readonly unknown[]): boolean {
+  for (const each of found) if (each instanceof Problem) return false;
+  return true;
 }

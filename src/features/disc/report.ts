@@ -1,4 +1,4 @@
-import { evolveFacts, newIdentity } from '../../../projections/identities.js';
+import { evolve, newIdentity } from '../../../projections/identities.js';
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Days, dayOf } from '../../scoring/evidence.js';
@@ -59,10 +59,11 @@ export async function reportOf(
   const from = monthsBefore(as_of, window);
   const steps = Math.max(1, pointsPerMonth * window);
   const times = Array.from({ length: steps + 1 }, (_, i) => from + Math.round(((as_of - from) * i) / steps));
-  const facts = times.map(() => newIdentity());
+  const statuses = times.map(() => newIdentity());
   for await (const events of reader.statements()) {
     for (const event of events) {
-      for (const [i, time] of times.entries()) if (event.occurred_at <= time) evolveFacts(facts[i]!, event);
+      if (event.type !== 'BadStatusSet' && event.type !== 'BadStatusCleared') continue;
+      for (const [i, time] of times.entries()) if (event.occurred_at <= time) evolve(statuses[i]!, event);
     }
   }
   const platforms = new PlatformShares(lens);
@@ -70,13 +71,13 @@ export async function reportOf(
   const acted = await reader.sums(platforms, from, days);
   const top_credonators = await topCredonators(snapshot, from, top);
   const ledgers = await ledgersAt(times, days.ledgers, snapshot);
-  const standings = ledgers.map((ledger, i) => standingOf(ledger, facts[i]!.bad_status?.level ?? null));
+  const standings = ledgers.map((ledger, i) => standingOf(ledger, statuses[i]!.bad_status?.level ?? null));
   const first = standings[0]!;
   const last = standings.at(-1)!;
   const actions_by_metric = await mostActed(acted);
   const metrics = categoryHealth(state.evidence, lens, as_of);
   await yieldIfDue();
-  const badStatus = badStatusOf(facts.at(-1)!.bad_status);
+  const badStatus = badStatusOf(statuses.at(-1)!.bad_status);
   const content = {
     tris_id,
     period: { from: new Date(from).toISOString(), to: new Date(as_of).toISOString() },

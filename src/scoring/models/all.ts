@@ -6,6 +6,7 @@ import type { ModelId, ScoringModel } from './scoring-model.js';
 /** Every version of the scoring model, the oldest first. */
 export const MODELS: readonly ScoringModel[] = [disc1, disc2];
 export const MODEL_IDS = MODELS.map(({ id }) => id);
+const BY_HASH = new Map(MODELS.map((model) => [model.hash, model]));
 
 /** The version with an id. */
 export function modelOf(id: ModelId): ScoringModel {
@@ -14,7 +15,7 @@ export function modelOf(id: ModelId): ScoringModel {
 
 /** The version with a hash; undefined if this build does not know it. */
 export function modelByHash(hash: string): ScoringModel | undefined {
-  return MODELS.find((model) => model.hash === hash);
+  return BY_HASH.get(hash);
 }
 
 /** As `modelByHash`; the first version for a hash that this build does not know. */
