@@ -113,7 +113,8 @@ test('of two metrics with equal shares of what a day may earn, the first by name
 test('a report has at each time the score as of that time', async () => {
   await fc.assert(
     fc.asyncProperty(logs, scorings, async (given, lens) => {
-      const { reader } = await readerOf(given, lens);
+      const bad = { ...badStatus(ALICE, 3), occurred_at: new Date(START + 3 * DAY).toISOString() };
+      const { reader } = await readerOf([...given, bad], lens);
       const snapshot = await reader.snapshot(ALICE, { as_of: START + 6 * DAY });
       const report = await reportOf(snapshot, 1, 'analysis', LOG);
       for (const { at, score: then, total_tct } of report.trajectory) {
