@@ -262,7 +262,8 @@ export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>):
 
 function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   const keys = storedKeys(config);
-  if (!KEY_ID.test(record.id) || !NEW_KEY_ID.test(record.id)) throw new ConfigError(`The id must be ${NEW_KEY_ID_FORM}.`);
+  if (!KEY_ID.test(record.id) || !NEW_KEY_ID.test(record.id))
+    throw new ConfigError(`The id must be ${NEW_KEY_ID_FORM}.`);
   if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
     throw new ConfigError(`A key with the id "${record.id}" already exists.`);
   }
