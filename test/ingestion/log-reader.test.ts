@@ -145,11 +145,22 @@ test('without batches, a range without the logs of its last block is read again'
   expect(await logsOf({ eth_getLogs }, false)).toHaveLength(2);
 });
 
+test('without batches, a range of which a second reading has more is read again', async () => {
+  const eth_getLogs = (params: readonly unknown[]) => ('blockHash' in (params[0] as object) ? [] : whole(params));
+  const whole = inTurn([], [log(15)]);
+  expect(await logsOf({ eth_getLogs }, false)).toHaveLength(1);
+});
+
 test('an endpoint that answers no batches is asked for one only once', async () => {
   const { reader: one, asked } = reader({ eth_getLogs: [] }, false);
   await one.range(10, 20).logs([POOL], [[TOPIC]]);
   expect(one.answersBatches).toBe(false);
-  expect(asked).toEqual(['eth_getLogs', 'eth_getBlockByNumber', 'eth_getLogs']);
+  expect(asked).toEqual(['eth_getBlockByNumber', 'eth_getLogs', 'eth_getLogs', 'eth_getLogs']);
+});
+
+test('the hash of a block is asked for until the node that answers has it', async () => {
+  const { reader: one } = reader({ eth_getBlockByNumber: inTurn(null, null, block(20)) });
+  expect(await one.range(20, 20).lastHash()).toBe(hashOf(20));
 });
 
 test.each([0, '', null, '0x0', '0x', undefined, 'soon'])(

@@ -74,6 +74,9 @@ export class JsonRpc {
       if (!isBatchRefusal(answer, status)) resultOf(answer, status);
       throw new NoBatches();
     }
+    // Some refuse each request of a batch with a message about batches.
+    if (answer.some((one) => isObject(one) && isObject(one['error']) && isAboutBatches(one['error'])))
+      throw new NoBatches();
     return requests.map((_, id) => {
       try {
         const own: unknown = answer.find((one) => isObject(one) && one['id'] === id);
@@ -131,10 +134,11 @@ function resultOf(answer: unknown, status: number): unknown {
 /** Parse error, invalid request, no such method; or a status of servers that expect an object. */
 function isBatchRefusal(answer: unknown, status: number): boolean {
   const error = isObject(answer) ? answer['error'] : undefined;
-  if (!isObject(error)) return [400, 405, 415, 422, 500, 501].includes(status);
-  const { code, message } = error;
-  return [-32700, -32600, -32601].includes(code as number) || /batch/i.test(String(message));
+  if (!isObject(error)) return [400, 405, 415, 422].includes(status);
+  return [-32700, -32600, -32601].includes(error['code'] as number) || isAboutBatches(error);
 }
+
+const isAboutBatches = ({ message }: Record<string, unknown>): boolean => /\bbatch/i.test(String(message));
 
 /** The parser is iterative, so nesting cannot exhaust the stack. */
 function parse(text: string): unknown {

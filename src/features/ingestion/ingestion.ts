@@ -250,7 +250,8 @@ function startAt(block: number): Cursor {
 
 /** Whether the chain has another block now where an earlier job stopped. */
 async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, last: number): Promise<boolean> {
-  return last_hash !== null && next_block - 1 <= last && (await reader.hashOf(next_block - 1)) !== last_hash;
+  const block = next_block - 1;
+  return last_hash !== null && block <= last && (await reader.range(block, block).lastHash()) !== last_hash;
 }
 
 const slotOf = ({ chain_id, wallet }: Pick<IngestionInput, 'chain_id' | 'wallet'>) =>

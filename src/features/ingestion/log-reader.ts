@@ -87,11 +87,9 @@ export class BlockRange {
     readonly to: number,
   ) {}
 
-  /** The hash of the last block. */
+  /** The hash of the last block. @throws Error if no node that answers has it */
   async lastHash(): Promise<Hex> {
-    this.hash ??= (await this.reader.hashOf(this.to)) ?? undefined;
-    if (this.hash === undefined) throw new Error(`block ${this.to} is not there any more`);
-    return this.hash;
+    return (this.hash ??= await this.untilFound(() => this.reader.hashOf(this.to)));
   }
 
   /**
@@ -114,11 +112,15 @@ export class BlockRange {
     }
   }
 
+  private ask(request: RpcRequest, filter: object): Promise<EvmLog[]> {
+    return this.untilFound(() => this.askOnce(request, filter));
+  }
+
   /** Asks until the node that answers has the last block. */
-  private async ask(request: RpcRequest, filter: object): Promise<EvmLog[]> {
+  private async untilFound<T>(ask: () => Promise<T | null | undefined>): Promise<T> {
     for (let tries = 1; ; tries++) {
-      const logs = await this.askOnce(request, filter);
-      if (logs) return logs;
+      const found = await ask();
+      if (found !== null && found !== undefined) return found;
       if (tries === TRIES) throw new Error(`the node that answers does not have block ${this.to}`);
       await sleep(this.reader.waitMs * tries);
     }
@@ -144,21 +146,25 @@ export class BlockRange {
     return this.checked(request, found, blockOf(block, this.to).hash);
   }
 
-  /** The logs of the last block by its hash show whether the node has it; the answer must contain them. */
+  /**
+   * Nothing shows which node has answered: it is believed if the logs of the last block by its hash are in the range,
+   * and if a second reading has no more logs.
+   */
   private async askWithoutBatch(request: RpcRequest, filter: object): Promise<EvmLog[] | undefined> {
     const { node } = this.reader;
-    const found = await node.request(request.method, request.params);
     const hash = await this.reader.hashOf(this.to);
     if (hash === null) return undefined;
-    const logs = this.checked(request, found, hash);
+    const logs = this.checked(request, await node.request(request.method, request.params), hash);
     if (!logs || request.method !== 'eth_getLogs') return logs;
     const byHash = await node.request('eth_getLogs', [{ ...filter, blockHash: hash }]).catch((error: unknown) => {
       if (error instanceof RpcFailure && refusalKind(error) === 'range') return undefined;
       throw error;
     });
     const ofLast = byHash === undefined ? undefined : this.checked(request, byHash, hash);
+    const again = this.checked(request, await node.request(request.method, request.params), hash);
     const keys = new Set(logs.map(keyOf));
-    return ofLast?.every((log) => keys.has(keyOf(log))) ? logs : undefined;
+    const has = (others: EvmLog[] | undefined) => others?.every((log) => keys.has(keyOf(log)));
+    return has(ofLast) && has(again) ? logs : undefined;
   }
 
   /** @returns undefined if the answer is of another chain of blocks, or does not have the block */
