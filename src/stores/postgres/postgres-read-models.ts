@@ -316,8 +316,7 @@ export class PostgresReadModels implements ReadModels {
       loads.restarts === restarts &&
       (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
     if (!(await isAllowed())) return undefined;
-    // What an earlier load has left is of no use any more.
-    await this.sweep();
+    await this.sweep(id, holder);
     return {
       append: async (rows) => {
         if (!(await isAllowed())) return false;
@@ -463,13 +462,17 @@ export class PostgresReadModels implements ReadModels {
     await Promise.all([this.main, ...others].map((connection) => connection.close()));
   }
 
-  /** Drops the tables of no generation. One that somebody reads is tried again later. */
-  private async sweep(): Promise<void> {
+  /**
+   * Drops the tables of no generation. One that somebody reads is tried again later.
+   * @param id of a generation that this holder begins to load: what its earlier loads have left is dropped, too
+   */
+  private async sweep(id?: string, holder?: string): Promise<void> {
     clearTimeout(this.sweeping);
     this.sweeping = undefined;
     type Unused = [part: number, isAttached: boolean, wasInterrupted: boolean];
     try {
-      for (const unused of await this.main.rows<Unused>({ text: UNUSED_PARTS, values: [this.now()] })) {
+      const values = [this.now(), id ?? null, holder ?? null];
+      for (const unused of await this.main.rows<Unused>({ text: UNUSED_PARTS, values })) {
         await this.dropPart(...unused);
       }
     } catch (error) {

@@ -107,7 +107,8 @@ export const SET_PART = `
 
 /**
  * The tables of no generation, without those of holders that have a lease: whether each is attached, and whether its
- * detaching was interrupted. That one comes first: until it is detached, no other can be. Parameters: time or null.
+ * detaching was interrupted. That one comes first: until it is detached, no other can be. Parameters: time or null,
+ * generation and holder of a load that begins, whose earlier tables are of no use either, or nulls.
  */
 export const UNUSED_PARTS = `
   SELECT p.part, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
@@ -116,7 +117,8 @@ export const UNUSED_PARTS = `
     AND i.inhparent = 'credence_store.rows'::regclass
   WHERE NOT EXISTS (
     SELECT FROM credence_store.generations g
-    WHERE g.part = p.part OR (g.id = p.generation AND g.holder = p.holder AND ${heldAt(nowIn('$1'))}))
+    WHERE g.part = p.part OR (g.id = p.generation AND g.holder = p.holder AND ${heldAt(nowIn('$1'))}
+      AND (p.generation, p.holder) IS DISTINCT FROM ($2::text, $3::text)))
   ORDER BY 3 DESC, 1`;
 export const detach = (part: number, wasInterrupted: boolean): string =>
   `ALTER TABLE credence_store.rows DETACH PARTITION ${tableOf(part)} ${wasInterrupted ? 'FINALIZE' : 'CONCURRENTLY'}`;
