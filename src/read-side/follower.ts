@@ -36,6 +36,7 @@ export interface FollowOptions {
   /** End at the head instead of waiting there for further events. */
   toHead?: boolean;
   onApplied?: (checkpoint: Checkpoint, events: number) => void;
+  /** Told of each build that has to start again. */
   logger?: Logger;
 }
 
@@ -87,8 +88,12 @@ export class Follower {
     const { id } = generation;
     const held = AbortSignal.any([options.signal, lease.lost]);
     const built = await this.build(generation, options, held);
-    if (built === 'refused') return this.refused(id);
-    if (built === 'aborted') return 'aborted';
+    if (built === 'refused' || built === 'aborted') {
+      if (options.signal.aborted) return 'aborted';
+      const ended = await this.refused(id);
+      if (ended === 'lease_lost') startsAgain(id, 'lost its lease, or its rows', options);
+      return ended;
+    }
     if (built) this.reported = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
     // A load ends by itself where what it has written may be lost.
@@ -169,6 +174,7 @@ export class Follower {
       if (!(await this.generation(id))) return 'refused';
       // The ordinary follower needs less space.
       if (error instanceof NoSpaceToBuild) this.builds = false;
+      else if (!options.signal.aborted) startsAgain(id, 'failed', options, { error });
       throw error;
     }
     this.builds = false;
@@ -193,4 +199,9 @@ export class Follower {
     const generation = await findGeneration(id, this.readModels);
     return generation?.status === 'dropped' ? undefined : generation;
   }
+}
+
+/** Logs that nothing is kept of a build that was interrupted. */
+function startsAgain(id: string, what: string, { logger }: FollowOptions, fields?: { error: unknown }): void {
+  logger?.warn(`the build of ${id} ${what}: it starts again from the beginning`, fields);
 }

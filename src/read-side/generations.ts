@@ -164,7 +164,8 @@ export async function rebuild(
       },
     });
   let ended = await follow();
-  // The lease expired because this process waited too long for the processor. No other process holds it, so continue.
+  // The lease has expired, as it does where this process waits too long for the processor. Without another holder, it
+  // follows again: a build that has not ended starts from the beginning.
   while (ended === 'lease_lost') ended = await follow();
   if (ended === 'lease_taken') throw beingBuilt(id);
   if (ended === 'unsound') {

@@ -192,6 +192,28 @@ test('is told of by a worker that begins it again', async () => {
   expect(await content(id)).toEqual(await content(await ordinary()));
 });
 
+test('is told of by the process that begins it again after it failed or lost its lease', async () => {
+  const id = await newGeneration();
+  const lines: string[] = [];
+  const logger = new Logger('warn', (line) => lines.push(line));
+  const follower = new Follower(store, models, sizes);
+  const stopping = new AbortController();
+  const follow = (interrupt: () => unknown) =>
+    follower.follow(id, { signal: stopping.signal, toHead: true, logger, onApplied: interrupt });
+  const again = (what: string) => expect.stringContaining(`the build of ${id} ${what}: it starts again from the beg`);
+
+  expect(await follow(() => models.releaseLease(id, follower.holder))).toBe('lease_lost');
+  expect(lines.splice(0)).toEqual([again('lost its lease, or its rows')]);
+  const failing = follow(() => {
+    throw new Killed('for a reason');
+  });
+  await expect(failing).rejects.toThrow(Killed);
+  expect(lines[0]).toContain('for a reason');
+  expect(lines.splice(0)).toEqual([again('failed')]);
+  expect(await follow(() => stopping.abort())).toBe('aborted');
+  expect(lines).toEqual([]);
+});
+
 test('fails where a temporary file is not what was written', async () => {
   const file = new TemporaryFile(join(place.path, 'build'), 0);
   const blocks = new Blocks(file);
