@@ -106,6 +106,9 @@ export async function build(
   const running = new Build(store, options, take);
   try {
     return await running.run();
+  } catch (error) {
+    if (options.signal.aborted && error === options.signal.reason) return 'aborted';
+    throw error;
   } finally {
     await running.close();
   }
@@ -138,11 +141,11 @@ class Build {
     this.rowFile = new TemporaryFile(options.folder, reservedBytes);
   }
 
-  async run(): Promise<Built | 'refused' | 'aborted' | 'too_large'> {
+  /** @throws also the reason of the signal */
+  async run(): Promise<Built | 'refused' | 'too_large'> {
     const { built, options } = this;
     if (built.partitions === 1) await this.foldWhole();
     else if (!(await this.foldDivided())) return 'too_large';
-    if (options.signal.aborted) return 'aborted';
     built.disk = this.eventFile.length + this.rowFile.length;
     await this.eventFile.close();
     const given = await this.give();
@@ -191,7 +194,7 @@ class Build {
   /** @returns false if a partition is too large */
   private async foldDivided(): Promise<boolean> {
     const { built, sizes, eventFile, blockBytes } = this;
-    const { projections, signal } = this.options;
+    const { projections } = this.options;
     const divider = new Divider(projections, built.partitions, this.rows);
     const own = Array.from({ length: built.partitions }, () => new EventSpill(new Blocks(eventFile), blockBytes));
     const shared = new EventSpill(new Blocks(eventFile), sizes.blockBytes);
@@ -207,14 +210,13 @@ class Build {
       for (const spill of spills) if (spill.isDue) await spill.flush();
       await this.during([]);
     }
-    if (signal.aborted) return true;
+    this.options.signal.throwIfAborted();
     for (const spill of spills) await spill.flush();
     await this.during(divider.finish());
     // Far larger than the number of events lets expect.
     const most = sizes.partitionBytes * Math.max(1, built.events / (built.partitions * sizes.eventsPerPartition));
     if (own.some(({ blocks }) => blocks.length > most)) return false;
     for (const [part, { blocks }] of own.entries()) {
-      if (signal.aborted) return true;
       // The rows of the last partition stay in memory.
       await this.endRun();
       await this.foldPartition(
@@ -247,10 +249,13 @@ class Build {
     await this.during(fold.finish());
   }
 
-  /** Does some work that makes rows, other work in between. */
+  /** Does some work that makes rows, other work in between. @throws the reason of the signal */
   private async during(work: Iterable<void>): Promise<void> {
+    const { signal } = this.options;
+    signal.throwIfAborted();
     for (const _ of work) {
       await yieldIfDue();
+      signal.throwIfAborted();
       if (this.rows.bytes >= this.sizes.runBytes) await this.endRun();
     }
     if (this.rows.bytes >= this.sizes.runBytes) await this.endRun();
@@ -273,7 +278,7 @@ class Build {
   }
 
   /** Gives all rows away. One batch is taken while the next is collected. */
-  private async give(): Promise<'given' | 'refused' | 'aborted'> {
+  private async give(): Promise<'given' | 'refused'> {
     const { runs, rows, sizes, options } = this;
     const bytes = runs.reduce((sum, { length }) => sum + length, rows.bytes);
     const merged = new MergedRuns();
@@ -287,7 +292,7 @@ class Build {
         if (!merged.next()) await merged.fill();
         if (batch.size >= sizes.batchRows || !merged.first) {
           if (!(await taking)) return 'refused';
-          if (options.signal.aborted) return 'aborted';
+          options.signal.throwIfAborted();
           this.progress((this.shares.give * this.built.events * batch.bytes) / bytes);
           taking = this.take(batch);
           taking.catch(() => undefined); // thrown where it is awaited

@@ -175,7 +175,7 @@ class GenerationVerifier {
     for (const projection of this.projections) for (const view of projection.views) this.byView.set(view, projection);
     const { position } = checkpoint;
     this.onDamage = (event) => void damaged.set(event.position, event);
-    this.moved = new MovedShares(this.projections, store, this.onDamage);
+    this.moved = new MovedShares(this.projections, store, this.onDamage, options.signal);
     const is_building = status === 'building';
     this.result = {
       id,
@@ -283,7 +283,8 @@ class GenerationVerifier {
     await this.moved.advance(position);
     let groups = 1;
     for (let group = 0; group < groups; group++) {
-      const fold = new MovedFold(this.projections, this.store, this.moved, since, { group, groups });
+      const part = { group, groups };
+      const fold = new MovedFold(this.projections, this.store, this.moved, since, part, this.options.signal);
       const share = await fold.advance(position, groups === 1 ? MOST_MOVED : Infinity);
       if (share < 1) {
         // As many at a time as fit into memory.
@@ -429,13 +430,19 @@ function isBefore(address: string, other: string): boolean {
   return address !== other && Buffer.compare(Buffer.from(address), Buffer.from(other)) < 0;
 }
 
-/** Events after a position, up to another one. @throws Error if the log ends before */
-async function* eventsBetween(store: EventStore, from: Position, to: Position): AsyncGenerator<RecordedEvent[]> {
+/** Events after a position, up to another one. @throws Error if the log ends before; the reason of the signal */
+async function* eventsBetween(
+  store: EventStore,
+  from: Position,
+  to: Position,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<RecordedEvent[]> {
   for (let attempt = 1, at = from; at < to; attempt++) {
     if (attempt > 1) await sleep(backoff(attempt));
     for await (const slice of store.readAll(at, { sliceSize: Math.min(SLICE, to - at) })) {
       const events = slice.filter(({ position }) => position <= to);
       at = events.at(-1)?.position ?? at;
+      signal?.throwIfAborted();
       yield events;
       if (at >= to) return;
     }
@@ -452,6 +459,7 @@ class MovedShares {
     private readonly projections: readonly Projection[],
     private readonly store: EventStore,
     private readonly onDamage: (event: RecordedEvent) => void,
+    private readonly signal: AbortSignal | undefined,
   ) {}
 
   has(share: string | undefined): boolean {
@@ -459,7 +467,7 @@ class MovedShares {
   }
 
   async advance(to: Position): Promise<void> {
-    for await (const events of eventsBetween(this.store, this.position, to)) {
+    for await (const events of eventsBetween(this.store, this.position, to, this.signal)) {
       for (const recorded of events) {
         if (recorded.damage) this.onDamage(recorded);
         const event = decodeEvent(recorded);
@@ -488,11 +496,12 @@ class MovedFold implements Rows {
     private readonly since: Position,
     /** Which of several groups of shares it folds. What has no share belongs to the first. */
     private readonly part: { group: number; groups: number },
+    private readonly signal: AbortSignal | undefined,
   ) {}
 
   /** @returns the share of the log that it has folded: it ends early beyond so many events of these shares */
   async advance(to: Position, most = Infinity): Promise<number> {
-    for await (const events of eventsBetween(this.store, this.position, to)) {
+    for await (const events of eventsBetween(this.store, this.position, to, this.signal)) {
       for (const event of events) {
         this.apply(decodeEvent(event));
         if (isDue()) await yieldIfDue();

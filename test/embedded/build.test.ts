@@ -6,7 +6,7 @@ import { decorated } from '../../src/kernel/decorated.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
-import type { BuildSizes } from '../../src/read-side/build.js';
+import { type BuildSizes, build } from '../../src/read-side/build.js';
 import { Blocks, TemporaryFile } from '../../src/read-side/build-files.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
@@ -212,6 +212,31 @@ test('is told of by the process that begins it again after it failed or lost its
   expect(lines.splice(0)).toEqual([again('failed')]);
   expect(await follow(() => stopping.abort())).toBe('aborted');
   expect(lines).toEqual([]);
+});
+
+test('ends soon once it is aborted, also within a partition', async () => {
+  const events = await store.countAfter(0);
+  const goal = await store.head();
+  const divided = { ...sizes, eventsPerPartition: Math.ceil(events / 2), blockBytes: 300 };
+  const applied = async (most: number) => {
+    let count = 0;
+    const stopping = new AbortController();
+    const projections = PROJECTIONS.map((projection) =>
+      decorated(projection, {
+        apply: (...args) => {
+          if (++count >= most) stopping.abort();
+          projection.apply(...args);
+        },
+      }),
+    );
+    const options = { projections, events, goal, folder: models.buildFolder, signal: stopping.signal, sizes: divided };
+    const result = await build(store, options, async () => true);
+    expect(result === 'aborted').toBe(most < Infinity);
+    return count;
+  };
+  const all = await applied(Infinity);
+  expect(await applied(0.6 * all)).toBeLessThan(0.7 * all);
+  expect(await leftFiles()).toEqual([]);
 });
 
 test('fails where a temporary file is not what was written', async () => {
