@@ -2,19 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { failureOf } from '../kernel/failures.js';
+import { failureOf, sentenceFor } from '../kernel/failures.js';
 import { FreeSpace } from '../kernel/free-space.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
-const NOT_WRITABLE: ReadonlySet<string> = new Set(['EROFS', 'EACCES', 'EPERM']);
-
-/** There is no space for the temporary files of a build, which are removed. */
+/** There is no space for the temporary files of a build, which are removed, or they cannot be used. */
 export class NoSpaceToBuild extends StoreUnavailable {
-  /** @param error where the folder cannot be written, whatever is free */
+  /** @param error why they cannot be used, whatever is free */
   constructor(folder: string, error?: unknown) {
     super(
       error
-        ? `The folder ${folder}, for the temporary files of builds, cannot be used: ${failureOf(error)}`
+        ? sentenceFor(`The temporary files of builds, in ${folder}, cannot be used`, error)
         : `The disk of ${folder} is almost full: the temporary files of the build were removed, and nothing else was ` +
             'changed. Free some space (the build needs about twice as much as the log) and try again.',
       { code: 'store_full' },
@@ -51,13 +49,13 @@ export class TemporaryFile {
   /**
    * Writes a block while the caller makes the next: resolves when the block before this one is written.
    * @param bytes must not change until the block is written
-   * @throws NoSpaceToBuild, and any error of the disk, also of the block before this one
+   * @throws NoSpaceToBuild, also of the block before this one
    */
   async append(bytes: Buffer): Promise<Block> {
     const block = { at: this.length, length: bytes.length, crc: crc32(bytes) };
     this.length += bytes.length;
     const before = this.writing;
-    this.writing = before.then(() => this.orWithoutSpace(() => this.write(bytes, block.at)));
+    this.writing = before.then(() => this.write(bytes, block.at));
     this.writing.catch(() => undefined); // thrown where it is awaited
     await before;
     return block;
@@ -68,10 +66,10 @@ export class TemporaryFile {
     await this.writing;
   }
 
-  /** @throws Error if the block is not what was written */
+  /** @throws NoSpaceToBuild; Error if the block is not what was written */
   async read({ at, length, crc }: Block): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(length);
-    const { bytesRead } = await this.file!.read(bytes, 0, length, at);
+    const { bytesRead } = await this.usable(() => this.file!.read(bytes, 0, length, at));
     if (bytesRead < length || crc32(bytes) !== crc) {
       throw new Error(`A temporary file in ${this.folder} is not what was written; check the disk.`);
     }
@@ -85,28 +83,35 @@ export class TemporaryFile {
   }
 
   private async write(bytes: Buffer, at: number): Promise<void> {
-    this.file ??= await this.create();
-    for (let from = 0; from < bytes.length;) {
-      from += (await this.file.write(bytes, from, bytes.length - from, at + from)).bytesWritten;
-    }
+    if (!this.space.isEnough()) throw new NoSpaceToBuild(this.folder);
+    await this.usable(async () => {
+      this.file ??= await this.create();
+      for (let from = 0; from < bytes.length;) {
+        from += (await this.file.write(bytes, from, bytes.length - from, at + from)).bytesWritten;
+      }
+    });
   }
 
   private async create(): Promise<FileHandle> {
     await mkdir(this.folder, { recursive: true });
     const path = join(this.folder, randomUUID());
     const file = await open(path, 'wx+');
-    await unlink(path);
+    try {
+      await unlink(path);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
     return file;
   }
 
-  private async orWithoutSpace(work: () => Promise<void>): Promise<void> {
-    if (!this.space.isEnough()) throw new NoSpaceToBuild(this.folder);
+  private async usable<T>(work: () => Promise<T>): Promise<T> {
     try {
-      await work();
+      return await work();
     } catch (error) {
-      const { code = '' } = error as NodeJS.ErrnoException;
-      if (code === 'ENOSPC') throw new NoSpaceToBuild(this.folder);
-      throw NOT_WRITABLE.has(code) ? new NoSpaceToBuild(this.folder, error) : error;
+      if (failureOf(error) === undefined) throw error;
+      const isFull = (error as NodeJS.ErrnoException).code === 'ENOSPC';
+      throw new NoSpaceToBuild(this.folder, isFull ? undefined : error);
     }
   }
 }

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -280,6 +280,17 @@ test('without space for its files, says so, leaves none, and leaves the generati
   const what = { code: 'store_full', message: expect.stringContaining('temporary files of the build were removed') };
   await expect(follow()).rejects.toMatchObject(what);
   expect(await leftFiles()).toEqual([]);
+  expect(await follow()).toBe('at_head');
+  expect(await content(id)).toEqual(await content(await ordinary()));
+});
+
+test('with a file in place of their folder, says so, and leaves the generation to the ordinary follower', async () => {
+  await writeFile(models.buildFolder, '');
+  const id = await newGeneration();
+  const follower = new Follower(store, models, sizes);
+  const follow = () => follower.follow(id, { signal, toHead: true });
+  const message = `The temporary files of builds, in ${models.buildFolder}, cannot be used (EEXIST).`;
+  await expect(follow()).rejects.toMatchObject({ code: 'store_full', message });
   expect(await follow()).toBe('at_head');
   expect(await content(id)).toEqual(await content(await ordinary()));
 });
