@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import copyStreams from 'pg-copy-streams';
+import { backoff } from '../../kernel/backoff.js';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
@@ -74,6 +76,8 @@ const WRITING = {
 const MAX_PAGE = 1_000;
 /** How often to try again to drop a table that somebody still reads, ms. */
 const SWEEP_MS = 60_000;
+/** How often to try to give a loaded table to its generation. */
+const TRIES = 5;
 const UNDEFINED_TABLE = '42P01';
 /** A full disk; read-only. */
 const TAKES_NO_WRITES: ReadonlySet<string> = new Set(['53100', '25006']);
@@ -329,9 +333,17 @@ export class PostgresReadModels implements ReadModels {
         if (!(await isAllowed())) return false;
         part ??= await this.createPart(id, holder);
         await loads.rows({ text: createKey(part) });
-        // Up to here, what was loaded may have been lost with the server.
-        if (!(await isAllowed())) return false;
-        return this.attachPart(id, holder, part, next);
+        for (let tries = 1; ; tries++) {
+          try {
+            // Up to here, what was loaded may have been lost with the server.
+            if (!(await isAllowed())) return false;
+            return await this.attachPart(id, holder, part, next);
+          } catch (error) {
+            // It has taken long to come so far.
+            if (!(error instanceof StoreUnavailable) || tries === TRIES) throw error;
+            await sleep(backoff(tries));
+          }
+        }
       },
     };
   }
