@@ -23,12 +23,20 @@ export async function takeLease(
   log: string,
 ): Promise<HeldLease | undefined> {
   const { restarts } = readModels;
-  const take = () => readModels.acquireLease(id, holder, LEASE_MS, log);
+  let heldUntil = 0;
+  const take = async () => {
+    const until = performance.now() + LEASE_MS;
+    const isTaken = await readModels.acquireLease(id, holder, LEASE_MS, log);
+    if (isTaken) heldUntil = Math.max(heldUntil, until);
+    return isTaken;
+  };
   if (!(await take())) return undefined;
   const lost = new AbortController();
   const restarted = new AbortController();
   const renew = async () => {
-    if (!(await take().catch(() => false))) lost.abort();
+    // Without an answer, it is held for as long as it was taken.
+    const isHeld = await take().catch(() => performance.now() < heldUntil);
+    if (!isHeld) lost.abort();
     if (readModels.restarts !== restarts) restarted.abort();
   };
   const renewal = setInterval(() => void renew(), LEASE_MS / 3);
