@@ -156,6 +156,8 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
   for (let isLoading = false; !isLoading; steps++) {
     await killedAfter(steps, sizes, id);
     expect(await content(id)).toEqual([empty]);
+    const counts = PROJECTIONS.flatMap(({ views }) => views).map((view) => models.count(id, view));
+    expect(new Set(await Promise.all(counts))).toEqual(new Set([0]));
     isLoading = await isBeingLoaded(id);
   }
   expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));

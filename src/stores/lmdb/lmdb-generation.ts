@@ -262,6 +262,7 @@ export class LmdbGeneration {
 
   /** Runs in slices, so that other work can run in between. */
   async count(view: string): Promise<number> {
+    if (this.applied()?.isLoading) return 0;
     const end = `${view}\x01`;
     let start: string | undefined = `${view}\0`;
     for (let counted = 0; ; counted += MAX_SLICE) {
