@@ -50,7 +50,7 @@ export class AppliedPosition {
     while (applied < position) {
       const waited = performance.now() - started;
       if (waited >= timeoutMs) return false;
-      applied = await this.nextLook(Math.min(MOST_MS, Math.max(LEAST_MS, waited * PART)));
+      applied = await this.nextLook(Math.min(MOST_MS, Math.max(LEAST_MS, waited * PART), timeoutMs - waited));
     }
     return true;
   }
