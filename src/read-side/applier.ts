@@ -61,7 +61,7 @@ export class Applier {
    * @throws BatchRefused
    */
   async apply(run: readonly RecordedEvent[]): Promise<NewerSchema | undefined> {
-    const { events, endsAppend, stop } = await decodeSlice(run);
+    const { events, endsAppend, stop } = await decodeSlice(run, yieldFoldIfDue);
     if (events.length === 0) return stop;
     if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
       await reflectPlatformLens(this.store, this.readModels);

@@ -166,7 +166,7 @@ class Build {
     for await (const slice of store.readAll(0, { sliceSize: sizes.slice, signal })) {
       const wanted = slice.filter(({ position }) => position <= goal);
       for (const event of wanted) if (event.damage) onDamage?.(event);
-      const { events, stop } = await decodeSlice(wanted);
+      const { events, stop } = await decodeSlice(wanted, yieldIfDue);
       yield events;
       const last = events.at(-1);
       if (last) built.checkpoint = { log: store.logId, position: last.position, event_id: last.id };

@@ -3,10 +3,10 @@ import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
-import { isDue, yieldFoldIfDue } from '../kernel/turn.js';
+import { isDue, yieldFoldIfDue, type yieldIfDue } from '../kernel/turn.js';
 import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
-/** Live, rebuild and verify all fold through here. */
+/** How the ordinary follower folds the log, and how slices are decoded, also for builds. */
 
 /** Loads into an overlay the rows that folding these events will read. `load` reads those that the overlay lacks. */
 export async function loadRows(
@@ -83,8 +83,14 @@ export async function* foldInBatches<S extends RowSink>(
   }
 }
 
-/** Decodes up to the first event of a newer schema, and then only whole appends before it. */
-export async function decodeSlice(slice: readonly RecordedEvent[]): Promise<{
+/**
+ * Decodes up to the first event of a newer schema, and then only whole appends before it.
+ * @param rest `yieldIfDue`, or `yieldFoldIfDue` where reads may wait for these events
+ */
+export async function decodeSlice(
+  slice: readonly RecordedEvent[],
+  rest: typeof yieldIfDue,
+): Promise<{
   events: DomainEvent[];
   endsAppend: (place: number) => boolean;
   stop?: NewerSchema;
@@ -98,7 +104,7 @@ export async function decodeSlice(slice: readonly RecordedEvent[]): Promise<{
       if (!(error instanceof NewerSchema)) throw error;
       return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
     }
-    if (isDue()) await yieldFoldIfDue();
+    if (isDue()) await rest();
   }
   return { events, endsAppend };
 }

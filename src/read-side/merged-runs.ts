@@ -29,7 +29,7 @@ export function* blocksOf(rows: SortedRows, blockBytes: number): Generator<Buffe
   yield* full;
 }
 
-/** The rows of one file, one after the other: the address is block[start, middle), the content block[middle, end). */
+/** The rows of one sorted series of blocks, one after the other: the address is block[start, middle), the content block[middle, end). */
 class Run {
   block: Buffer = Buffer.alloc(0);
   start = 0;
@@ -49,7 +49,7 @@ class Run {
     return true;
   }
 
-  /** Moves to the first row of the next block. False at the end of the file. */
+  /** Moves to the first row of the next block. False at the end of the series. */
   async fill(): Promise<boolean> {
     const { value, done } = await this.blocks.next();
     if (done) return false;
@@ -67,7 +67,7 @@ class Run {
   }
 }
 
-/** The rows of several sorted files in the order of their addresses: a heap of files by their present row. */
+/** The rows of several sorted series in the order of their addresses: a heap of series by their present row. */
 export class MergedRuns {
   private readonly runs: Run[] = [];
 
@@ -83,7 +83,7 @@ export class MergedRuns {
     }
   }
 
-  /** The file whose present row is the first of all. */
+  /** The series whose present row is the first of all. */
   get first(): Run | undefined {
     return this.runs[0];
   }

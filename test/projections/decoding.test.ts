@@ -6,6 +6,7 @@ import {
   text,
   wholeNumber,
 } from '../../src/kernel/event-definition.js';
+import { yieldIfDue } from '../../src/kernel/turn.js';
 import { decodeEvent } from '../../projections/events.js';
 import { decodeSlice } from '../../src/read-side/fold.js';
 import { type Given, logOf, relayed } from './log.js';
@@ -77,7 +78,7 @@ test('of an append with an event of a newer build, no event is decoded', async (
   const [before, first, newer] = logOf([action, action, { ...action, schema: 99 }]);
   Object.assign(first!.metadata, { index: 0, size: 2 });
   Object.assign(newer!.metadata, { index: 1, size: 2 });
-  const { events, stop } = await decodeSlice([before!, first!, newer!]);
+  const { events, stop } = await decodeSlice([before!, first!, newer!], yieldIfDue);
   expect(events.map(({ position }) => position)).toEqual([1]);
   expect(stop).toBeInstanceOf(NewerSchema);
 });
