@@ -81,13 +81,14 @@ describe('the limit of metrics', () => {
     return { action: { ...action(null, type), tris_id }, owner: null };
   };
 
-  /** @param number of metrics in the read models, where no metric is found; undefined: nothing serves */
+  /** @param number of metrics in the read models, where no metric is found at first; undefined: nothing serves */
   function limitOf(number?: number, stored: unknown[] = []) {
-    const read = { number, lookUps: [] as number[] };
+    const read = { number, isRecorded: false, lookUps: [] as number[] };
     const views = {
       readIfServed: async (queries: unknown[]) => {
         read.lookUps.push(queries.length / 2);
-        const results = queries.map((_, n) => (n % 2 === 0 ? undefined : read.number));
+        const metric = read.isRecorded ? [[]] : undefined;
+        const results = queries.map((_, n) => (n % 2 === 0 ? metric : read.number));
         return read.number === undefined ? undefined : { results };
       },
     };
@@ -153,6 +154,27 @@ describe('the limit of metrics', () => {
     const { limit, read } = limitOf(0);
     await accepted(limit, 'loan');
     await limit.lookUp(Array.from({ length: 100_000 }, (_, n) => relayOf('loan', `tris:${n}`)));
+    read.number = METRICS_PER_ORGANIZATION;
+    expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
+  });
+
+  test('a metric that was refused is accepted once somebody else has recorded it', async () => {
+    const { limit, read } = limitOf(METRICS_PER_ORGANIZATION);
+    expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
+    read.isRecorded = true;
+    expect(await accepted(limit, 'loan')).toBeNull();
+    read.lookUps = [];
+    expect(await accepted(limit, 'loan')).toBeNull();
+    expect(read.lookUps).toEqual([]);
+  });
+
+  test('a number that was forgotten before the metric is looked up again', async () => {
+    const { limit, read } = limitOf(0);
+    const others = (from: number) => Array.from({ length: 50_000 }, (_, n) => relayOf('loan', `tris:${from + n}`));
+    await limit.lookUp([relayOf('swap')]);
+    await limit.lookUp(others(0));
+    await limit.lookUp([relayOf('loan')]);
+    await limit.lookUp(others(50_000));
     read.number = METRICS_PER_ORGANIZATION;
     expect(await accepted(limit, 'loan')).toBe('too_many_metrics');
   });

@@ -65,13 +65,17 @@ export class MetricLimit {
    */
   async accept(relay: Relay, stream: string): Promise<NewMetric | null> {
     const { key, counted } = keysOf(relay);
-    if (!this.metrics.has(key)) await this.lookUpWithOthers(relay);
+    if (!this.isKnown(relay)) await this.lookUpWithOthers(relay);
     const metric = this.metrics.get(key) ?? null;
     if (metric === null) return null;
     if (metric.open === 0) {
       const number = this.numbers.get(counted) ?? 0;
       if (number > this.highest) this.most.set((this.highest = number));
       if (number >= METRICS_PER_ORGANIZATION) {
+        if (await this.isRecorded(relay)) {
+          this.metrics.set(key, null);
+          return null;
+        }
         if ((await this.store.readStream(stream, { limit: 1 })).length === 0) throw tooMany(relay, number);
         return null;
       }
@@ -91,6 +95,19 @@ export class MetricLimit {
     if (metric.open === 0 && number !== undefined) this.numbers.set(metric.counted, number - 1);
   }
 
+  /** Whether a relay needs no look-up. The number of metrics may be forgotten before a metric. */
+  private isKnown(relay: Relay): boolean {
+    const { key, counted } = keysOf(relay);
+    const metric = this.metrics.get(key);
+    return metric === null || (metric !== undefined && (metric.open > 0 || this.numbers.has(counted)));
+  }
+
+  /** Whether the metric is recorded now: another organization or an import may have recorded it meanwhile. */
+  private async isRecorded({ action }: Relay): Promise<boolean> {
+    const read = await this.views.readIfServed([{ get: metricRow(action.tris_id, metricOf(action)) }]);
+    return read?.results[0] !== undefined;
+  }
+
   /** One look-up for all relays of this turn of the event loop (docs/benchmarks.md, parts of a request). */
   private lookUpWithOthers(relay: Relay): Promise<void> {
     this.asked.push(relay);
@@ -99,7 +116,7 @@ export class MetricLimit {
 
   /** Looks up the metrics of actions that are not remembered. */
   async lookUp(relays: readonly Relay[]): Promise<void> {
-    const unknown = relays.filter((relay) => !this.metrics.has(keysOf(relay).key));
+    const unknown = relays.filter((relay) => !this.isKnown(relay));
     if (unknown.length === 0) return;
     const read = await this.views.readIfServed(
       unknown.flatMap(({ action, owner }) => [
@@ -110,13 +127,13 @@ export class MetricLimit {
     for (const [n, relay] of unknown.entries()) {
       const { key, counted } = keysOf(relay);
       // Another action has asked for it meanwhile, and may have been accepted.
-      if (this.metrics.has(key)) continue;
+      if (this.isKnown(relay)) continue;
       if (read?.results[2 * n] !== undefined) {
         this.metrics.set(key, null);
         continue;
       }
       const number = (read?.results[2 * n + 1] as number | undefined) ?? 0;
-      this.metrics.set(key, { key, counted, open: 0 });
+      if (!this.metrics.has(key)) this.metrics.set(key, { key, counted, open: 0 });
       this.numbers.set(counted, Math.max(number, this.numbers.get(counted) ?? 0));
     }
   }
