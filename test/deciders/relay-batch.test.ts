@@ -298,6 +298,29 @@ test('four batches are recorded at a time, sixteen wait, and more are refused', 
   expect((await Promise.all(batches)).map(summary)).toEqual(Array.from({ length: 20 }, () => ['x0']));
 });
 
+test('a batch that waits goes by the vetting once it is recorded', async () => {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let vetting = 'vouched';
+  const sources: unknown[] = [];
+  const single = {
+    execute: async (_command: RelayAction, source: unknown) => {
+      sources.push(source);
+      await released;
+      return { action_id: 'x', position: 1 };
+    },
+    sourceFor: async () => vetting,
+    lookUp: async () => undefined,
+  };
+  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, {} as EventStore);
+  const batches = Array.from({ length: 5 }, () => handler.execute(new RelayActions(actions(1), request())));
+  while (sources.length < 4) await new Promise(setImmediate);
+  vetting = 'unvouched';
+  release();
+  await Promise.all(batches);
+  expect(sources).toEqual([...Array(4).fill('vouched'), 'unvouched']);
+});
+
 test('an unexpected error is no result: it fails the request once all that was begun has ended', async () => {
   let ended = 0;
   const handler = handlerOf(async (command, nth) => {

@@ -5,6 +5,7 @@ import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Action } from './domain/relay.js';
+import type { Source } from './domain/relay.events.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
 
 /** What became of an action of a batch. */
@@ -38,8 +39,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
    */
   async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
     const { actor, correlation_id, idempotency, trace } = request;
-    // Once, so that a batch is not divided by a change of the vetting.
-    const source = await this.single.sourceFor(actor.organization);
+    let source: Source;
     return this.batches.execute(
       actions,
       (action, index) => {
@@ -48,7 +48,11 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
         return this.single.execute(new RelayAction(action, context), source);
       },
       {
-        begin: (group) => this.single.lookUp(group),
+        begin: async (group) => {
+          // Once, so that a batch is not divided by a change of the vetting.
+          source = await this.single.sourceFor(actor.organization);
+          await this.single.lookUp(group);
+        },
         orderOf: ({ platform_id, external_id }) => (external_id === null ? undefined : `${platform_id} ${external_id}`),
       },
     );
