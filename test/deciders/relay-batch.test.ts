@@ -76,6 +76,20 @@ test('what is damaged for one action of a batch affects no other', async () => {
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
 });
 
+test('the platforms of a batch are looked up together', async () => {
+  let [inside, most] = [0, 0];
+  const ownerOf = async () => {
+    most = Math.max(most, ++inside);
+    await new Promise(setImmediate);
+    inside--;
+    return null;
+  };
+  const parts = [{ ownerOf }, {}, {}, { lookUp: async () => undefined }];
+  const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
+  await single.lookUp(actions(8).map((each, n) => ({ ...each, platform_id: `p${n}` })));
+  expect(most).toBe(8);
+});
+
 describe('the limit of metrics', () => {
   const relayOf = (type: string, tris_id = 'tris:alice') => {
     return { action: { ...action(null, type), tris_id }, owner: null };

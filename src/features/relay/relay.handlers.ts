@@ -4,6 +4,7 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
@@ -121,10 +122,10 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   async lookUp(actions: readonly Action[]): Promise<void> {
     const platforms = [...new Set(actions.map(({ platform_id }) => platform_id))];
     const owners = new Map<string, string | null>();
-    for (const platform of platforms) {
+    await mapInParts(platforms, async (platform) => {
       const owner = await this.platforms.ownerOf(platform).catch(() => undefined);
       if (owner !== undefined) owners.set(platform, owner);
-    }
+    });
     const known = actions.filter(({ platform_id }) => owners.has(platform_id));
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
   }
