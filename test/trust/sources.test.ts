@@ -16,6 +16,8 @@ const KEYS = [
 ];
 const [OPERATOR, LENDCO] = [as('operator'), as('lendco')];
 
+const VOUCHED = 'It is vouched: operators, or an organization vetted then, stated it.';
+
 let service: Service;
 beforeAll(async () => {
   service = await startServiceWithKeys(KEYS);
@@ -46,13 +48,13 @@ const eventsOf = (externalId: string) =>
 test('an action is vouched if an operator or a vetted organization relays it, and stays what it was', async () => {
   expect(await relay(action(), OPERATOR)).toMatchObject({
     source: 'vouched',
-    message: 'Action received for scoring. It is vouched: an operator’s key relayed it.',
+    message: `Action received for scoring. ${VOUCHED}`,
   });
   const first = action({ external_id: 'first' });
   const answer = await relay(first);
   expect(answer).toMatchObject({
     source: 'unvouched',
-    message: 'Action received for scoring. It is unvouched: tris:lendco was not vetted when it was recorded.',
+    message: 'Action received for scoring. It is unvouched: its organization was not vetted when it was recorded.',
   });
   await setVetting('vet');
   const vetted = performance.now();
@@ -61,12 +63,12 @@ test('an action is vouched if an operator or a vetted organization relays it, an
 
   const recorded = await eventsOf('first');
   expect(recorded.map(({ data }) => data['source'])).toEqual(['unvouched', 'unvouched']);
-  expect(await relay(first)).toEqual(answer);
+  for (const headers of [LENDCO, OPERATOR]) expect(await relay(first, headers)).toEqual(answer);
   expect(await eventsOf('first')).toEqual(recorded);
 
   const later = action({ external_id: 'later' });
   const vouched = await relay(later);
-  expect(vouched.message).toContain('It is vouched: tris:lendco was vetted when it was recorded.');
+  expect(vouched.message).toContain(VOUCHED);
   await setVetting('revoke');
   await becomes(sourceOf, (source) => source === 'unvouched');
   expect(await relay(later)).toEqual(vouched);

@@ -63,7 +63,7 @@ export class RelayController {
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
     const { action_id, source, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
-    const message = `Action received for scoring. ${whyOf(source, request.actor.organization)}`;
+    const message = `Action received for scoring. ${WHY[source]}`;
     const answer: RelayedDto = { status: 'received', message, action_id, source };
     return new Written(answer, position);
   }
@@ -119,9 +119,8 @@ export class RelayController {
   }
 }
 
-/** Why an action has its source. */
-function whyOf(source: Source, organization: string | null): string {
-  if (organization === null) return 'It is vouched: an operator’s key relayed it.';
-  const was = source === 'vouched' ? 'was vetted' : 'was not vetted';
-  return `It is ${source}: ${organization} ${was} when it was recorded.`;
-}
+/** Why an action was recorded with its source, whoever repeats it. */
+const WHY: Readonly<Record<Source, string>> = {
+  vouched: 'It is vouched: operators, or an organization vetted then, stated it.',
+  unvouched: 'It is unvouched: its organization was not vetted when it was recorded.',
+};
