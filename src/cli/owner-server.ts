@@ -4,6 +4,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer } 
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ACTOR } from '../kernel/config.js';
 import { type SocketPath, socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
@@ -108,6 +109,7 @@ export class OwnerServer {
       const both = `the command is of version ${call.version}, the service that owns the folder of version ${VERSION}`;
       return refuse(response, 409, `The versions differ: ${both}. Use the command of that version.`);
     }
+    if (!isActor(call.actor)) return refuse(response, 400, 'The command cannot be read: it names no actor.');
     response.writeHead(200, { 'Content-Type': 'application/x-ndjson' }).flushHeaders();
     const host = await orAborted(this.host, signal);
     if (host) await run(call, lines, response, host, signal);
@@ -197,12 +199,15 @@ function itemsOf(
 }
 
 function callIn(line: unknown): Call {
-  const { version, argv, actor, terminal } = (line ?? {}) as Partial<Call>;
+  const { version, argv, terminal } = (line ?? {}) as Partial<Call>;
   const isCall = typeof version === 'string' && Array.isArray(argv) && argv.every((one) => typeof one === 'string');
-  if (!isCall || typeof actor !== 'string' || typeof terminal?.isTTY !== 'boolean')
-    throw new BadLine('the first line is no command');
+  if (!isCall || typeof terminal?.isTTY !== 'boolean') throw new BadLine('the first line is no command');
   return line as Call;
 }
+
+/** Calls of other versions may name none. */
+const isActor = (actor: unknown): boolean =>
+  typeof actor === 'string' && actor.startsWith('cli:') && ACTOR.test(actor.slice(4));
 
 function refuse(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' }).end(message);

@@ -321,12 +321,19 @@ describe('the server that owns a folder', () => {
     const call = (more: object) =>
       `${JSON.stringify({ version: VERSION, argv: ['status'], actor: 'cli:test', terminal: { isTTY: false, columns: null }, ...more })}\n`;
 
-    test('of another version, with both', async () => {
-      expect(await answered(call({ version: '0.0.1' }))).toEqual([
+    test.each([{}, { actor: undefined }])('of another version, with both: %j', async (more) => {
+      expect(await answered(call({ version: '0.0.1', ...more }))).toEqual([
         409,
         `The versions differ: the command is of version 0.0.1, the service that owns the folder of version ${VERSION}. Use the command of that version.`,
       ]);
     });
+
+    test.each([undefined, 7, 'anna', 'key:anna', 'cli:', 'cli:anna@example.org', 'cli:anna\n'])(
+      'whose actor is not one of the command line: %j',
+      async (actor) => {
+        expect(await answered(call({ actor }))).toEqual([400, 'The command cannot be read: it names no actor.']);
+      },
+    );
 
     test('with a wrong first line, or a path of its own', async () => {
       expect(await answered('{\n')).toEqual([400, 'The command cannot be read: a line is no JSON.']);
