@@ -11,13 +11,21 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 function leafOf(exported: string) {
   const { id, stream, revision, type, data, metadata } = JSON.parse(exported);
-  const { schema, occurred_at, recorded_at, salt = '0'.repeat(32), index_version = 1, ...envelope } = metadata;
-  const { correlation_id, actor, body_hash, idempotency = null, traceparent = null, index, size, ...more } = envelope;
+  const {
+    schema,
+    occurred_at,
+    recorded_at,
+    salt = '0'.repeat(32),
+    index_version = 1,
+    body_hash,
+    ...envelope
+  } = metadata;
+  const { correlation_id, actor, idempotency = null, traceparent = null, index, size, ...more } = envelope;
   const salts = sha256(`credence leaf 1 ${salt}`);
-  const first = [salts.slice(0, 32), id, stream, revision, correlation_id, actor, body_hash, idempotency, traceparent];
+  const first = [salts.slice(0, 32), stream, revision, correlation_id, actor, idempotency, traceparent];
   const others = Object.keys(more).sort();
   const who = sha256(JSON.stringify([...first, index, size, ...others.map((name) => [name, more[name]])]));
-  const what = sha256(JSON.stringify([salts.slice(32), schema, occurred_at, data]));
+  const what = sha256(JSON.stringify([salts.slice(32), id, body_hash, schema, occurred_at, data]));
   const leaf = sha256(`\0${JSON.stringify([index_version, type, recorded_at, who, what])}`);
   return { salts, envelope: who, data: what, leaf };
 }
