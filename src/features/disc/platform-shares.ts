@@ -1,4 +1,5 @@
 import { type PlatformRow, placeOf } from '../../../projections/evidence-rows.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
@@ -61,8 +62,13 @@ function addTo(shares: Map<string, ShareDto>, name: string, actions: number, tct
 }
 
 async function top(shares: ReadonlyMap<string, ShareDto>, limit: number): Promise<[string, ShareDto][]> {
-  const names = [...shares.keys()];
-  const effects = Float64Array.from(shares.values(), (share) => share.tct + MODEL.forfeit_factor * share.flagged_tct);
+  const names: string[] = [];
+  const effects = new Float64Array(shares.size);
+  for (const [name, { tct, flagged_tct }] of shares) {
+    effects[names.length] = tct + MODEL.forfeit_factor * flagged_tct;
+    names.push(name);
+    if (isDue()) await yieldIfDue();
+  }
   const found = await largest([...names.keys()], effects, names, limit);
   return found.map((n) => [names[n]!, shares.get(names[n]!)!]);
 }

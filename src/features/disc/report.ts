@@ -115,11 +115,12 @@ async function topCredonators({ reader }: IdentitySnapshot, after: number, limit
     sender.amount += amount;
     sender.count += count;
   });
-  const all = [...bySender.values()];
+  const all = [...bySender.values()].filter(({ count }) => count > 0);
+  await yieldIfDue();
   const names = all.map(({ from }) => from);
   const amounts = Float64Array.from(all, ({ amount }) => amount);
-  const some = [...all.keys()].filter((n) => all[n]!.count > 0);
-  return (await largest(some, amounts, names, limit)).map((n) => all[n]!);
+  await yieldIfDue();
+  return (await largest([...all.keys()], amounts, names, limit)).map((n) => all[n]!);
 }
 
 /** The metrics with the most actions, by name. */

@@ -28,6 +28,7 @@ import { unpackNumbers } from '../../../projections/packed-numbers.js';
 import { rowAt, sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { dayOf } from '../../scoring/evidence.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -145,7 +146,10 @@ export class SpreadSources {
     for await (const rows of this.rows.of(platformsOf(tris_id))) found.push(...rows);
     // Again: an event that was added meanwhile counts too.
     if (!(await this.isLast())) return undefined;
-    for (const { sort, value } of found) platforms.addRow(sort, value as PlatformRow);
+    for (const { sort, value } of found) {
+      platforms.addRow(sort, value as PlatformRow);
+      if (isDue()) await yieldIfDue();
+    }
     for (const { type, data } of await this.identity.firstEvents()) {
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
@@ -163,7 +167,10 @@ export class SpreadSources {
     const [first, end] = [dayOf(after), dayOf(as_of)];
     const cells = await this.cells(first, end);
     await evidence.asOf(cells);
-    for (const { cell } of cells) countCredonations(cell, [first, end], count);
+    for (const { cell } of cells) {
+      countCredonations(cell, [first, end], count);
+      if (isDue()) await yieldIfDue();
+    }
     for (const [time, sign] of [
       [as_of, 1],
       [after, -1],
@@ -171,7 +178,10 @@ export class SpreadSources {
       const part = await evidence.partOfDay<CredonationEntry>(time, SENDER_PARTS, isCredonation);
       const signed: CountCredonations = (from, n, amount) => count(from, sign * n, sign * amount);
       for (const { entry } of part.entries) signed(entry[1], 1, entry[0]);
-      for (const { cell, until } of part.cells) countCredonations(cell, [-Infinity, until], signed);
+      for (const { cell, until } of part.cells) {
+        countCredonations(cell, [-Infinity, until], signed);
+        if (isDue()) await yieldIfDue();
+      }
     }
   }
 
