@@ -72,8 +72,11 @@ async function openOutput(_context: Context, tris: string | undefined, { out, fo
 
 const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;
 
+/** The members that name an identity. */
+const NAMES = ['tris_id', 'tris_org', 'counterparty'] as const;
+
 /**
- * Whether an event is about this identity: as its subject, as the receiver of a credonation, or as a decision about it
+ * Whether an event is about this identity: as its subject, as the receiver of a credonation, as a counterparty, or as a decision about it
  * and the revocation of its token. To be called with the events in log order.
  */
 export function isAbout(tris: string): (event: RecordedEvent) => boolean {
@@ -81,8 +84,8 @@ export function isAbout(tris: string): (event: RecordedEvent) => boolean {
   return (recorded) => {
     // Its identity is unknown: it may be this one.
     if (recorded.damage?.tris_id === null) return true;
-    const { data } = decodeEvent(recorded) as { data: { tris_id?: string | null; tris_org?: string } };
+    const { data } = decodeEvent(recorded) as { data: Partial<Record<(typeof NAMES)[number], unknown>> };
     if (recorded.data['subject_tris'] === tris) decisions.add(recorded.stream);
-    return data.tris_id === tris || data.tris_org === tris || decisions.has(recorded.stream);
+    return NAMES.some((name) => data[name] === tris) || decisions.has(recorded.stream);
   };
 }

@@ -565,6 +565,9 @@ describe('the audit of decisions', () => {
     const subject = unique('tris:exported');
     const position = await act(subject);
     await act('tris:not-exported');
+    await relay(service, [
+      { tris_id: 'tris:rated', category: 'social', action_type: 'post', criticality: 'low', counterparty: subject },
+    ]);
     const { eligibility_token } = await check(id, subject, position);
     await check(id, unique('tris:other'));
     await service.post('/v1/eligibility/revoke', { token: eligibility_token });
@@ -575,10 +578,13 @@ describe('the audit of decisions', () => {
     expect(exported.map(({ type }) => type)).toEqual([
       'ActionRelayed',
       'CredonationRecorded',
+      'ActionRelayed',
+      'CredonationRecorded',
       'AccessChecked',
       'EligibilityRevoked',
     ]);
-    expect(exported[2]!.data).toMatchObject({ subject_tris: subject, policy_id: id, granted: true });
+    expect(exported[2]!.data).toMatchObject({ tris_id: 'tris:rated', counterparty: subject });
+    expect(exported[4]!.data).toMatchObject({ subject_tris: subject, policy_id: id, granted: true });
   });
 
   test('agrees in an imported log with other positions, and the token is the same there', async () => {

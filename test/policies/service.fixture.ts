@@ -126,7 +126,13 @@ async function readModelsAreBuilt({ readModels }: Stores): Promise<void> {
 /** Relays actions one after the other; answers the position of the last, for `Credence-Min-Position`. */
 export async function relay(
   service: Service,
-  actions: readonly { tris_id: string; category: string; action_type: string; criticality: string }[],
+  actions: readonly {
+    tris_id: string;
+    category: string;
+    action_type: string;
+    criticality: string;
+    counterparty?: string;
+  }[],
   headers?: Record<string, string>,
 ): Promise<string> {
   let position = '';
