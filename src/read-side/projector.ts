@@ -88,20 +88,22 @@ export class Projector {
    * @throws StartError where what serves was folded from another log
    */
   async start(): Promise<void> {
-    await this.tellOfInterruption();
+    const interrupted = await this.interrupted();
     await ensureManifest(this.projections, this.store, this.readModels);
     await this.reconcile();
-    this.supervision = this.supervise();
+    this.supervision = this.supervise(interrupted);
   }
 
-  /** Logs which builds of what serves have not come to their end, since nothing of them is kept. */
-  private async tellOfInterruption(): Promise<void> {
+  /** The generations that serve whose builds have not come to their end: nothing of them is kept. */
+  private async interrupted(): Promise<string[]> {
+    // Of an empty log there is nothing to build.
+    if ((await this.store.head()) === 0) return [];
     const [manifest, generations] = await this.serving();
     const serving = new Set(Object.values(manifest?.views ?? {}));
-    for (const { id, status, checkpoint, lease } of generations) {
-      if (!serving.has(id) || status !== 'building' || checkpoint.position > 0 || lease !== null) continue;
-      this.logger.warn(`the build of ${id} was interrupted: it starts again from the beginning`);
-    }
+    return generations
+      .filter(({ id, status, lease }) => serving.has(id) && status === 'building' && lease === null)
+      .filter(({ checkpoint }) => checkpoint.position === 0)
+      .map(({ id }) => id);
   }
 
   /** Finishes the batches under way and releases the leases. */
@@ -111,11 +113,15 @@ export class Projector {
     await Promise.all([...this.loops.values()].map(({ ended }) => ended));
   }
 
-  private async supervise(): Promise<void> {
+  private async supervise(interrupted: string[]): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
       await pause(RECONCILE_MS, signal);
       if (signal.aborted) return;
+      // Not before: where the start fails, the sentence that says why stands alone.
+      for (const id of interrupted.splice(0)) {
+        this.logger.warn(`the build of ${id} was interrupted: it starts again from the beginning`);
+      }
       await this.reconcile().catch((error: unknown) => {
         // The store itself logs when it becomes unavailable and when it is back.
         if (!(error instanceof StoreUnavailable)) this.logger.error('looking for generations failed', { error });

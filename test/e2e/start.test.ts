@@ -34,7 +34,7 @@ test('a port that is taken', async () => {
 
 test('addresses of servers that the embedded profile does not use: it starts, and says so', async () => {
   const server = await Server.start({ data: folder, env: { EVENTSTORE_URL: 'esdb://127.0.0.1:1' } });
-  expect(server.errors.join('')).toContain('EVENTSTORE_URL and REDIS_URL are not used');
+  expect(server.errors.join('')).toContain('EVENTSTORE_URL, CREDENCE_DATABASE_URL and REDIS_URL are not used');
   await server.stop();
 });
 

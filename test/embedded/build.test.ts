@@ -189,6 +189,7 @@ test('is told of by a worker that begins it again', async () => {
   await projector.start();
   const isReady = async () => (await models.generations()).some((each) => each.id === id && each.status === 'ready');
   await eventually(isReady, 'the build has ended');
+  await eventually(() => lines.length > 0, 'it is told of');
   await projector.stop();
   expect(lines).toEqual([expect.stringContaining(`the build of ${id} was interrupted: it starts again`)]);
   expect(await content(id)).toEqual(await content(await ordinary()));
