@@ -72,8 +72,8 @@ describePostgres('faults of PostgreSQL and of projectors', () => {
   test('killed, and restarted without the last batches: 503 rather than older numbers, then the same answers again', async () => {
     await scoreAt(await relay(150));
     await postgres.sql('CHECKPOINT');
-    const kept = await applied();
     const score = await scoreAt(await relay(150));
+    const before = Number(await applied());
     let ended = false;
     const seen = new Set<string>();
     const reader = (async () => {
@@ -94,7 +94,8 @@ describePostgres('faults of PostgreSQL and of projectors', () => {
     const position = await service.relay('tris:bob');
     const resume = await service.stopProjector();
     await postgres.run();
-    expect(await applied()).toBe(kept);
+    // Whole pages of its log may have been written meanwhile, but never the last one.
+    expect(Number(await applied())).toBeLessThan(before);
     await within(PROMISE_MS, () => seen.has('projection_behind'));
     await resume();
     await recovery(
