@@ -66,7 +66,7 @@ test('what is damaged for one action of a batch affects no other', async () => {
   const [a, b, c] = actions(3);
   const parts = [
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
-    { vouchesFor: async () => true },
+    { sourceFor },
     { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
     { accept: async () => null, lookUp: async () => undefined },
   ];

@@ -99,7 +99,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
-    // The organization owns the platform.
+    // The caller's organization owns the platform, so its vetting decides. Operators need none.
     const source = decided ?? (await this.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
     const metric = await this.limit.accept({ action, owner }, stream);
@@ -114,8 +114,8 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   }
 
   /** The source of what a key relays that is bound to this organization; to none: null. */
-  async sourceFor(organization: string | null): Promise<Source> {
-    return (await this.vetting.vouchesFor(organization)) ? 'vouched' : 'unvouched';
+  sourceFor(organization: string | null): Promise<Source> {
+    return this.vetting.sourceFor(organization);
   }
 
   /** Looks up together what `execute` needs to know of many actions, each of which it would look up otherwise. */

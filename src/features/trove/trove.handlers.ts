@@ -144,7 +144,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const owner = await this.platforms.ownerOf(platform_id);
     const { name, organization } = context.actor;
     if (approve) refuseUnlessOwned(platform_id, organization, owner);
-    const source = (await this.vetting.vouchesFor(organization)) ? ('vouched' as const) : ('unvouched' as const);
+    const source = await this.vetting.sourceFor(organization);
     const decide = (history: readonly RecordedEvent[]) => {
       const outcome = approve
         ? { approved: true as const, platform_id, source }
