@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Hex, zeroAddress } from 'viem';
-import { becomes, eventually } from '../contracts/harness.js';
+import { becomes } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
@@ -81,11 +81,21 @@ const finalize = () => mine(FINALITY);
 
 const ingest = (wallet: string, headers: Record<string, string>, more: object = {}) =>
   call(service, '/v1/wallets/ingest', { wallet, chain_id: CHAIN, ...more }, headers);
+const jobOf = async (jobId: string) =>
+  (await service.get(`/v1/wallets/ingest/${jobId}`, { 'x-api-key': service.key })).json;
 const finished = (jobId: string) =>
   becomes(
-    async () => (await service.get(`/v1/wallets/ingest/${jobId}`, { 'x-api-key': service.key })).json,
+    () => jobOf(jobId),
     ({ status }) => !['queued', 'running'].includes(status),
   );
+/** Why the first attempt of a job has failed. */
+async function firstError(jobId: string): Promise<string> {
+  const { error } = await becomes(
+    () => jobOf(jobId),
+    (job) => job.error !== null,
+  );
+  return error as string;
+}
 async function ingested(wallet: string, tokens: Tokens, more: object = {}) {
   const answer = await ingest(wallet, bearer(tokens), more);
   if (answer.status !== 202) throw new Error(answer.text);
@@ -185,10 +195,7 @@ test('a node that does not know which blocks are final is named with its chain',
       ? { code: -32602, message: 'invalid block tag' }
       : undefined;
   const { json: job } = await ingest(wallet, bearer(tokens));
-  const errorOf = async () =>
-    (await service.get(`/v1/wallets/ingest/${job.job_id}`, { 'x-api-key': service.key })).json.error as string | null;
-  let error: string | null = null;
-  await eventually(async () => (error = await errorOf()) !== null, 'the first attempt fails');
+  const error = await firstError(job.job_id);
   expect(error).toBe(`Chain ${CHAIN}: the node does not know the block tag "finalized": invalid block tag`);
   endpoint.refuse = () => undefined;
   await finished(job.job_id);
@@ -208,11 +215,8 @@ test('a node that dies midway: the job is tried again and continues where it sto
     return ++questions > 12 && questions < 15 ? 'die' : undefined;
   };
   const { json: job } = await ingest(wallet, bearer(tokens), { from_block: first });
-  const errorOf = async () =>
-    (await service.get(`/v1/wallets/ingest/${job.job_id}`, { 'x-api-key': service.key })).json.error as string | null;
-  let error: string | null = null;
-  await eventually(async () => (error = await errorOf()) !== null, 'the first attempt fails');
-  const [, at_block, since, until] = /^Stopped at block (\d+) \(blocks (\d+) to (\d+) are recorded\): /.exec(error!)!;
+  const error = await firstError(job.job_id);
+  const [, at_block, since, until] = /^Stopped at block (\d+) \(blocks (\d+) to (\d+) are recorded\): /.exec(error)!;
   expect([Number(since), Number(until) + 1]).toEqual([first, Number(at_block)]);
   expect(Number(at_block)).toBeGreaterThan(first);
   // The result is that of the whole job, not of its last attempt.

@@ -1,5 +1,6 @@
-import { NoBatches, RpcFailure, type RpcRequest } from '../../src/features/accounts/json-rpc.js';
+import { NoBatches, RpcFailure } from '../../src/features/accounts/json-rpc.js';
 import { LogReader, RefusedRange } from '../../src/features/ingestion/log-reader.js';
+import { batchesBy } from './rpc.js';
 
 /** What nodes have answered that must not be recorded, or be taken for all there is. */
 
@@ -31,10 +32,10 @@ function reader(answers: Record<string, Answer>, withBatches = true) {
     if (method === 'eth_getBlockByNumber') return block(params[0] === 'finalized' ? 100 : Number(params[0]));
     throw new Error(`nothing is answered to ${method}`);
   };
-  const batch = async (requests: readonly RpcRequest[]): Promise<unknown[]> => {
-    if (!withBatches) throw new NoBatches();
-    return Promise.all(requests.map(({ method, params }) => request(method, params).catch((error: unknown) => error)));
+  const noBatch = async () => {
+    throw new NoBatches();
   };
+  const batch = withBatches ? batchesBy(request) : noBatch;
   return { asked, reader: new LogReader({ request, batch }, 1) };
 }
 const logsOf = (answers: Record<string, Answer>, withBatches = true) =>

@@ -1,21 +1,16 @@
-import { type JsonRpc, RpcFailure, type RpcRequest } from '../../src/features/accounts/json-rpc.js';
+import { type JsonRpc, RpcFailure } from '../../src/features/accounts/json-rpc.js';
 import { LogReader } from '../../src/features/ingestion/log-reader.js';
 import { Scan } from '../../src/features/ingestion/scan.js';
 import { Anvil } from '../servers/anvil.js';
 import { compile } from '../../contracts/tools.mjs';
 import { newAccount } from '../sessions/wallet.js';
-import { blocksOf } from './rpc.js';
+import { batchesBy, blocksOf } from './rpc.js';
 
 const { History } = compile('test/ingestion/history.sol') as Record<string, ReturnType<typeof compile>[string]>;
 
 type Ask = JsonRpc['request'];
 /** Reads a node that also answers batches. */
-const readerOf = (request: Ask) =>
-  new LogReader({
-    request,
-    batch: (requests: readonly RpcRequest[]) =>
-      Promise.all(requests.map(({ method, params }) => request(method, params).catch((error: unknown) => error))),
-  });
+const readerOf = (request: Ask) => new LogReader({ request, batch: batchesBy(request) });
 const refused = (message: string) => new RpcFailure('refused', message, -32000, 200);
 
 test('1,000 logs over 5,000 blocks are found once each, by a node that refuses large ranges and answers', async () => {

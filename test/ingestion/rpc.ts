@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { JsonRpc } from '../../src/features/accounts/json-rpc.js';
 import { send } from '../http/client.js';
 
 /** An error of JSON-RPC, or one of HTTP with a text. */
@@ -84,4 +85,10 @@ export async function endpointBefore(node: string): Promise<Endpoint> {
 export function blocksOf(params: unknown[]): number {
   const { fromBlock, toBlock } = params[0] as { fromBlock: string; toBlock: string };
   return Number(toBlock) - Number(fromBlock) + 1;
+}
+
+/** Batches of a node that answers single requests by `request`. */
+export function batchesBy(request: JsonRpc['request']): JsonRpc['batch'] {
+  return (requests) =>
+    Promise.all(requests.map(({ method, params }) => request(method, params).catch((error: unknown) => error)));
 }
