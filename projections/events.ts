@@ -27,7 +27,12 @@ import {
   validationPolicyRetired,
 } from '../src/features/lenses/domain/lenses.events.js';
 import { policyNameAssigned } from '../src/features/policy-names/domain/policy-names.events.js';
-import { actionRelayed, credonationRecorded } from '../src/features/relay/domain/relay.events.js';
+import {
+  actionReinstated,
+  actionRelayed,
+  actionWithdrawn,
+  credonationRecorded,
+} from '../src/features/relay/domain/relay.events.js';
 import {
   issuerRegistered,
   issuerRetired,
@@ -62,6 +67,8 @@ import {
 const DEFINITIONS = [
   actionRelayed,
   credonationRecorded,
+  actionWithdrawn,
+  actionReinstated,
   organizationRegistered,
   organizationVetted,
   organizationVettingRevoked,

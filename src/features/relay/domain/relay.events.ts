@@ -49,3 +49,32 @@ export const credonationRecorded = defineEvent(
   },
   versions,
 );
+
+/** Why an action is withdrawn, or a withdrawal taken back. */
+export const REASONS = ['mistake', 'duplicate', 'reversed', 'disputed', 'key_compromised'] as const;
+export type Reason = (typeof REASONS)[number];
+
+/** A copy of what a fold needs to take the action out, or in again, without reading another row. */
+const change = {
+  tris_id: text,
+  /** Id of the event `ActionRelayed`. */
+  action_id: text,
+  metric: text,
+  criticality: oneOf(CRITICALITIES),
+  platform_id: text,
+  ...said,
+  /** Of the action's credonation, if it has one: who gave it, its TCT, and the id of its event. */
+  endorser: optional(text),
+  amount: optional(wholeNumber(0, Number.MAX_SAFE_INTEGER)),
+  credonation_id: optional(text),
+  reason: oneOf(REASONS),
+};
+
+/**
+ * The action and its credonation count nowhere from here on. Same stream; it occurred when the action did, so that no
+ * time of the past after it has the action any more, while what was known before is unchanged.
+ */
+export const actionWithdrawn = defineEvent('ActionWithdrawn', change);
+
+/** A withdrawn action counts again. Same stream. */
+export const actionReinstated = defineEvent('ActionReinstated', change);
