@@ -13,7 +13,6 @@ const LONGEST = [
   'test/cluster/faults.test.ts',
   'test/faults/disk.test.ts',
   'test/faults/memory.test.ts',
-  'test/faults/processes.test.ts',
   'test/faults/damage.test.ts',
   'test/console/lab.test.ts',
   'test/console/console.test.ts',
