@@ -250,7 +250,7 @@ async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<Ch
 function redisCheck(connections: NonNullable<Stores['connections']>): () => CheckResult {
   return () => {
     const ok = !connections()['redis']!.isUnavailable;
-    return { ok, detail: ok ? 'responds' : 'does not respond' };
+    return { ok, detail: ok ? 'responds' : 'does not respond, or is a replica' };
   };
 }
 

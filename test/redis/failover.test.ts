@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { RedisConnection } from '../../src/stores/redis/connection.js';
@@ -5,7 +6,7 @@ import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { eventually, recovery } from '../contracts/harness.js';
 import { Proxy } from '../servers/proxy.js';
 import { type SixNodes, startSixNodes } from '../servers/redis-cluster.js';
-import { describeOwnRedis } from '../servers/redis.js';
+import { describeOwnRedis, RedisServer } from '../servers/redis.js';
 import { startSentinels, type WatchedRedis } from '../servers/sentinels.js';
 
 /** Redis on several servers: one of them is lost, and its replica takes its place. */
@@ -124,6 +125,72 @@ describeOwnRedis('Sentinels that answer late', () => {
         await Promise.all(proxies.map((proxy) => proxy.close()));
         await group.stop();
       }
+    },
+    LONG,
+  );
+});
+
+describeOwnRedis('a master that is made a replica, and keeps its connections', () => {
+  let servers: RedisServer[];
+  /** The name of the master. */
+  let name: Proxy;
+  let raw: Redis[];
+  let users: Users;
+
+  beforeAll(async () => {
+    servers = [await RedisServer.start(), await RedisServer.start()];
+    raw = servers.map(({ url }) => new Redis(url));
+    name = await Proxy.to(servers[0]!.port);
+    users = await Users.start(`redis://127.0.0.1:${name.port}`);
+  }, LONG);
+  afterAll(async () => {
+    await users?.close();
+    for (const redis of raw ?? []) redis.disconnect();
+    await name?.close();
+    await Promise.all((servers ?? []).map((server) => server.stop()));
+  }, LONG);
+
+  /** As soon as readiness must say what is so. */
+  const soon = async (condition: () => boolean | Promise<boolean>, what: string) => {
+    const since = performance.now();
+    await eventually(condition, what);
+    expect(performance.now() - since).toBeLessThan(15_000);
+  };
+  const demote = () => raw[0]!.replicaof('127.0.0.1', servers[1]!.port);
+
+  test(
+    'is left for the server to which its name leads then, also by the workers and the queues of jobs',
+    async () => {
+      await users.put(1);
+      expect(await users.doubled(1)).toBe(2);
+      await demote();
+      name.target = servers[1]!.port;
+      await recovery('the master was made a replica', users.put(2));
+      expect(await raw[1]!.keys('failover:kv:*')).not.toEqual([]);
+      expect(await users.take()).toEqual(NONCES.map(() => 2));
+      expect(await users.doubled(2)).toBe(4);
+      const known = async () => String(await raw[0]!.client('LIST')).match(/flags=[NbP]\b/g);
+      await soon(async () => (await known())?.length === 1, 'the replica has no client but this test');
+    },
+    LONG,
+  );
+
+  test(
+    'is unavailable as long as its name leads to it; nothing is read from it, and nobody starts with it',
+    async () => {
+      await raw[1]!.replicaof('NO', 'ONE');
+      name.target = servers[0]!.port;
+      await raw[0]!.replicaof('NO', 'ONE');
+      name.cut();
+      await users.put(3);
+      await demote();
+      await soon(() => users.entries.isUnavailable, 'readiness says it');
+      const refusal = () => users.entries.get('nonce-1').catch((error: unknown) => error);
+      await eventually(async () => (await refusal()) instanceof StoreUnavailable, 'a refusal');
+      await expect(RedisConnection.open(servers[0]!.url)).rejects.toThrow(/cannot be used: it is a replica\.$/);
+      await raw[0]!.replicaof('NO', 'ONE');
+      await soon(() => !users.entries.isUnavailable, 'readiness says it');
+      await users.put(4);
     },
     LONG,
   );

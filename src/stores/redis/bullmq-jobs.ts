@@ -7,7 +7,7 @@ import { Cluster, type ClusterOptions, type Redis, type RedisOptions } from 'ior
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
-import { createRedis, parseRedisUrl } from './connection.js';
+import { CHECK_MS, createRedis, DEMOTED, leaveReplica, parseRedisUrl } from './connection.js';
 import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
 /** How often progress is written and cancellations are polled, ms. */
@@ -82,6 +82,7 @@ export class BullmqJobs implements Jobs {
   private readonly said = new Map<string, number>();
   private runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
   private timer: NodeJS.Timeout | undefined;
+  private readonly roleTimer: NodeJS.Timeout;
   private closing = false;
 
   /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
@@ -103,6 +104,7 @@ export class BullmqJobs implements Jobs {
     });
     // Connections recover by themselves; the error of a command is thrown to its caller.
     this.client.on('error', () => undefined);
+    this.roleTimer = setInterval(() => void leaveReplica(this.client).catch(() => undefined), CHECK_MS).unref();
   }
 
   handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
@@ -207,6 +209,7 @@ export class BullmqJobs implements Jobs {
     if (this.closing) return;
     this.closing = true;
     clearInterval(this.timer);
+    clearInterval(this.roleTimer);
     if (this.runtime) {
       const { context, hosts, client } = this.runtime;
       // In this order: a closing worker does not take a job again that it puts back.
@@ -494,7 +497,7 @@ function splitName(name: string): [kind: string, id: string] {
 /** Whether an error of the client only says that Redis is unavailable. */
 function isOutage({ name, message, ...rest }: Error): boolean {
   const isNamed = /^(?:LOADING\b|Connection is closed|Socket timeout)/.test(message);
-  return isNamed || 'syscall' in rest || name === 'ClusterAllFailedError';
+  return isNamed || DEMOTED.test(message) || 'syscall' in rest || name === 'ClusterAllFailedError';
 }
 
 function publicJob(job: StoredJob, state: JobState | 'unknown', outcome: string | null): Job {

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
-import { Cluster, Redis, SentinelConnector, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { connect } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
+import { AbstractConnector, Cluster, Redis, SentinelConnector, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { backoff } from '../../kernel/backoff.js';
 import { inTime } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
@@ -24,10 +26,13 @@ const START_MS = 5_000;
 /** Replies that say "not now": loading, failing over, full, read-only, without its disk, too many connections. */
 const NOT_NOW =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE|ERR max number of clients)\b/;
+/** Replies of a server that has become a replica, also to a script, and to a command that waited for a job. */
+export const DEMOTED = /(?:^|-)(?:READONLY|MASTERDOWN|UNBLOCKED force)\b/;
+const REPLICA = 'it is a replica';
 const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
-/** How often to check whether the server may evict keys, ms. */
-const CHECK_MS = 1_000;
+/** How often to check whether the server may evict keys, or has become a replica, ms. */
+export const CHECK_MS = 1_000;
 
 /** A Lua script: atomic, and all its keys in one hash slot. */
 export class Script {
@@ -111,6 +116,8 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
     disableClientInfo: true,
     lazyConnect: true,
     retryStrategy: (failures) => backoff(failures),
+    // To the master, by its name.
+    reconnectOnError: ({ message }) => DEMOTED.test(message),
     ...own,
   };
   if (target.sentinel !== undefined) {
@@ -118,8 +125,8 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
     const sentinels = { sentinels: target.nodes, name: target.sentinel, failoverDetector: true, ...secure };
     return new Redis({ ...sentinels, Connector: ReconnectingConnector, ...options });
   }
-  if (!target.cluster) return new Redis({ ...target.nodes[0]!, ...options });
-  const { retryStrategy: _, lazyConnect, enableAutoPipelining, ...redisOptions } = options;
+  if (!target.cluster) return new Redis({ ...target.nodes[0]!, Connector: MasterConnector, ...options });
+  const { retryStrategy: _, reconnectOnError: __, lazyConnect, enableAutoPipelining, ...redisOptions } = options;
   const cluster: ClusterOptions = {
     redisOptions,
     lazyConnect,
@@ -145,6 +152,38 @@ class ReconnectingConnector extends SentinelConnector {
   override connect(...args: Parameters<SentinelConnector['connect']>): ReturnType<SentinelConnector['connect']> {
     this.disconnect();
     return super.connect(...args);
+  }
+}
+
+/** Connects to one server. A replica is not ready for commands: its name is looked up again until it leads to a master. */
+class MasterConnector extends AbstractConnector {
+  private emit: (type: string, error: Error) => void = () => undefined;
+
+  constructor(private readonly options: unknown) {
+    super((options as RedisOptions).disconnectTimeout!);
+  }
+
+  override async connect(emit: typeof this.emit): ReturnType<AbstractConnector['connect']> {
+    const { host, port, tls } = this.options as { host: string; port: number; tls?: object };
+    this.emit = emit;
+    this.connecting = true;
+    this.stream = tls ? connectSecurely({ host, port, ...tls }) : connect({ host, port });
+    this.stream.once('error', (error) => (this.firstError = error));
+    return this.stream;
+  }
+
+  override check({ role }: { role?: string }): boolean {
+    if (role === 'slave') this.emit('error', new Error(REPLICA));
+    return role !== 'slave';
+  }
+}
+
+/** Leaves a server that has become a replica: what it answers may be old. A Redis Cluster moves its masters by itself. */
+export async function leaveReplica(client: Redis | Cluster): Promise<void> {
+  if (client instanceof Cluster || client.status !== 'ready') return;
+  if (/^role:slave/m.test(await client.info('replication'))) {
+    client.emit('error', new Error(REPLICA));
+    client.disconnect(true);
   }
 }
 
@@ -289,11 +328,12 @@ export class RedisConnection {
     return inTime(Promise.all(this.masters().map((node) => node.info())), COMMAND_TIMEOUT_MS);
   }
 
-  /** Checks whether the server may evict keys. */
+  /** Checks whether the server is still a master, and may evict keys. */
   private async checkAgain(): Promise<void> {
     if (this.unavailableSince !== undefined || this.closed) return;
     let reports: string[];
     try {
+      await inTime(leaveReplica(this.client), COMMAND_TIMEOUT_MS);
       reports = await this.reports();
     } catch {
       this.isAnswering = false;
