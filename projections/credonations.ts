@@ -1,7 +1,10 @@
+import { metricCategory } from '../src/scoring/names.js';
+import type { DomainEvent, EventOf } from './events.js';
 import { endorserOf } from '../src/features/relay/domain/relay.js';
+import { signOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
-/** One received credonation. Its position is in the row's sort key. */
+/** One received credonation, or its withdrawal or reinstatement. The position is in the row's sort key. */
 export interface CredonationRow {
   /** TRIS of the sender: the counterparty, else the platform's organization, else `tris:platform:<platform_id>`. */
   from: string;
@@ -10,19 +13,24 @@ export interface CredonationRow {
   /** When the action occurred, ms. */
   occurred_at: number;
   category: string;
+  /** Of the credonation's event, by which its withdrawal finds it. */
+  id: string;
+  /** Absent in the row of the credonation itself; -1 withdraws it, 1 reinstates it. */
+  change?: 1 | -1;
 }
 
 /**
  * Credonations received, in log order. A sender is the counterparty or the organization that owned the platform at that
- * point of the log, so a rebuild gives the same sender.
+ * point of the log, so a rebuild gives the same sender. A withdrawal and a reinstatement are rows of their own, so that
+ * the sums up to any position follow from the rows; `credonations.withdrawn` has the ids of those that are withdrawn now.
  */
 export const credonations: Projection = {
   name: 'credonations',
-  version: 2,
-  views: ['credonations', 'credonations.endorsers'],
+  version: 3,
+  views: ['credonations', 'credonations.endorsers', 'credonations.withdrawn'],
   share: {
-    ofEvent: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : undefined),
-    ofRow: ({ view, key }) => (view === 'credonations' ? key : undefined),
+    ofEvent: (event) => (event.type === 'CredonationRecorded' || isChange(event) ? event.data.tris_id : undefined),
+    ofRow: ({ view, key }) => (view === 'credonations.endorsers' ? undefined : key),
   },
 
   reads(event) {
@@ -36,11 +44,35 @@ export const credonations: Projection = {
       const { tris_id, platform_id, amount, category } = event.data;
       const from = endorserOf(event.data, rows.get<string>(endorserRow(platform_id)));
       if (from === tris_id) return; // an identity does not endorse itself
-      const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
+      const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category, id: event.id };
       rows.insert(rowAt(credonationsOf(tris_id), event.position), credonation);
+    } else if (isChange(event)) {
+      const { tris_id, metric, endorser: from, amount, credonation_id: id } = event.data;
+      if (from === undefined || amount === undefined || id === undefined || from === tris_id) return;
+      const change = signOf(event);
+      const row: CredonationRow = {
+        from,
+        amount,
+        occurred_at: event.occurred_at,
+        category: metricCategory(metric),
+        id,
+        change,
+      };
+      rows.insert(rowAt(credonationsOf(tris_id), event.position), row);
+      if (change < 0) rows.put(withdrawnRow(tris_id, id), true);
+      else rows.delete(withdrawnRow(tris_id, id));
     }
   },
 };
+
+function isChange(event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> {
+  return event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
+}
+
+/** Whether a credonation is withdrawn now. */
+export function withdrawnRow(trisId: string, id: string) {
+  return { view: 'credonations.withdrawn', key: trisId, sort: id };
+}
 
 export function credonationsOf(trisId: string) {
   return { view: 'credonations', key: trisId };

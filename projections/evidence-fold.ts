@@ -2,9 +2,10 @@ import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { endorserOf, relayerOf } from '../src/features/relay/domain/relay.js';
-import type { EventOf } from './events.js';
+import type { DomainEvent } from './events.js';
 import {
   ACTIONS_PER_ROW,
+  ACTION_TYPES,
   ALL_COUNTERPARTIES,
   BLOCK,
   type Cell,
@@ -46,15 +47,41 @@ import {
   totalsOf,
   unpackMetric,
 } from './evidence-rows.js';
-import type { IdentityEvent } from './identity-events.js';
+import { type ActionEvent, type IdentityEvent, isOfAction, signOf } from './identity-events.js';
 import { packNumbers } from './packed-numbers.js';
 import { type Rows, rowAt } from './projection.js';
 import { pack } from './timeline.js';
 
 /** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
 
-type Action = EventOf<'ActionRelayed'>;
-type Credonation = EventOf<'CredonationRecorded'>;
+type Action = ActionEvent;
+
+/** A credonation, as it is recorded, withdrawn or reinstated. */
+export interface Credonation extends Pick<DomainEvent, 'position' | 'occurred_at'> {
+  platform_id: string;
+  counterparty?: string | undefined;
+  amount: number;
+  from: string;
+  /** The registration of the platform's owner; 0: it had none. */
+  registered: number | string;
+  sign: 1 | -1;
+}
+
+/** The credonation that an event is about, if any. @param owner the owner of its platform */
+export function credonationIn(event: DomainEvent, owner: Owner | undefined): Credonation | undefined {
+  const { position, occurred_at } = event;
+  if (event.type === 'CredonationRecorded') {
+    const from = endorserOf(event.data, owner?.org);
+    const { platform_id, counterparty, amount } = event.data;
+    return { position, occurred_at, platform_id, counterparty, amount, from, registered: owner?.at ?? 0, sign: 1 };
+  }
+  if (event.type !== 'ActionWithdrawn' && event.type !== 'ActionReinstated') return undefined;
+  const { platform_id, counterparty, endorser: from, amount } = event.data;
+  if (from === undefined || amount === undefined) return undefined;
+  // The platform may have got its owner, or another one, after the action.
+  const registered = from === owner?.org ? owner.at : from === endorserOf({ platform_id }, null) ? 0 : from;
+  return { position, occurred_at, platform_id, counterparty, amount, from, registered, sign: signOf(event) };
+}
 
 /** A series of counts over time that an event counts in. */
 interface Series {
@@ -63,6 +90,8 @@ interface Series {
   /** Its name among the cells of divided days. */
   part: string;
   stride: number;
+  /** Of a withdrawal -1. */
+  sign: 1 | -1;
   count(slots: number[], at: number): void;
   /** The number of events in the slot at this index. */
   countAt(slots: readonly number[], at: number): number;
@@ -72,41 +101,44 @@ interface Series {
 }
 
 /** The number of entries of the first one decides when a day is divided, as of those of senders. */
-function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
+function seriesOf(trisId: string, event: Action): Series[] {
+  const { data, occurred_at } = event;
   const { metric } = data;
+  const sign = signOf(event);
   const criticality = CRITICALITIES.indexOf(data.criticality);
   const period = periodOf(dayOf(occurred_at));
   const total = totalOf(metric);
-  const count = (slots: number[], at: number) => void slots[at + 1 + criticality]!++;
+  const count = (slots: number[], at: number) => void (slots[at + 1 + criticality]! += sign);
   const countAt = (slots: readonly number[], at: number) => {
     let actions = 0;
     for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
     return actions;
   };
-  const both = { stride: STRIDE, count, countAt, value: criticality };
+  const both = { stride: STRIDE, sign, count, countAt, value: criticality };
   return [
     { cell: { ...totalsOf(trisId), sort: `${total}/${period}` }, part: totalPart(total), ...both },
     { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), ...both },
   ];
 }
 
-function seriesOfSenders(trisId: string, { data, occurred_at }: Credonation, owner: Owner | undefined): Series[] {
-  const { platform_id, counterparty, amount } = data;
-  const of = (sender: string, from: string): Series => ({
+function seriesOfSenders(trisId: string, credonation: Credonation): Series[] {
+  const { platform_id, counterparty, amount, occurred_at, sign, registered } = credonation;
+  const of = (sender: string, from = credonation.from): Series => ({
     cell: { ...sendersOf(trisId), sort: `${periodOf(dayOf(occurred_at))}/${sender}` },
     part: SENDER_PARTS + sender,
     stride: SENDER_STRIDE,
+    sign,
     count(slots, at) {
-      slots[at + 1]!++;
-      slots[at + 2]! += amount;
+      slots[at + 1]! += sign;
+      slots[at + 2]! += sign * amount;
     },
     countAt: (slots, at) => slots[at + 1]!,
     value: amount,
     from,
   });
-  if (counterparty === undefined) return [of(`${platform_id}/${owner?.at ?? 0}`, endorserOf(data, owner?.org))];
+  if (counterparty === undefined) return [of(`${platform_id}/${registered}`)];
   // A day with many counterparties is divided, too, however few credonations each sent.
-  return [of('/', ALL_COUNTERPARTIES), of(`/${counterparty}`, counterparty)];
+  return [of('/', ALL_COUNTERPARTIES), of(`/${counterparty}`)];
 }
 
 /**
@@ -126,9 +158,9 @@ export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner:
   return [...rows, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, state.divided)];
 }
 
-/** Rows that a credonation changes. @param owner the owner of its platform */
-export function rowsToEndorse(trisId: string, state: Spread, event: Credonation, owner: Owner | undefined): Row[] {
-  return cellsOfSeries(trisId, seriesOfSenders(trisId, event, owner), event.occurred_at, state.divided);
+/** Rows that a credonation changes. */
+export function rowsToEndorse(trisId: string, state: Spread, credonation: Credonation): Row[] {
+  return cellsOfSeries(trisId, seriesOfSenders(trisId, credonation), credonation.occurred_at, state.divided);
 }
 
 function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided = false): Row[] {
@@ -143,13 +175,20 @@ function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, di
 /**
  * Spreads evidence that was stored in one row. That row contains no platforms and no credonations: for the events up to
  * `since`, these are in the timeline and in the view of credonations.
+ * @param gone latest occurrence, ms, of each metric whose actions are all withdrawn
  * @param since position of the last event in the row
  */
-export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
+export function spread(
+  trisId: string,
+  evidence: Evidence,
+  gone: Readonly<Record<string, number>>,
+  since: number,
+  rows: Rows,
+): Spread {
   const state: Spread = { since, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
   // Sorted: the order of an object's members may differ between a stored row and one that was folded just now.
-  for (const metric of Object.keys(evidence).sort()) {
-    const { last, days } = evidence[metric]!;
+  for (const metric of Object.keys({ ...evidence, ...gone }).sort()) {
+    const { last, days } = evidence[metric] ?? { last: gone[metric]!, days: [] };
     const number = addName(trisId, 'metric', state.metrics++, metric, rows);
     const counts = CRITICALITIES.map(() => 0);
     for (let at = 0; at < days.length; at += STRIDE) {
@@ -193,12 +232,13 @@ export function addToRows(
     rows.insert(rowAt(blocksOf(trisId), position), recorded);
   }
   state.in_block++;
-  if (event.type !== 'ActionRelayed') {
+  if (!isOfAction(event)) {
     rows.insert(rowAt(statementsOf(trisId), position), pack(event));
     return;
   }
   const { metric, platform_id } = event.data;
   const criticality = CRITICALITIES.indexOf(event.data.criticality);
+  const sign = signOf(event);
   const sumsRow = metricRow(trisId, metric);
   const packed = rows.find<PackedMetric>(sumsRow);
   const counts = CRITICALITIES.map(() => 0);
@@ -213,7 +253,7 @@ export function addToRows(
     number = sums.number;
     last = Math.max(sums.last, occurred_at);
   }
-  counts[criticality]!++;
+  counts[criticality]! += sign;
   rows.put(sumsRow, packMetric(number, last, counts));
   const place = placeOf(event.data);
   const platformRow = { ...platformsOf(trisId), sort: place };
@@ -222,7 +262,7 @@ export function addToRows(
     const number = addName(trisId, 'platform', state.platforms++, place, rows);
     platform = { number, counts: [...CRITICALITIES, ...CRITICALITIES].map(() => 0) };
   }
-  platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
+  platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]! += sign;
   rows.put(platformRow, platform);
   addToActions(trisId, state, event, number * CRITICALITIES.length + criticality, platform.number, rows);
   addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
@@ -238,7 +278,7 @@ function addName(trisId: string, named: Named, number: number, name: string, row
 function addToActions(
   trisId: string,
   state: Spread,
-  { position, occurred_at }: Action,
+  { position, occurred_at, type }: Action,
   kind: number,
   platform: number,
   rows: Rows,
@@ -249,7 +289,12 @@ function addToActions(
   }
   state.in_row++;
   const row = rowAt(actionsOf(trisId), state.row);
-  const action: PackedActions = packNumbers([position - state.row, occurred_at - EARLIEST, kind, platform]);
+  const action: PackedActions = packNumbers([
+    position - state.row,
+    occurred_at - EARLIEST,
+    kind,
+    platform * ACTION_TYPES.length + ACTION_TYPES.indexOf(type),
+  ]);
   rows.put(row, (rows.find<PackedActions>(row) ?? '') + action);
 }
 
@@ -257,17 +302,11 @@ function addToActions(
  * Adds a credonation to the rows of its receiver, if the receiver is not the sender.
  * @returns whether `state` was changed
  */
-export function endorse(
-  trisId: string,
-  state: Spread,
-  event: Credonation,
-  owner: Owner | undefined,
-  rows: Rows,
-): boolean {
-  const from = endorserOf(event.data, owner?.org);
+export function endorse(trisId: string, state: Spread, credonation: Credonation, rows: Rows): boolean {
+  const { from, amount } = credonation;
   if (from === trisId) return false;
   const wasDivided = state.divided;
-  addToSeries(trisId, state, event, seriesOfSenders(trisId, event, owner), [event.data.amount, from], rows);
+  addToSeries(trisId, state, credonation, seriesOfSenders(trisId, credonation), [amount, from], rows);
   return state.divided !== wasDivided;
 }
 
@@ -283,7 +322,8 @@ function addToSeries(
   const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, position, rows));
   for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
     if (before < FEW_ENTRIES) {
-      rows.insert({ ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) }, entry);
+      const at = { ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) };
+      rows.insert(at, series[0]!.sign < 0 ? [...entry, -1] : entry);
       return;
     }
     state.divided = true;
@@ -293,9 +333,9 @@ function addToSeries(
   }
 }
 
-/** Counts an event in a cell. @returns the number of events that its slot had before */
+/** Counts an event in a cell. @returns the number of events that its slot had before, withdrawals among them */
 function add(row: Row, slot: number, series: Series, position: number, rows: Rows): number {
-  const { stride, from, value } = series;
+  const { stride, from, value, sign } = series;
   const cell = rows.find<Cell>(row) ?? { changed: 0, slots: [], recent: '', ...(from !== undefined && { from }) };
   if (cell.recent.length >= RECENT) {
     rows.insert(earlierRow(row, cell), cell);
@@ -303,10 +343,19 @@ function add(row: Row, slot: number, series: Series, position: number, rows: Row
     cell.recent = '';
   }
   const at = slotIn(cell.slots, slot, stride);
-  const before = series.countAt(cell.slots, at);
+  const withdrawn = cell.withdrawn ?? [];
+  let i = 0;
+  while (i < withdrawn.length && withdrawn[i] !== slot) i += 2;
+  // Each withdrawal has taken out one of the others.
+  const before = series.countAt(cell.slots, at) + 2 * (withdrawn[i + 1] ?? 0);
+  if (sign < 0) {
+    withdrawn[i] = slot;
+    withdrawn[i + 1] = (withdrawn[i + 1] ?? 0) + 1;
+    cell.withdrawn = withdrawn;
+  }
   series.count(cell.slots, at);
   cell.changed = position;
-  cell.recent += packRecent(position, slot, value);
+  cell.recent += packRecent(position, slot, value, sign);
   rows.put(row, cell);
   return before;
 }

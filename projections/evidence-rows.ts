@@ -6,7 +6,7 @@ import { sortByPosition } from './projection.js';
 
 /**
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
- * Actions are counted several times:
+ * Actions are counted several times; a withdrawal takes one out of each, except out of the names:
  *
  * - `identities.metrics`: per metric, over all time. Earned and flagged TCT under any lens follow from these.
  * - `identities.platforms`: per platform and counterparty, over all time, flags apart.
@@ -94,8 +94,13 @@ export interface Cell {
   /** By slot, ascending: the slot's number, then the numbers of the series. */
   slots: number[];
   /**
+   * Slots, each followed by the number of its withdrawals; only if there are any. A slot is full by all of its events:
+   * relaying and withdrawing again and again would otherwise add entries to a day without end.
+   */
+  withdrawn?: number[];
+  /**
    * The last events counted, packed (see packed-numbers.ts), `RECENT_STRIDE` numbers each: the position, the slot modulo
-   * `RECENT_SLOTS`, and the criticality or, of a credonation, the amount.
+   * `RECENT_SLOTS` (plus `RECENT_SLOTS` for a withdrawal), and the criticality or, of a credonation, the amount.
    */
   recent: string;
   /** Position of the last event before these, if an earlier cell was kept. */
@@ -128,10 +133,11 @@ export interface PlatformRow {
 /**
  * Actions in log order, packed (see packed-numbers.ts), `ACTION_STRIDE` numbers each: by how much the position is above
  * that of the row's first action, the time of the occurrence in ms since `EARLIEST`, the number of the metric times the
- * number of criticalities plus the criticality, and the number of the place.
+ * number of criticalities plus the criticality, and the number of the place times 3 plus the index in `ACTION_TYPES`.
  */
 export type PackedActions = string;
 export const ACTION_STRIDE = 4;
+export const ACTION_TYPES = ['ActionRelayed', 'ActionWithdrawn', 'ActionReinstated'] as const;
 /** The earliest time of a Date, so that no packed number is negative. */
 export const EARLIEST = -8_640_000_000_000_000;
 
@@ -153,9 +159,9 @@ export function packMetric(number: number, last: number, counts: readonly number
 }
 
 /** An action by the time it occurred; that and its position are in the row's key. */
-export type ActionEntry = [metric: string, criticality: number];
+export type ActionEntry = [metric: string, criticality: number, sign?: -1];
 /** A credonation, in the same way. */
-export type CredonationEntry = [amount: number, from: string];
+export type CredonationEntry = [amount: number, from: string, sign?: -1];
 export type DayEntry = ActionEntry | CredonationEntry;
 
 /** Numbers of a slot of a sender: its number, the number of credonations, the sum of their amounts. */
@@ -268,28 +274,30 @@ export function earlierAt({ key, sort }: Pick<Row, 'key' | 'sort'>, position: nu
 }
 
 /** The text that is added to the recent events of a cell. */
-export function packRecent(position: number, slot: number, value: number): string {
-  return packNumbers([position, slot & (RECENT_SLOTS - 1), value]);
+export function packRecent(position: number, slot: number, value: number, sign: 1 | -1): string {
+  return packNumbers([position, (slot & (RECENT_SLOTS - 1)) + (sign < 0 ? RECENT_SLOTS : 0), value]);
 }
 
 const recentNumbers = new Float64Array(2 * RECENT);
 
-/** The slots of a cell without its events after a position that is not before `since`. */
+/** The slots of a cell without its events after a position that is not before `since`. Some may count nothing. */
 export function slotsAt({ slots, recent, from }: Cell, position: number): number[] {
   const left = [...slots];
   const stride = from === undefined ? STRIDE : SENDER_STRIDE;
   for (let i = unpackNumbers(recent, recentNumbers) - RECENT_STRIDE; i >= 0; i -= RECENT_STRIDE) {
     if (recentNumbers[i]! <= position) break;
+    const slot = recentNumbers[i + 1]! % RECENT_SLOTS;
+    const sign = recentNumbers[i + 1]! < RECENT_SLOTS ? 1 : -1;
     const value = recentNumbers[i + 2]!;
     let at = 0;
-    while ((left[at]! & (RECENT_SLOTS - 1)) !== recentNumbers[i + 1]) at += stride;
+    // The slot is there: none is ever removed from a stored cell.
+    while ((left[at]! & (RECENT_SLOTS - 1)) !== slot) at += stride;
     if (from === undefined) {
-      left[at + 1 + value]!--;
+      left[at + 1 + value]! -= sign;
     } else {
-      left[at + 1]!--;
-      left[at + 2]! -= value;
+      left[at + 1]! -= sign;
+      left[at + 2]! -= sign * value;
     }
-    if (left.slice(at + 1, at + stride).every((count) => count === 0)) left.splice(at, stride);
   }
   return left;
 }

@@ -2,14 +2,17 @@ import { type OperatorState, evolve as evolveStatements } from '../src/features/
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
-import { addToRows, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
+import { addToRows, credonationIn, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
 import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
-import { type IdentityEvent, subjectOf } from './identity-events.js';
+import { type ActionEvent, type IdentityEvent, isOfAction, signOf, subjectOf, withdrawnBy } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
 /** What is known of one identity besides its evidence. */
 export interface IdentityFacts extends OperatorState {
+  /** Without those that are withdrawn. */
   actions: number;
+  /** How many are withdrawn; absent before the first withdrawal. */
+  withdrawn?: number;
   /** Addresses of its wallets; absent before the first was linked. */
   wallets?: string[];
   /** Position of the last event about it. */
@@ -24,6 +27,8 @@ export interface IdentityFacts extends OperatorState {
 export interface IdentityState extends IdentityFacts {
   /** Integer accumulators per metric, day and criticality. */
   evidence: Evidence;
+  /** Latest occurrence, ms, of each metric whose actions are all withdrawn. */
+  gone?: Record<string, number>;
 }
 
 /** The row of an identity, whose size is bounded. */
@@ -42,6 +47,7 @@ export interface IdentityRow extends IdentityFacts {
   flagged: number;
   /** The evidence of an identity with few events; null if it is in separate rows (see evidence-rows.ts). */
   evidence: Evidence | null;
+  gone?: Record<string, number>;
   /** The state of the separate rows; only if there are any. */
   spread?: Spread;
 }
@@ -69,8 +75,17 @@ export function isIncomplete({ dead_letters }: Pick<IdentityState, 'dead_letters
 /** Applies one event to an identity, in place. */
 export function evolve(state: IdentityState, event: IdentityEvent): void {
   evolveFacts(state, event);
-  if (event.type !== 'ActionRelayed') return;
-  addAction(state.evidence, event.data.metric, CRITICALITIES.indexOf(event.data.criticality), event.occurred_at);
+  if (isOfAction(event)) evolveEvidence(state, event);
+}
+
+function evolveEvidence(state: Pick<IdentityState, 'evidence' | 'gone'>, event: ActionEvent): void {
+  const { evidence, gone } = state;
+  const { metric, criticality } = event.data;
+  const last = Math.max(event.occurred_at, evidence[metric]?.last ?? gone?.[metric] ?? -Infinity);
+  addAction(evidence, metric, CRITICALITIES.indexOf(criticality), event.occurred_at, signOf(event));
+  if (gone) delete gone[metric];
+  if (evidence[metric]) evidence[metric].last = last;
+  else (state.gone ??= {})[metric] = last;
 }
 
 /** Applies one event to all but the evidence, in place. The same fold serves the live row and any past state. */
@@ -79,7 +94,10 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
   state.latest = Math.max(state.latest, event.occurred_at);
   switch (event.type) {
     case 'ActionRelayed':
-      state.actions++;
+    case 'ActionWithdrawn':
+    case 'ActionReinstated':
+      state.actions += signOf(event);
+      if (event.type !== 'ActionRelayed') state.withdrawn = (state.withdrawn ?? 0) + withdrawnBy(event);
       break;
     case 'BadStatusSet':
     case 'BadStatusCleared':
@@ -115,7 +133,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 11,
+  version: 12,
   views: [
     'identities',
     'identities.changes',
@@ -149,20 +167,23 @@ export const identities: Projection = {
     const subject = subjectOf(event);
     if (!subject) return [];
     const row = identityRow(subject.tris_id);
-    return event.type === 'ActionRelayed' ? [row, ownerRow(event.data.platform_id)] : [row];
+    return isOfAction(subject.event) ? [row, ownerRow(subject.event.data.platform_id)] : [row];
   },
 
   // The owner of a platform decides which row an action on it is counted in.
   precede: ['PlatformRegistered'],
 
   readsNext(event, rows) {
-    if (event.type !== 'ActionRelayed' && event.type !== 'CredonationRecorded') return [];
+    if (!isOfAction(event) && event.type !== 'CredonationRecorded') return [];
     const { tris_id, platform_id } = event.data;
     const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
     if (!state) return [];
     const owner = rows.get<Owner>(ownerRow(platform_id));
-    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, state, event, owner);
-    return rowsToEndorse(tris_id, state, event, owner);
+    const credonation = credonationIn(event, owner);
+    return [
+      ...(isOfAction(event) ? rowsToAddTo(tris_id, state, event, owner) : []),
+      ...(credonation ? rowsToEndorse(tris_id, state, credonation) : []),
+    ];
   },
 
   apply(event, rows) {
@@ -177,7 +198,8 @@ export const identities: Projection = {
       const at = identityRow(tris_id);
       const row = rows.get<IdentityRow>(at);
       if (!row?.spread) return;
-      if (endorse(tris_id, row.spread, event, rows.get<Owner>(ownerRow(platform_id)), rows)) rows.put(at, row);
+      const credonation = credonationIn(event, rows.get<Owner>(ownerRow(platform_id)))!;
+      if (endorse(tris_id, row.spread, credonation, rows)) rows.put(at, row);
       return;
     }
     const subject = subjectOf(event);
@@ -188,19 +210,23 @@ export const identities: Projection = {
     if (row.changed > 0) rows.delete(rowAt(CHANGES, row.changed));
     rows.put(rowAt(CHANGES, event.position), tris_id);
     if (row.evidence && row.events === FEW_EVENTS) {
-      row.spread = spread(tris_id, row.evidence, row.changed, rows);
+      row.spread = spread(tris_id, row.evidence, row.gone ?? {}, row.changed, rows);
       row.evidence = null;
+      delete row.gone;
     }
     row.events++;
     evolveFacts(row, subject.event);
-    if (event.type === 'ActionRelayed') {
-      const criticality = CRITICALITIES.indexOf(event.data.criticality);
-      row[isFlags(event.data.metric) ? 'flagged' : 'earned'] += TCT_BY_CRITICALITY[criticality]!;
-      if (row.evidence) addAction(row.evidence, event.data.metric, criticality, event.occurred_at);
+    if (isOfAction(event)) {
+      const tct = TCT_BY_CRITICALITY[CRITICALITIES.indexOf(event.data.criticality)]!;
+      row[isFlags(event.data.metric) ? 'flagged' : 'earned'] += signOf(event) * tct;
+      if (row.evidence) evolveEvidence(row as IdentityRow & IdentityState, event);
     }
     if (row.spread) {
       const ownerOf = (platformId: string) => rows.get<Owner>(ownerRow(platformId));
       addToRows(tris_id, row.spread, subject.event, row.recorded, ownerOf, rows);
+      // That of a relayed action is an event of its own.
+      const credonation = isOfAction(event) && credonationIn(event, ownerOf(event.data.platform_id));
+      if (credonation) endorse(tris_id, row.spread, credonation, rows);
     }
     row.recorded = Math.max(row.recorded, event.recorded_at);
     if (event.occurred_at === event.recorded_at) row.stamped = Math.max(row.stamped, event.occurred_at);

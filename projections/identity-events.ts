@@ -2,7 +2,7 @@ import type { DomainEvent, EventOf } from './events.js';
 
 /** The events about an identity. In log order they are its timeline. */
 export type IdentityEvent = EventOf<
-  | 'ActionRelayed'
+  | ActionEvent['type']
   | 'BadStatusSet'
   | 'BadStatusCleared'
   | 'VerificationGranted'
@@ -16,10 +16,29 @@ export type IdentityEvent = EventOf<
   | 'DeadLetterAcknowledged'
 >;
 
+/** The events that change which actions count. */
+export type ActionEvent = EventOf<'ActionRelayed' | 'ActionWithdrawn' | 'ActionReinstated'>;
+
+export function isOfAction(event: DomainEvent): event is ActionEvent {
+  return event.type === 'ActionRelayed' || event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
+}
+
+/** By how many actions the event changes their number. */
+export function signOf({ type }: ActionEvent): 1 | -1 {
+  return type === 'ActionWithdrawn' ? -1 : 1;
+}
+
+/** By how many actions the event changes the number of those that are withdrawn. */
+export function withdrawnBy({ type }: ActionEvent): 1 | 0 | -1 {
+  return type === 'ActionRelayed' ? 0 : type === 'ActionWithdrawn' ? 1 : -1;
+}
+
 /** The identity an event is about, if any. Credonations have a separate view. */
 export function subjectOf(event: DomainEvent): { tris_id: string; event: IdentityEvent } | undefined {
   switch (event.type) {
     case 'ActionRelayed':
+    case 'ActionWithdrawn':
+    case 'ActionReinstated':
     case 'BadStatusSet':
     case 'BadStatusCleared':
     case 'VerificationGranted':

@@ -1,6 +1,6 @@
 import { CRITICALITIES } from '../src/scoring/model.js';
 import type { EventOf } from './events.js';
-import { type IdentityEvent, subjectOf } from './identity-events.js';
+import { type ActionEvent, type IdentityEvent, isOfAction, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
 /**
@@ -12,7 +12,7 @@ import { type Projection, rowAt } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 5,
+  version: 6,
   views: ['timeline'],
   share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],
@@ -39,19 +39,29 @@ export type Packed =
       criticality: number,
       platformId: string,
       said?: Said,
+      change?: Change,
     ]
   | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
 
 /** What an action has besides; only the fields that are set, and a source only if it is not `vouched`. */
 type Said = Partial<Pick<EventOf<'ActionRelayed'>['data'], 'source' | 'counterparty'>>;
 
+/** What a withdrawal or a reinstatement has besides. */
+type Change = [
+  type: Exclude<ActionEvent['type'], 'ActionRelayed'>,
+  data: Omit<EventOf<'ActionWithdrawn'>['data'], keyof EventOf<'ActionRelayed'>['data']>,
+];
+
 export function pack(event: IdentityEvent): Packed {
-  const { id, occurred_at, recorded_at, type, data } = event;
-  if (type !== 'ActionRelayed') return [id, occurred_at, recorded_at, type, data];
-  const { metric, criticality, platform_id, source, counterparty } = data;
+  const { id, occurred_at, recorded_at } = event;
+  if (!isOfAction(event)) return [id, occurred_at, recorded_at, event.type, event.data];
+  const { metric, criticality, platform_id, source, counterparty } = event.data;
   const packed: Packed = [id, occurred_at, recorded_at, metric, CRITICALITIES.indexOf(criticality), platform_id];
-  if (source === 'vouched' && counterparty === undefined) return packed;
-  packed.push({ ...(source !== 'vouched' && { source }), ...(counterparty !== undefined && { counterparty }) });
+  const said = { ...(source !== 'vouched' && { source }), ...(counterparty !== undefined && { counterparty }) };
+  if (event.type !== 'ActionRelayed') {
+    const { tris_id: _1, metric: _2, criticality: _3, platform_id: _4, source: _5, counterparty: _6, ...more } = event.data;
+    packed.push(said, [event.type, more]);
+  } else if (source !== 'vouched' || counterparty !== undefined) packed.push(said);
   return packed;
 }
 
@@ -65,9 +75,10 @@ export function unpack(trisId: string, sort: string, row: unknown): IdentityEven
     metric: packed[3],
     criticality: CRITICALITIES[packed[4]]!,
     platform_id: packed[5],
-    evidence_hash: null,
     source: 'vouched' as const,
     ...packed[6],
   };
-  return { ...header, type: 'ActionRelayed', data };
+  const change = packed[7];
+  if (change) return { ...header, type: change[0], data: { ...data, ...change[1] } };
+  return { ...header, type: 'ActionRelayed', data: { ...data, evidence_hash: null } };
 }

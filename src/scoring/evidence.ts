@@ -26,20 +26,36 @@ export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
-/** Counts one action. Changes the evidence in place. */
-export function addAction(evidence: Evidence, metric: string, criticality: number, occurredAt: number): void {
+/**
+ * Counts one action, or takes one out. Changes the evidence in place: a metric without actions is not in it.
+ */
+export function addAction(
+  evidence: Evidence,
+  metric: string,
+  criticality: number,
+  occurredAt: number,
+  sign: 1 | -1 = 1,
+): void {
   const entry = (evidence[metric] ??= { last: occurredAt, days: [] });
   entry.last = Math.max(entry.last, occurredAt);
-  addToDays(entry.days, dayOf(occurredAt), criticality);
+  addToDays(entry.days, dayOf(occurredAt), criticality, sign);
+  if (entry.days.length === 0) delete evidence[metric];
 }
 
-/** Counts actions of one day among the days of a metric, in place. */
+/** Counts actions of one day among the days of a metric, in place. A day of which none is left is removed. */
 export function addToDays(days: number[], day: number, criticality: number, actions = 1): void {
   let at = days.length;
   while (at > 0 && days[at - STRIDE]! > day) at -= STRIDE;
   if (at > 0 && days[at - STRIDE] === day) at -= STRIDE;
   else days.splice(at, 0, day, 0, 0, 0, 0, 0);
   days[at + 1 + criticality]! += actions;
+  if (isEmpty(days, at, STRIDE)) days.splice(at, STRIDE);
+}
+
+/** Whether the numbers of a slot at this index, after that of the slot, are all 0. */
+export function isEmpty(slots: readonly number[], at: number, stride: number): boolean {
+  for (let i = at + 1; i < at + stride; i++) if (slots[i] !== 0) return false;
+  return true;
 }
 
 /** Takes the actions of some days from days that contain them, in place; both ascend. */

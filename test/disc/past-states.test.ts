@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
+import { type IdentityEvent, isOfAction, signOf, subjectOf } from '../../projections/identity-events.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { type Coordinates, toCoordinates } from '../../src/features/disc/coordinates.js';
 import type { HistoryEntryDto } from '../../src/features/disc/disc.dto.js';
@@ -16,7 +16,7 @@ import { metricHealth } from '../../src/scoring/health.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
-import { type Given, badStatus, badStatusCleared, granted, logOf, relayed } from '../projections/log.js';
+import { type Given, badStatus, badStatusCleared, granted, logOf, relayed, withChanges } from '../projections/log.js';
 import { repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG, folded } from './growing-views.js';
@@ -50,7 +50,9 @@ const occurrences = fc.oneof(
   fc.constantFrom(START - 40 * DAY, START - 40 * DAY - 1, START - 3 * DAY, START - 3 * DAY + 1),
   fc.integer({ min: START - 41 * DAY, max: START - 39 * DAY }),
 );
-const events: fc.Arbitrary<Given> = fc.oneof(
+const events: fc.Arbitrary<Given | number> = fc.oneof(
+  // Withdraws or reinstates an action before it.
+  { weight: 4, arbitrary: fc.oneof(fc.nat(), fc.nat(5)) },
   {
     weight: 12,
     arbitrary: fc
@@ -63,16 +65,25 @@ const events: fc.Arbitrary<Given> = fc.oneof(
   fc.constant(relayed('tris:bob', 'social_vouch', 'Low')),
 );
 /** Recorded one after the other, by a clock that is set back now and then. */
-const logs = (length: { minLength: number; maxLength: number }, kinds = events) =>
+const logs = (length: { minLength: number; maxLength: number }, kinds: fc.Arbitrary<Given | number> = events) =>
   fc.array(fc.tuple(kinds, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' }).map((list) => {
     let now = START;
+    const given = withChanges(
+      ALICE,
+      list.map(([event]) => (typeof event === 'number' ? event : [event])),
+    );
+    const recorded: string[] = [];
     return logOf(
-      list.map(([event, minutes]) => {
+      given.map((event, i) => {
+        const minutes = list[i]![1];
         now += minutes === 30 ? -3_600_000 : minutes * 60_000;
-        return { ...event, recorded_at: iso(now) };
+        recorded.push(iso(now));
+        const { action_id } = event.data as { action_id?: string };
+        const of = action_id === undefined ? i : Number(action_id.slice(1)) - 1;
+        return { ...event, occurred_at: event.occurred_at ?? recorded[of]!, recorded_at: iso(now) };
       }),
     ).map(decodeEvent);
-  });
+  }).filter((log) => log.length > length.minLength / 2);
 
 /** Within the time in which such a log is recorded, before it, and after it. */
 const recordings = fc.integer({ min: -60, max: 700 * 16 }).map((minutes) => START + minutes * 60_000);
@@ -165,10 +176,9 @@ test('the present includes all that servers have stamped, by whatever clock, and
         const reader = await readerOf(log, log.length, grows, now, lens);
         const [seen] = await reader.snapshots([ALICE], {});
         if (seen instanceof Problem) return;
-        const count = eventsOf(log).filter(
-          ({ type, occurred_at, recorded_at }) =>
-            type === 'ActionRelayed' && (occurred_at === recorded_at || occurred_at <= seen!.as_of),
-        ).length;
+        const count = eventsOf(log)
+          .filter(({ occurred_at, recorded_at }) => occurred_at === recorded_at || occurred_at <= seen!.as_of)
+          .reduce((sum, event) => sum + (isOfAction(event) ? signOf(event) : 0), 0);
         expect(seen!.state.actions).toBe(count);
         const own = { as_of: iso(seen!.as_of), as_of_position: formatPosition(LOG, seen!.position) };
         const [again] = await reader.snapshots([ALICE], toCoordinates(own, now, '?'));

@@ -22,7 +22,17 @@ import type { Views } from '../../src/read-side/views.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
-import { type Given, badStatus, endorsed, granted, logOf, platformOf, relayed } from '../projections/log.js';
+import {
+  type Given,
+  badStatus,
+  endorsed,
+  granted,
+  logOf,
+  platformOf,
+  relayed,
+  withChanges,
+  withoutWithdrawn,
+} from '../projections/log.js';
 import { SEED, randomFrom, repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG, folded } from './growing-views.js';
@@ -89,10 +99,12 @@ const others: fc.Arbitrary<Given[]> = fc.oneof(
     .map(([platform, owner]): Given[] => [platformOf(platform, owner)]),
   fc.constant<Given[]>([relayed('tris:bob', 'social_vouch', 'Low'), endorsed('tris:bob', 'lender', 30)]),
 );
+/** Withdraws or reinstates an action before it; the same ones often. */
+const changes = fc.oneof(fc.nat(), fc.nat(5));
 const logs = (length: { minLength: number; maxLength: number }) =>
   fc
-    .array(fc.oneof({ weight: 30, arbitrary: actions }, others), { ...length, size: 'max' })
-    .map((list) => logOf(list.flat().map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent));
+    .array(fc.oneof({ weight: 30, arbitrary: actions }, { weight: 12, arbitrary: changes }, others), { ...length, size: 'max' })
+    .map((list) => logOf(withChanges(ALICE, list).map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent));
 
 interface Asked {
   at: Coordinates;
@@ -123,12 +135,24 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
   expect(report).toEqual({ ...(await reportOf(full, window, depth, LOG)), proof: 'proof', generated_at: iso(START) });
 
+  const kept = await folded(withoutWithdrawn(log, seen.position), seen);
+  expect(score(seen, LOG)).toEqual(score(kept, LOG));
+  expect(counted(explanation.body)).toEqual(counted(await explain(kept, LOG)));
+  expect(counted(await reportOf(seen, window, depth, LOG))).toEqual(counted(await reportOf(kept, window, depth, LOG)));
+  expect((await seen.reader.metrics(1_000)).sort()).toEqual(Object.keys(kept.state.evidence).sort());
+
   // A metric is asked for by its alias too.
   const some = Object.keys(full.state.evidence).slice(0, 20);
   const names = some.flatMap((metric) => [metric, metric.replace('financial_', 'finance_')]);
   const health = new GetMetricsHandler(reader, views as unknown as Views, keys, () => START);
   const [answer] = await health.execute(new GetMetrics([ALICE], at, names, '?metrics'));
   expect(answer).toMatchObject({ payload: await metrics(full, names, new Set(), '?metrics') });
+}
+
+/** An answer without what tells of actions that are withdrawn. */
+function counted(answer: object): unknown {
+  const told = ['withdrawn', 'last_at', 'report_id', 'report_hash', 'portable_hash'];
+  return JSON.parse(JSON.stringify(answer, (key, value: unknown) => (told.includes(key) ? undefined : value)));
 }
 
 const times = fc.integer({ min: START, max: START + 5 * DAY });

@@ -164,6 +164,59 @@ export const endorsed = (trisId: string, platformId: string, amount: number, mor
   data: { tris_id: trisId, platform_id: platformId, amount, category: 'financial' },
   ...more,
 });
+/**
+ * Replaces each number by the withdrawal of one of the actions of an identity before it or, if that one is withdrawn, by
+ * its reinstatement. The events get their positions in a log of their own.
+ */
+export function withChanges(trisId: string, list: readonly (readonly Given[] | number)[]): Given[] {
+  const log: Given[] = [];
+  const owners = new Map<string, string>();
+  const actions: { data: JsonObject; occurred_at: string | undefined; out: boolean }[] = [];
+  for (const each of list) {
+    if (typeof each === 'number') {
+      const action = actions[each % actions.length];
+      if (!action) continue;
+      const { data, occurred_at } = action;
+      const type = action.out ? 'ActionReinstated' : 'ActionWithdrawn';
+      action.out = !action.out;
+      log.push({ type, data: { ...data, reason: 'mistake' }, ...(occurred_at !== undefined && { occurred_at }) });
+      continue;
+    }
+    for (const given of each) {
+      const id = `e${log.push(given)}`;
+      const { tris_id, platform_id, counterparty, amount } = given.data as Record<string, string>;
+      if (given.type === 'PlatformRegistered') owners.set(platform_id!, (given.data as { tris_org: string }).tris_org);
+      if (tris_id !== trisId) continue;
+      if (given.type === 'ActionRelayed') {
+        const { evidence_hash: _, ...data } = { source: 'vouched', ...given.data };
+        actions.push({ data: { ...data, action_id: id }, occurred_at: given.occurred_at, out: false });
+      }
+      if (given.type === 'CredonationRecorded') {
+        const endorser = counterparty ?? owners.get(platform_id!) ?? `tris:platform:${platform_id}`;
+        Object.assign(actions.at(-1)!.data, { endorser, amount, credonation_id: id });
+      }
+    }
+  }
+  return log;
+}
+
+/** A log as if the actions that are withdrawn at a position, and all changes, were about nobody known. */
+export function withoutWithdrawn(log: readonly DomainEvent[], position: number): DomainEvent[] {
+  const out = new Set<string>();
+  for (const { type, data, position: at } of log) {
+    if (at > position || (type !== 'ActionWithdrawn' && type !== 'ActionReinstated')) continue;
+    for (const id of [data.action_id, data.credonation_id ?? data.action_id]) {
+      if (type === 'ActionWithdrawn') out.add(id);
+      else out.delete(id);
+    }
+  }
+  return log.map((event) => {
+    const isChange = event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
+    if (!isChange && !out.has(event.id)) return event;
+    return { ...event, type: 'BadStatusCleared', data: { tris_id: 'tris:nobody' } };
+  });
+}
+
 export const platformOf = (platformId: string, trisOrg: string): Given => ({
   type: 'PlatformRegistered',
   data: { platform_id: platformId, tris_org: trisOrg },

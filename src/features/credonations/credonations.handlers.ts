@@ -1,5 +1,5 @@
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
+import { type CredonationRow, credonationsOf, withdrawnRow } from '../../../projections/credonations.js';
 import { identityRow } from '../../../projections/identities.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { unknownIdentity } from '../../kernel/problems.js';
@@ -33,10 +33,14 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
     const [identity, rows] = results as [unknown, RangeRow[]];
     if (!identity) throw unknownIdentity(trisId);
     const page = rows.slice(0, limit);
-    const validations = page.map(({ value }) => {
-      const { from, amount, occurred_at, category } = value as CredonationRow;
-      return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
-    });
+    const recorded = page.map(({ value }) => value as CredonationRow).filter(({ change }) => change === undefined);
+    const marks = recorded.map(({ id }) => ({ get: withdrawnRow(trisId, id) }));
+    const withdrawn = marks.length > 0 ? (await this.views.readSince(position, marks)).results : [];
+    const validations = recorded
+      .filter((_, i) => withdrawn[i] === undefined)
+      .map(({ from, amount, occurred_at, category }) => {
+        return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
+      });
     const next_cursor = rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null;
     return { body: { tris_id: trisId, validations, next_cursor }, etagParts: [position, generation] };
   }

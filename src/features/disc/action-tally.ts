@@ -1,5 +1,5 @@
-import { ACTION_STRIDE, ACTIONS_PER_ROW, EARLIEST, type PackedActions } from '../../../projections/evidence-rows.js';
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { ACTION_STRIDE, ACTION_TYPES, ACTIONS_PER_ROW, EARLIEST, type PackedActions } from '../../../projections/evidence-rows.js';
+import { type IdentityEvent, isOfAction, signOf, withdrawnBy } from '../../../projections/identity-events.js';
 import { unpackNumbers } from '../../../projections/packed-numbers.js';
 import type { Position } from '../../kernel/event.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -15,17 +15,20 @@ export interface MetricTotals {
   /** By number of the metric. */
   names: readonly string[];
   /** Actions by number of the metric times the number of criticalities, plus the criticality. */
-  actions: Uint32Array;
-  /** Latest occurrence by number of the metric, ms; -Infinity: none of its actions counts. */
+  actions: Int32Array;
+  /** Latest occurrence by number of the metric, ms, also of those that are withdrawn; -Infinity: there is none. */
   last: Float64Array;
+  /** How many actions are withdrawn. */
+  withdrawn: number;
 }
 
 /** The sums of metrics without actions. */
 function noActions(names: readonly string[]): MetricTotals {
   return {
     names,
-    actions: new Uint32Array(names.length * CRITICALITIES.length),
+    actions: new Int32Array(names.length * CRITICALITIES.length),
     last: new Float64Array(names.length).fill(-Infinity),
+    withdrawn: 0,
   };
 }
 
@@ -57,14 +60,14 @@ export class DayLedgers {
     for (const [i, time] of times.entries()) (this.byDay[dayOf(time) - this.first] ??= []).push(i);
   }
 
-  /** @param tct of an action; below 0 if it is flagged */
-  add(occurredAt: number, tct: number): void {
+  /** @param tct of an action; below 0 if it is flagged @param sign -1: it is withdrawn */
+  add(occurredAt: number, tct: number, sign: 1 | -1): void {
     const day = dayOf(occurredAt) - this.first;
     if (day < 0 || day >= this.byDay.length) return;
     for (const i of this.byDay[day] ?? []) {
       if (occurredAt > this.times[i]!) continue;
-      if (tct < 0) this.ledgers[i]!.flagged -= tct;
-      else this.ledgers[i]!.earned += tct;
+      if (tct < 0) this.ledgers[i]!.flagged -= sign * tct;
+      else this.ledgers[i]!.earned += sign * tct;
     }
   }
 }
@@ -111,30 +114,36 @@ export class ActionTally {
       if (occurred > until) continue;
       const kind = numbers[at + 2]!;
       const each = tct[kind]!;
-      days.add(occurred, each);
+      const type = numbers[at + 3]! % ACTION_TYPES.length;
+      const sign = type === 1 ? -1 : 1;
+      days.add(occurred, each, sign);
       if (occurred <= after) continue;
       const metric = Math.floor(kind / CRITICALITIES.length);
-      const platform = numbers[at + 3]!;
-      actions[kind]!++;
+      const platform = (numbers[at + 3]! - type) / ACTION_TYPES.length;
+      actions[kind]! += sign;
+      if (type > 0) this.totals.withdrawn -= sign;
       if (occurred > last[metric]!) last[metric] = occurred;
-      byPlatform.actions[platform]!++;
-      if (each < 0) byPlatform.flagged[platform]! -= each;
-      else byPlatform.tct[platform]! += each;
+      byPlatform.actions[platform]! += sign;
+      if (each < 0) byPlatform.flagged[platform]! -= sign * each;
+      else byPlatform.tct[platform]! += sign * each;
     }
   }
 
   /** Adds the actions among an identity's first events, of which there are few. Their metrics have the first numbers. */
   addFirst(events: readonly IdentityEvent[]): void {
     const { totals, after } = this;
-    for (const { type, data, occurred_at } of events) {
-      if (type !== 'ActionRelayed') continue;
+    for (const event of events) {
+      if (!isOfAction(event)) continue;
+      const { data, occurred_at } = event;
+      const sign = signOf(event);
       const criticality = CRITICALITIES.indexOf(data.criticality);
       const number = totals.names.indexOf(data.metric);
       const kind = number * CRITICALITIES.length + criticality;
-      this.days.add(occurred_at, this.tct[kind]!);
+      this.days.add(occurred_at, this.tct[kind]!, sign);
       if (occurred_at <= after) continue;
-      this.shares.addAction(data, criticality);
-      totals.actions[kind]!++;
+      this.shares.addAction(data, criticality, sign);
+      totals.actions[kind]! += sign;
+      totals.withdrawn += withdrawnBy(event);
       totals.last[number] = Math.max(totals.last[number]!, occurred_at);
     }
   }
@@ -143,7 +152,8 @@ export class ActionTally {
   async share(): Promise<void> {
     const { actions, tct, flagged } = this.byPlatform;
     for (const [number, platform] of this.platforms.entries()) {
-      if (actions[number]! > 0) this.shares.add(platform, actions[number]!, tct[number]!, flagged[number]!);
+      // The sums may be below 0: of actions before the evidence was spread, only the withdrawals are in them.
+      this.shares.add(platform, actions[number]!, tct[number]!, flagged[number]!);
       if (isDue()) await yieldIfDue();
     }
   }

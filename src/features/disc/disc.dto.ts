@@ -15,6 +15,7 @@ import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
+import { REASONS, type Reason } from '../relay/domain/relay.events.js';
 import type { CoordinateParameters } from './coordinates.js';
 import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
@@ -256,6 +257,11 @@ export class HistoryEntryDto {
   /** Present if the operators do not stand behind the action: its organization was not vetted. */
   @ApiProperty({ enum: ['unvouched'] })
   source?: 'unvouched';
+  /** The action that is withdrawn or reinstated: the id of its event. Absent in other entries. */
+  action_id?: string;
+  /** Why. */
+  @ApiProperty({ enum: REASONS })
+  reason?: Reason;
   /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
   /** The standing after this event: this field and the next three. */
@@ -345,6 +351,8 @@ export class ExplanationDto extends CoordinatesDto {
   counterparties?: CounterpartyShareDto[];
   /** The 1,000 metrics with the most flagged TCT. */
   forfeits: ForfeitDto[];
+  /** How many actions are withdrawn and count nowhere. Absent if none is. */
+  withdrawn?: number;
   /** null at the highest rating, and under an explicit BAD status. */
   next_rating: NextRatingDto | null;
 }
@@ -432,6 +440,8 @@ export class ReportDto extends CoordinatesDto {
   /** The 1,000 metrics with the most actions. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'integer' } })
   actions_by_metric: Record<string, number>;
+  /** How many actions of the period are withdrawn and count nowhere. Absent if none is. */
+  withdrawn?: number;
   verification: VerificationDto[];
   wallets_count: number;
   /** Compact Ed25519 JWS over the report's id, hash and coordinates. */

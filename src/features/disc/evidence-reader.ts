@@ -7,7 +7,7 @@ import {
   evolveFacts,
   newIdentity,
 } from '../../../projections/identities.js';
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfAction } from '../../../projections/identity-events.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
@@ -77,7 +77,9 @@ export class EvidenceReader {
     const evidence = await this.evidence([MODEL_LENS, ...lenses]);
     for (const days of Object.values(evidence)) facts.actions += countActions(days);
     // Caches of results are keyed by this position.
-    if (facts.actions > 0) facts.changed = Math.min(this.row.changed, this.position);
+    // Where all of them are withdrawn, too.
+    if (facts.actions > 0 || (this.row.withdrawn !== undefined && (await this.isKnown())))
+      facts.changed = Math.min(this.row.changed, this.position);
     return { ...facts, evidence };
   }
 
@@ -172,8 +174,8 @@ export class EvidenceReader {
     for await (const page of rows.of(credonationsOf(tris_id))) {
       const known = page.filter(({ sort }) => Number(sort) <= last);
       for (const { value } of known) {
-        const { from, amount, occurred_at } = value as CredonationRow;
-        if (occurred_at > after && occurred_at <= as_of) count(from, 1, amount);
+        const { from, amount, occurred_at, change = 1 } = value as CredonationRow;
+        if (occurred_at > after && occurred_at <= as_of) count(from, change, change * amount);
       }
       if (known.length < page.length) break;
     }
@@ -196,7 +198,7 @@ export class EvidenceReader {
   /** The events that count and are not actions, in log order. */
   async *statements(): AsyncIterable<IdentityEvent[]> {
     const isOne = (event: IdentityEvent) =>
-      event.type !== 'ActionRelayed' && event.position <= this.position && countsAsOf(event, this);
+      !isOfAction(event) && event.position <= this.position && countsAsOf(event, this);
     yield (await this.firstEvents()).filter(isOne);
     if (!this.large) return;
     for await (const rows of this.rows.of(statementsOf(this.tris_id))) {
@@ -266,13 +268,13 @@ export class EvidenceReader {
 }
 
 function metricsIn(events: readonly IdentityEvent[]): string[] {
-  return [...new Set(events.flatMap(({ type, data }) => (type === 'ActionRelayed' ? [data.metric] : [])))];
+  return [...new Set(events.flatMap((event) => (isOfAction(event) ? [event.data.metric] : [])))];
 }
 
 /** Whether an event counts as of a time. In the present, statements about the identity count whatever their time. */
 export function countsAsOf(
-  { type, occurred_at }: IdentityEvent,
+  event: IdentityEvent,
   { as_of, isPresent }: { as_of: number; isPresent: boolean },
 ): boolean {
-  return occurred_at <= as_of || (isPresent && type !== 'ActionRelayed');
+  return event.occurred_at <= as_of || (isPresent && !isOfAction(event));
 }

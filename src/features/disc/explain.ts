@@ -53,6 +53,7 @@ export async function explain(snapshot: IdentitySnapshot, logId: string): Promis
     platforms: await platforms.top(EXPLAINED_PLATFORMS),
     ...(counterparties.length > 0 && { counterparties }),
     forfeits,
+    ...(metrics.withdrawn > 0 && { withdrawn: metrics.withdrawn }),
     // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextOf(ledger, lens.model.earnedPerDay(lens)),
     ...coordinatesOf(snapshot, logId),
@@ -98,11 +99,12 @@ export async function contributionsOf(metrics: MetricTotals, evidence: Evidence,
   return { all, own, flagged, earned };
 }
 
-async function tctOf({ names, actions, last }: MetricTotals, lens: Lens) {
+async function tctOf(metrics: MetricTotals, lens: Lens) {
+  const { names, actions } = metrics;
   const all = new Float64Array(names.length);
   const [earned, flagged]: [number[], number[]] = [[], []];
   for (let n = 0; n < names.length; n++) {
-    if (last[n] === -Infinity) continue;
+    if (actionsOf(metrics, n) === 0) continue;
     (isFlags(names[n]!) ? flagged : earned).push(n);
     const each = lens.tct_by_metric ? (lens.tct_by_metric.get(names[n]!) ?? 0) : undefined;
     for (let c = 0; c < CRITICALITIES.length; c++) {

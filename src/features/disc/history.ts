@@ -1,5 +1,5 @@
 import type { IdentityState } from '../../../projections/identities.js';
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfAction, signOf } from '../../../projections/identity-events.js';
 import { hashOf } from '../../kernel/hash.js';
 import { decodeCursor, encodeCursor, unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -43,9 +43,9 @@ export class RunningStanding {
       this.badStatus = { level, reason_code, since: event.recorded_at };
     }
     if (event.type === 'BadStatusCleared') this.badStatus = null;
-    if (event.type !== 'ActionRelayed') return 0;
+    if (!isOfAction(event)) return 0;
     const { metric } = event.data;
-    const tct = tctOf(this.lens, metric, CRITICALITIES.indexOf(event.data.criticality));
+    const tct = signOf(event) * tctOf(this.lens, metric, CRITICALITIES.indexOf(event.data.criticality));
     if (!isFlags(metric)) return this.ledger.earn(dayOf(event.occurred_at), tct);
     this.ledger.flagged += tct;
     return -MODEL.forfeit_factor * tct;
@@ -95,7 +95,7 @@ export class RunningStanding {
 export function historyEntry(event: IdentityEvent, running: RunningStanding, logId: string): HistoryEntryDto {
   const tct_delta = running.apply(event);
   const { total_tct, score, score_rating } = running.standing;
-  const action = event.type === 'ActionRelayed' ? event.data : null;
+  const action = isOfAction(event) ? event.data : null;
   return {
     position: formatPosition(logId, event.position),
     occurred_at: new Date(event.occurred_at).toISOString(),
@@ -106,6 +106,7 @@ export function historyEntry(event: IdentityEvent, running: RunningStanding, log
     platform_id: action?.platform_id ?? null,
     ...(action?.counterparty !== undefined && { counterparty: action.counterparty }),
     ...(action?.source === 'unvouched' && { source: action.source }),
+    ...(action && 'action_id' in action && { action_id: action.action_id, reason: action.reason }),
     tct_delta,
     total_tct,
     score,

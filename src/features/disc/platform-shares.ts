@@ -14,10 +14,14 @@ export class PlatformShares {
   constructor(readonly lens: Lens) {}
 
   /** Adds an action. */
-  addAction(action: { metric: string; platform_id: string; counterparty?: string }, criticality: number): void {
-    const tct = tctOf(this.lens, action.metric, criticality);
+  addAction(
+    action: { metric: string; platform_id: string; counterparty?: string },
+    criticality: number,
+    sign: 1 | -1,
+  ): void {
+    const tct = sign * tctOf(this.lens, action.metric, criticality);
     const isFlag = isFlags(action.metric);
-    this.add(placeOf(action), 1, isFlag ? 0 : tct, isFlag ? tct : 0);
+    this.add(placeOf(action), sign, isFlag ? 0 : tct, isFlag ? tct : 0);
   }
 
   /** Adds all actions of a place under the model's own lens, which depends on nothing but their criticality. */
@@ -64,10 +68,12 @@ function addTo(shares: Map<string, ShareDto>, name: string, actions: number, tct
 async function top(shares: ReadonlyMap<string, ShareDto>, limit: number): Promise<[string, ShareDto][]> {
   const names: string[] = [];
   const effects = new Float64Array(shares.size);
-  for (const [name, { tct, flagged_tct }] of shares) {
+  for (const [name, { actions, tct, flagged_tct }] of shares) {
+    if (isDue()) await yieldIfDue();
+    // All of its actions are withdrawn.
+    if (actions === 0) continue;
     effects[names.length] = tct + MODEL.forfeit_factor * flagged_tct;
     names.push(name);
-    if (isDue()) await yieldIfDue();
   }
   const found = await largest([...names.keys()], effects, names, limit);
   return found.map((n) => [names[n]!, shares.get(names[n]!)!]);

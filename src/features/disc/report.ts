@@ -94,6 +94,7 @@ export async function reportOf(
     top_credonators,
     top_platforms: await platforms.top(top),
     actions_by_metric,
+    ...(acted.withdrawn > 0 && { withdrawn: acted.withdrawn }),
     verification: verificationsOf(snapshot),
     wallets_count: state.wallets?.length ?? 0,
     ...coordinatesOf(snapshot, logId),

@@ -1,4 +1,4 @@
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfAction, signOf } from '../../../projections/identity-events.js';
 import {
   type ActionEntry,
   type Cell,
@@ -21,7 +21,7 @@ import {
 } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
-import { type Evidence, STRIDE, addToDays, dayOf } from '../../scoring/evidence.js';
+import { type Evidence, STRIDE, addToDays, dayOf, isEmpty } from '../../scoring/evidence.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { PAGE, type RowPages } from './row-pages.js';
@@ -135,6 +135,7 @@ export class SpreadEvidence {
       const { days } = (evidence[name] ??= { last: 0, days: [] });
       addToDays(days, dayOf(as_of), criticality, actions);
     });
+    for (const [name, { days }] of Object.entries(evidence)) if (days.length === 0) delete evidence[name];
     return evidence;
   }
 
@@ -151,23 +152,24 @@ export class SpreadEvidence {
     const prefix = metrics ? metricPart('') : totalPart('');
     const asked = metrics && new Set(metrics);
     const { entries, cells } = await this.partOfDay<ActionEntry>(time, parts, isAction);
-    const one = (metric: string, criticality: number) => {
-      if (!asked) count(totalOf(metric), criticality, 1);
-      else if (asked.has(metric)) count(metric, criticality, 1);
+    const one = (metric: string, criticality: number, sign: 1 | -1) => {
+      if (!asked) count(totalOf(metric), criticality, sign);
+      else if (asked.has(metric)) count(metric, criticality, sign);
     };
-    for (const { entry } of entries) one(entry[0], entry[1]);
+    for (const { entry } of entries) one(entry[0], entry[1], entry[2] ?? 1);
     for (const { sort, cell, until } of cells) {
       const name = sort.slice(prefix.length);
       for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
         for (const criticality of CRITICALITIES.keys()) {
           const actions = cell.slots[at + 1 + criticality]!;
-          if (actions > 0) count(name, criticality, actions);
+          if (actions !== 0) count(name, criticality, actions);
         }
       }
     }
-    for (const { type, data, occurred_at } of await this.identity.firstEvents()) {
-      if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
-      one(data.metric, CRITICALITIES.indexOf(data.criticality));
+    for (const event of await this.identity.firstEvents()) {
+      const { occurred_at } = event;
+      if (!isOfAction(event) || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
+      one(event.data.metric, CRITICALITIES.indexOf(event.data.criticality), signOf(event));
     }
   }
 
@@ -266,6 +268,7 @@ async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefin
   const end = asOf === undefined ? Infinity : dayOf(asOf);
   for (const { name, slots } of cells) {
     for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
+      if (isEmpty(slots, at, STRIDE)) continue;
       const entry = (evidence[name] ??= { last: 0, days: [] });
       for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
     }

@@ -23,7 +23,7 @@ import {
   unpackMetric,
 } from '../../../projections/evidence-rows.js';
 import { identityRow, type IdentityRow } from '../../../projections/identities.js';
-import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfAction, signOf } from '../../../projections/identity-events.js';
 import { unpackNumbers } from '../../../projections/packed-numbers.js';
 import { rowAt, sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
@@ -131,7 +131,7 @@ export class SpreadSources {
   async present(platforms: PlatformShares): Promise<MetricTotals | undefined> {
     const { tris_id, as_of } = this.identity;
     if (as_of !== undefined || platforms.lens.tct_by_metric !== null) return undefined;
-    if (!(await this.isLast())) return undefined;
+    if (!(await this.presentRow())) return undefined;
     // Unpacked at once: many requests that keep thousands of rows each would make every collection of garbage long.
     const names: string[] = [];
     const actions: number[] = [];
@@ -145,20 +145,23 @@ export class SpreadSources {
     const found: RangeRow[] = [];
     for await (const rows of this.rows.of(platformsOf(tris_id))) found.push(...rows);
     // Again: an event that was added meanwhile counts too.
-    if (!(await this.isLast())) return undefined;
+    const row = await this.presentRow();
+    if (!row) return undefined;
     for (const { sort, value } of found) {
       platforms.addRow(sort, value as PlatformRow);
       if (isDue()) await yieldIfDue();
     }
-    for (const { type, data } of await this.identity.firstEvents()) {
-      if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
+    for (const event of await this.identity.firstEvents()) {
+      if (!isOfAction(event)) continue;
+      platforms.addAction(event.data, CRITICALITIES.indexOf(event.data.criticality), signOf(event));
     }
-    return { names, actions: new Uint32Array(actions), last: new Float64Array(last) };
+    return { names, actions: new Int32Array(actions), last: new Float64Array(last), withdrawn: row.withdrawn ?? 0 };
   }
 
-  private async isLast(): Promise<boolean> {
-    const [row] = await this.rows.read([{ get: identityRow(this.identity.tris_id) }]);
-    return (row as IdentityRow).changed <= this.identity.position;
+  /** The row of the identity, if none of its events follows the viewpoint's position. */
+  private async presentRow(): Promise<IdentityRow | undefined> {
+    const [row] = (await this.rows.read([{ get: identityRow(this.identity.tris_id) }])) as [IdentityRow];
+    return row.changed <= this.identity.position ? row : undefined;
   }
 
   /** The credonations after the first events that occurred after one time and not after another, ms. */
@@ -177,7 +180,7 @@ export class SpreadSources {
     ] as const) {
       const part = await evidence.partOfDay<CredonationEntry>(time, SENDER_PARTS, isCredonation);
       const signed: CountCredonations = (from, n, amount) => count(from, sign * n, sign * amount);
-      for (const { entry } of part.entries) signed(entry[1], 1, entry[0]);
+      for (const { entry } of part.entries) signed(entry[1], entry[2] ?? 1, (entry[2] ?? 1) * entry[0]);
       for (const { cell, until } of part.cells) {
         countCredonations(cell, [-Infinity, until], signed);
         if (isDue()) await yieldIfDue();
