@@ -59,7 +59,15 @@ export function pack(event: IdentityEvent): Packed {
   const packed: Packed = [id, occurred_at, recorded_at, metric, CRITICALITIES.indexOf(criticality), platform_id];
   const said = { ...(source !== 'vouched' && { source }), ...(counterparty !== undefined && { counterparty }) };
   if (event.type !== 'ActionRelayed') {
-    const { tris_id: _1, metric: _2, criticality: _3, platform_id: _4, source: _5, counterparty: _6, ...more } = event.data;
+    const {
+      tris_id: _1,
+      metric: _2,
+      criticality: _3,
+      platform_id: _4,
+      source: _5,
+      counterparty: _6,
+      ...more
+    } = event.data;
     packed.push(said, [event.type, more]);
   } else if (source !== 'vouched' || counterparty !== undefined) packed.push(said);
   return packed;

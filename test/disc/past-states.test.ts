@@ -66,24 +66,27 @@ const events: fc.Arbitrary<Given | number> = fc.oneof(
 );
 /** Recorded one after the other, by a clock that is set back now and then. */
 const logs = (length: { minLength: number; maxLength: number }, kinds: fc.Arbitrary<Given | number> = events) =>
-  fc.array(fc.tuple(kinds, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' }).map((list) => {
-    let now = START;
-    const given = withChanges(
-      ALICE,
-      list.map(([event]) => (typeof event === 'number' ? event : [event])),
-    );
-    const recorded: string[] = [];
-    return logOf(
-      given.map((event, i) => {
-        const minutes = list[i]![1];
-        now += minutes === 30 ? -3_600_000 : minutes * 60_000;
-        recorded.push(iso(now));
-        const { action_id } = event.data as { action_id?: string };
-        const of = action_id === undefined ? i : Number(action_id.slice(1)) - 1;
-        return { ...event, occurred_at: event.occurred_at ?? recorded[of]!, recorded_at: iso(now) };
-      }),
-    ).map(decodeEvent);
-  }).filter((log) => log.length > length.minLength / 2);
+  fc
+    .array(fc.tuple(kinds, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' })
+    .map((list) => {
+      let now = START;
+      const given = withChanges(
+        ALICE,
+        list.map(([event]) => (typeof event === 'number' ? event : [event])),
+      );
+      const recorded: string[] = [];
+      return logOf(
+        given.map((event, i) => {
+          const minutes = list[i]![1];
+          now += minutes === 30 ? -3_600_000 : minutes * 60_000;
+          recorded.push(iso(now));
+          const { action_id } = event.data as { action_id?: string };
+          const of = action_id === undefined ? i : Number(action_id.slice(1)) - 1;
+          return { ...event, occurred_at: event.occurred_at ?? recorded[of]!, recorded_at: iso(now) };
+        }),
+      ).map(decodeEvent);
+    })
+    .filter((log) => log.length > length.minLength / 2);
 
 /** Within the time in which such a log is recorded, before it, and after it. */
 const recordings = fc.integer({ min: -60, max: 700 * 16 }).map((minutes) => START + minutes * 60_000);

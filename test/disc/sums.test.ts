@@ -103,8 +103,13 @@ const others: fc.Arbitrary<Given[]> = fc.oneof(
 const changes = fc.oneof(fc.nat(), fc.nat(5));
 const logs = (length: { minLength: number; maxLength: number }) =>
   fc
-    .array(fc.oneof({ weight: 30, arbitrary: actions }, { weight: 12, arbitrary: changes }, others), { ...length, size: 'max' })
-    .map((list) => logOf(withChanges(ALICE, list).map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent));
+    .array(fc.oneof({ weight: 30, arbitrary: actions }, { weight: 12, arbitrary: changes }, others), {
+      ...length,
+      size: 'max',
+    })
+    .map((list) =>
+      logOf(withChanges(ALICE, list).map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent),
+    );
 
 interface Asked {
   at: Coordinates;

@@ -2612,6 +2612,11 @@ export interface components {
              */
             source?: "unvouched";
             /**
+             * @description Why.
+             * @enum {string}
+             */
+            reason?: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /**
              * @description The rating of the score.
              * @enum {string}
              */
@@ -2641,6 +2646,8 @@ export interface components {
             platform_id: string | null;
             /** @description TRIS of the other side of an action. Absent if it is not recorded. */
             counterparty?: string;
+            /** @description The action that is withdrawn or reinstated: the id of its event. Absent in other entries. */
+            action_id?: string;
             /** @description Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
             tct_delta: number;
             /** @description The standing after this event: this field and the next three. */
@@ -2757,6 +2764,8 @@ export interface components {
             counterparties?: components["schemas"]["CounterpartyShareDto"][];
             /** @description The 1,000 metrics with the most flagged TCT. */
             forfeits: components["schemas"]["ForfeitDto"][];
+            /** @description How many actions are withdrawn and count nowhere. Absent if none is. */
+            withdrawn?: number;
             /** @description null at the highest rating, and under an explicit BAD status. */
             next_rating: components["schemas"]["NextRatingDto"] | null;
             /** @description The lens: the validation policy by which actions are weighed. */
@@ -2886,6 +2895,8 @@ export interface components {
             top_credonators: components["schemas"]["CredonatorDto"][];
             /** @description The platforms with the largest effect in the period. */
             top_platforms: components["schemas"]["PlatformShareDto"][];
+            /** @description How many actions of the period are withdrawn and count nowhere. Absent if none is. */
+            withdrawn?: number;
             /** @description The current verification statuses of the identity. */
             verification: components["schemas"]["VerificationDto"][];
             /** @description Number of linked wallets. */

@@ -1,4 +1,10 @@
-import { ACTION_STRIDE, ACTION_TYPES, ACTIONS_PER_ROW, EARLIEST, type PackedActions } from '../../../projections/evidence-rows.js';
+import {
+  ACTION_STRIDE,
+  ACTION_TYPES,
+  ACTIONS_PER_ROW,
+  EARLIEST,
+  type PackedActions,
+} from '../../../projections/evidence-rows.js';
 import { type IdentityEvent, isOfAction, signOf, withdrawnBy } from '../../../projections/identity-events.js';
 import { unpackNumbers } from '../../../projections/packed-numbers.js';
 import type { Position } from '../../kernel/event.js';

@@ -272,9 +272,6 @@ function metricsIn(events: readonly IdentityEvent[]): string[] {
 }
 
 /** Whether an event counts as of a time. In the present, statements about the identity count whatever their time. */
-export function countsAsOf(
-  event: IdentityEvent,
-  { as_of, isPresent }: { as_of: number; isPresent: boolean },
-): boolean {
+export function countsAsOf(event: IdentityEvent, { as_of, isPresent }: { as_of: number; isPresent: boolean }): boolean {
   return event.occurred_at <= as_of || (isPresent && !isOfAction(event));
 }
