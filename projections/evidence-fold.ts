@@ -65,6 +65,8 @@ export interface Credonation extends Pick<DomainEvent, 'position' | 'occurred_at
   /** The registration of the platform's owner; 0: it had none. */
   registered: number | string;
   sign: 1 | -1;
+  /** Whether the event is one of its action, too, which has an entry of its own. */
+  beside: boolean;
 }
 
 /** The credonation that an event is about, if any. @param owner the owner of its platform */
@@ -73,14 +75,34 @@ export function credonationIn(event: DomainEvent, owner: Owner | undefined): Cre
   if (event.type === 'CredonationRecorded') {
     const from = endorserOf(event.data, owner?.org);
     const { platform_id, counterparty, amount } = event.data;
-    return { position, occurred_at, platform_id, counterparty, amount, from, registered: owner?.at ?? 0, sign: 1 };
+    return {
+      position,
+      occurred_at,
+      platform_id,
+      counterparty,
+      amount,
+      from,
+      registered: owner?.at ?? 0,
+      sign: 1,
+      beside: false,
+    };
   }
   if (event.type !== 'ActionWithdrawn' && event.type !== 'ActionReinstated') return undefined;
   const { platform_id, counterparty, endorser: from, amount } = event.data;
   if (from === undefined || amount === undefined) return undefined;
   // The platform may have got its owner, or another one, after the action.
   const registered = from === owner?.org ? owner.at : from === endorserOf({ platform_id }, null) ? 0 : from;
-  return { position, occurred_at, platform_id, counterparty, amount, from, registered, sign: signOf(event) };
+  return {
+    position,
+    occurred_at,
+    platform_id,
+    counterparty,
+    amount,
+    from,
+    registered,
+    sign: signOf(event),
+    beside: true,
+  };
 }
 
 /** A series of counts over time that an event counts in. */
@@ -306,11 +328,22 @@ export function endorse(trisId: string, state: Spread, credonation: Credonation,
   const { from, amount } = credonation;
   if (from === trisId) return false;
   const wasDivided = state.divided;
-  addToSeries(trisId, state, credonation, seriesOfSenders(trisId, credonation), [amount, from], rows);
+  addToSeries(
+    trisId,
+    state,
+    credonation,
+    seriesOfSenders(trisId, credonation),
+    [amount, from],
+    rows,
+    credonation.beside ? '/credonation' : '',
+  );
   return state.divided !== wasDivided;
 }
 
-/** Adds an event to its cells and, if its day or its part of the day has few entries, adds an entry there. */
+/**
+ * Adds an event to its cells and, if its day or its part of the day has few entries, adds an entry there.
+ * @param suffix of the entry's sort key
+ */
 function addToSeries(
   trisId: string,
   state: Spread,
@@ -318,11 +351,12 @@ function addToSeries(
   series: readonly Series[],
   entry: DayEntry,
   rows: Rows,
+  suffix = '',
 ): void {
   const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, position, rows));
   for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
     if (before < FEW_ENTRIES) {
-      const at = { ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) };
+      const at = { ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) + suffix };
       rows.insert(at, series[0]!.sign < 0 ? [...entry, -1] : entry);
       return;
     }

@@ -144,7 +144,7 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   expect(score(seen, LOG)).toEqual(score(kept, LOG));
   expect(counted(explanation.body)).toEqual(counted(await explain(kept, LOG)));
   expect(counted(await reportOf(seen, window, depth, LOG))).toEqual(counted(await reportOf(kept, window, depth, LOG)));
-  expect((await seen.reader.metrics(1_000)).sort()).toEqual(Object.keys(kept.state.evidence).sort());
+  expect((await seen.reader.metrics(ACTIONS)).sort()).toEqual(Object.keys(kept.state.evidence).sort());
 
   // A metric is asked for by its alias too.
   const some = Object.keys(full.state.evidence).slice(0, 20);
@@ -156,8 +156,8 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
 
 /** An answer without what tells of actions that are withdrawn. */
 function counted(answer: object): unknown {
-  const told = ['withdrawn', 'last_at', 'report_id', 'report_hash', 'portable_hash'];
-  return JSON.parse(JSON.stringify(answer, (key, value: unknown) => (told.includes(key) ? undefined : value)));
+  const told = new Set(['withdrawn', 'last_at', 'report_id', 'report_hash', 'portable_hash']);
+  return JSON.parse(JSON.stringify(answer, (key, value: unknown) => (told.has(key) ? undefined : value)));
 }
 
 const times = fc.integer({ min: START, max: START + 5 * DAY });

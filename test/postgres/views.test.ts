@@ -52,6 +52,22 @@ const EVENTS = [
   checked('tris:alice', 'AP_B_V1', SERVED, 'j2'),
   { type: 'ActionRelayed', data: { tris_id: 'tris:bob', metric: null } },
   acknowledged('e84', 'tris:bob'),
+  endorsed('tris:large', 'lender', 30),
+  {
+    type: 'ActionWithdrawn',
+    data: {
+      tris_id: 'tris:large',
+      action_id: 'e10',
+      metric: 'social_vouch',
+      criticality: 'Low',
+      platform_id: 'lender',
+      source: 'vouched',
+      endorser: 'tris:bank',
+      amount: 30,
+      credonation_id: 'e86',
+      reason: 'mistake',
+    },
+  },
 ];
 
 const manifest = (revision: number, id: string): Manifest => ({
@@ -149,12 +165,12 @@ describePostgres('the views for people', () => {
       last_recorded_at: AT,
       last_position: 8,
     };
-    const large = { actions: 70, events: 70, earned_tct: 2_100, flagged_tct: 0, wallets: 0, bad_status_level: null };
+    const large = { actions: 69, events: 71, earned_tct: 2_070, flagged_tct: 0, wallets: 0, bad_status_level: null };
     expect(await rowsOf('identities', 'tris_id')).toEqual([
       alice,
       expect.objectContaining({ tris_id: 'tris:bank', actions: 0, events: 2 }),
       expect.objectContaining({ tris_id: 'tris:bob', incomplete: false, actions: 0 }),
-      expect.objectContaining({ tris_id: 'tris:large', ...large, bad_status_since: null, last_position: 79 }),
+      expect.objectContaining({ tris_id: 'tris:large', ...large, bad_status_since: null, last_position: 87 }),
     ]);
     const events = await rowsOf('events', 'position');
     expect(events).toHaveLength(79);
@@ -191,6 +207,9 @@ describePostgres('the views for people', () => {
     ]);
     expect(events.filter((event) => (event as { source: unknown }).source === 'unvouched')).toEqual([
       expect.objectContaining({ type: 'ActionRelayed', platform_id: 'lender', counterparty: 'tris:carol' }),
+    ]);
+    expect(events.filter((event) => (event as { type: unknown }).type === 'ActionWithdrawn')).toEqual([
+      expect.objectContaining({ metric: 'social_vouch', data: expect.objectContaining({ action_id: 'e10' }) }),
     ]);
     const credonation = { position: 9, sender: 'tris:bank', amount: 70, category: 'financial', occurred_at: AT };
     expect(await rowsOf('credonations', 'position')).toEqual([{ tris_id: 'tris:alice', ...credonation }]);

@@ -188,7 +188,7 @@ export function withChanges(trisId: string, list: readonly (readonly Given[] | n
       if (given.type === 'PlatformRegistered') owners.set(platform_id!, (given.data as { tris_org: string }).tris_org);
       if (tris_id !== trisId) continue;
       if (given.type === 'ActionRelayed') {
-        const { evidence_hash: _, ...data } = { source: 'vouched', ...given.data };
+        const { evidence_hash: _, ...data } = { source: 'vouched', ...given.data } as JsonObject;
         actions.push({ data: { ...data, action_id: id }, occurred_at: given.occurred_at, out: false });
       }
       if (given.type === 'CredonationRecorded') {

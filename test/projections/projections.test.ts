@@ -6,6 +6,7 @@ import {
   UNATTRIBUTED,
   deadLetterRow,
 } from '../../projections/dead-letters.js';
+import { FEW_ENTRIES, LEVELS } from '../../projections/evidence-rows.js';
 import { CHANGES, identityRow } from '../../projections/identities.js';
 import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
 import { sortByPosition } from '../../projections/projection.js';
@@ -28,6 +29,7 @@ import {
   revoked,
   rowsAfter,
   trove,
+  withChanges,
 } from './log.js';
 
 const ALICE = 'tris:alice';
@@ -207,8 +209,8 @@ describe('credonations', () => {
   test('keep the amount, the category and when the action occurred, in log order', async () => {
     const early = { occurred_at: '2019-05-01T00:00:00.000Z' };
     expect(await received([endorsed(ALICE, 'lender', 140), endorsed(ALICE, 'lender', 10, early)])).toEqual([
-      { from: 'tris:platform:lender', amount: 140, occurred_at: recorded, category: 'financial' },
-      { from: 'tris:platform:lender', amount: 10, occurred_at: Date.UTC(2019, 4, 1), category: 'financial' },
+      { from: 'tris:platform:lender', amount: 140, occurred_at: recorded, category: 'financial', id: 'e1' },
+      { from: 'tris:platform:lender', amount: 10, occurred_at: Date.UTC(2019, 4, 1), category: 'financial', id: 'e2' },
     ]);
   });
 
@@ -216,6 +218,37 @@ describe('credonations', () => {
     expect(await received([platformOf('own', ALICE), endorsed(ALICE, 'own', 100)])).toEqual([]);
     const rows = await rowsAfter([endorsed('tris:platform:lender', 'lender', 100)]);
     expect(rows.range(credonationsOf('tris:platform:lender'))).toEqual([]);
+  });
+});
+
+describe('withdrawals', () => {
+  const at = (n: number) => ({ occurred_at: new Date(recorded - (n % 3) * 1_000).toISOString() });
+  const list = Array.from({ length: 700 }, (_, n) => {
+    if (n % 4 > 1) return n * 7_919;
+    if (n === 300) return [platformOf('lender', 'tris:bank')];
+    return [relayed(ALICE, `social_kind_${n % 5}`, 'Low', at(n)), endorsed(ALICE, 'lender', 30, at(n))];
+  });
+  const log = withChanges(ALICE, list);
+
+  test('give the same rows whether they are folded one by one or many at once', async () => {
+    const { bytes } = await rowsAfter(log);
+    for (const sizes of [[1], [7, 100]]) expect((await rowsAfter(log, { sizes })).bytes === bytes).toBe(true);
+  });
+
+  test('of all actions leave nothing but their names, and the identity is known', async () => {
+    const actions = Array.from({ length: 70 }, (_, n) => n);
+    const given = withChanges(ALICE, [...actions.map(() => [relayed(ALICE, 'social_vouch', 'Low')]), ...actions]);
+    for (const events of [given, given.filter((_, n) => n % 70 < 30)]) {
+      const row = (await rowsAfter(events)).get(identityRow(ALICE));
+      expect(row).toMatchObject({ actions: 0, withdrawn: events.length / 2, earned: 0, flagged: 0 });
+    }
+  });
+
+  test('and relays of one action again and again add no more entries to its day than relays do', async () => {
+    const again = withChanges(ALICE, [[relayed(ALICE, 'social_vouch', 'Low')], ...Array<number>(2_000).fill(0)]);
+    const rows = await rowsAfter(again, { sizes: [100] });
+    const entries = [...rows.texts.keys()].filter((address) => address.startsWith('identities.days|'));
+    expect(entries.length).toBeLessThanOrEqual(FEW_ENTRIES * LEVELS);
   });
 });
 

@@ -193,7 +193,7 @@ export class SpreadEvidence {
         const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
         for (const { sort, value } of past) {
           const entry = value as DayEntry;
-          if (!isWanted(entry) || Number(sort.slice(last.length + 1)) > position) continue;
+          if (!isWanted(entry) || Number.parseInt(sort.slice(last.length + 1), 10) > position) continue;
           entries.push({ at: midnight + Number(sort.slice(0, last.length)), entry });
         }
         if (past.length < rows.length) break;
