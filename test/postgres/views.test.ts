@@ -173,7 +173,7 @@ describePostgres('the views for people', () => {
       expect.objectContaining({ tris_id: 'tris:large', ...large, bad_status_since: null, last_position: 87 }),
     ]);
     const events = await rowsOf('events', 'position');
-    expect(events).toHaveLength(79);
+    expect(events).toHaveLength(80);
     expect(events.slice(2, 5)).toEqual([
       {
         tris_id: 'tris:alice',
