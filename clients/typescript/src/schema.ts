@@ -2612,11 +2612,6 @@ export interface components {
              */
             source?: "unvouched";
             /**
-             * @description Why.
-             * @enum {string}
-             */
-            reason?: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
-            /**
              * @description The rating of the score.
              * @enum {string}
              */
@@ -2648,6 +2643,8 @@ export interface components {
             counterparty?: string;
             /** @description The action that is withdrawn or reinstated: the id of its event. Absent in other entries. */
             action_id?: string;
+            /** @description Why, such as `mistake` or `duplicate`. Absent in other entries. */
+            reason?: string;
             /** @description Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
             tct_delta: number;
             /** @description The standing after this event: this field and the next three. */

@@ -15,7 +15,6 @@ import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
-import { REASONS, type Reason } from '../relay/domain/relay.events.js';
 import type { CoordinateParameters } from './coordinates.js';
 import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
@@ -259,9 +258,8 @@ export class HistoryEntryDto {
   source?: 'unvouched';
   /** The action that is withdrawn or reinstated: the id of its event. Absent in other entries. */
   action_id?: string;
-  /** Why. */
-  @ApiProperty({ enum: REASONS })
-  reason?: Reason;
+  /** Why, such as `mistake` or `duplicate`. Absent in other entries. */
+  reason?: string;
   /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
   /** The standing after this event: this field and the next three. */
