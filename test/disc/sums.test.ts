@@ -19,97 +19,17 @@ import type { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { formatPosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
-import { MODEL_LENS } from '../../src/scoring/lens.js';
-import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
+import type { Scoring } from '../../src/scoring/models/all.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
-import {
-  type Given,
-  badStatus,
-  endorsed,
-  granted,
-  logOf,
-  platformOf,
-  relayed,
-  withChanges,
-  withoutWithdrawn,
-} from '../projections/log.js';
+import { type Given, logOf, relayed, withoutWithdrawn } from '../projections/log.js';
 import { SEED, randomFrom, repeated } from '../faults/faults.js';
-import { vpLens } from '../scoring/evidence.js';
+import { ALICE, BUSY, DAY, LENSES, PLATFORMS, START, iso, logs, occurrences } from './arbitrary-histories.js';
 import { GrowingViews, LOG, folded } from './growing-views.js';
 
 /**
  * What is told of an identity from sums, present or past, on days of many actions, through any lens, while events go on
  * being applied between the reads, is what its events tell one by one.
  */
-
-const ALICE = 'tris:alice';
-const DAY = 86_400_000;
-const START = Date.UTC(2026, 0, 1);
-const BUSY = START - 40 * DAY + 45_296_789;
-const METRICS = ['financial_swap', 'financial_default_flags', 'social_vouch', 'security_audit'];
-const PLATFORMS = ['lender', 'market', 'game'];
-const LENSES: Scoring[] = [
-  MODEL_LENS,
-  vpLens({ financial_swap: 140, financial_default_flags: 30, creative_none: 70 }),
-].flatMap((lens) => MODELS.map((model) => scoringBy(lens, model)));
-
-const iso = (ms: number) => new Date(ms).toISOString();
-/** Around one time, most of them at that very time; or on any day. */
-const occurrences = fc.oneof(
-  { weight: 16, arbitrary: fc.constant(BUSY) },
-  { weight: 3, arbitrary: fc.integer({ min: BUSY - 2, max: BUSY + 2 }) },
-  { weight: 1, arbitrary: fc.integer({ min: BUSY - 90, max: BUSY + 90 }) },
-  { weight: 1, arbitrary: fc.integer({ min: BUSY - 5_000, max: BUSY + 5_000 }) },
-  { weight: 1, arbitrary: fc.integer({ min: BUSY - 1_000_000, max: BUSY + 1_000_000 }) },
-  { weight: 2, arbitrary: fc.integer({ min: BUSY - 400 * DAY, max: START + DAY }) },
-);
-const mostly = <T>(usual: T, all: readonly T[]) =>
-  fc.oneof({ weight: 6, arbitrary: fc.constant(usual) }, fc.constantFrom(...all));
-/** Mostly none or one; else any of so many that none has many actions. */
-const counterparties = fc.oneof(
-  { weight: 3, arbitrary: fc.constant(null) },
-  { weight: 2, arbitrary: fc.constant('tris:carol') },
-  { weight: 3, arbitrary: fc.integer({ min: 1, max: 400 }).map((n) => `tris:member-${n}`) },
-);
-const actions = fc
-  .tuple(
-    mostly(METRICS[0]!, METRICS),
-    fc.constantFrom(...CRITICALITIES),
-    occurrences,
-    mostly(PLATFORMS[0]!, PLATFORMS),
-    fc.integer({ min: 1, max: 140 }),
-    fc.boolean(),
-    fc.record(
-      { source: fc.constantFrom('vouched', 'unvouched'), counterparty: counterparties },
-      { noNullPrototype: true },
-    ),
-  )
-  .map(([metric, criticality, at, platform_id, amount, isEndorsed, { source, counterparty }]): Given[] => {
-    const said = { source, ...(counterparty !== null && { counterparty }) };
-    const action = relayed(ALICE, metric, criticality, { occurred_at: iso(at), schema: 2 });
-    const credonation = endorsed(ALICE, platform_id, amount, { occurred_at: iso(at), schema: 2 });
-    const all = [{ ...action, data: { ...action.data, platform_id, ...said } }];
-    return isEndorsed ? [...all, { ...credonation, data: { ...credonation.data, ...said } }] : all;
-  });
-const others: fc.Arbitrary<Given[]> = fc.oneof(
-  fc.integer({ min: 1, max: 6 }).map((level): Given[] => [badStatus(ALICE, level)]),
-  fc.constantFrom('key:a', 'key:b').map((issuer): Given[] => [granted(ALICE, issuer)]),
-  fc
-    .tuple(fc.constantFrom(...PLATFORMS), fc.constantFrom('tris:org', 'tris:other', ALICE))
-    .map(([platform, owner]): Given[] => [platformOf(platform, owner)]),
-  fc.constant<Given[]>([relayed('tris:bob', 'social_vouch', 'Low'), endorsed('tris:bob', 'lender', 30)]),
-);
-/** Withdraws or reinstates an action before it; the same ones often. */
-const changes = fc.oneof(fc.nat(), fc.nat(5));
-const logs = (length: { minLength: number; maxLength: number }) =>
-  fc
-    .array(fc.oneof({ weight: 30, arbitrary: actions }, { weight: 12, arbitrary: changes }, others), {
-      ...length,
-      size: 'max',
-    })
-    .map((list) =>
-      logOf(withChanges(ALICE, list).map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent),
-    );
 
 interface Asked {
   at: Coordinates;
