@@ -21,10 +21,12 @@ export function backupCommand(cli: Cli): void {
     .action(
       cli.withFolder<[string], Target>(
         'existing',
-        async ({ config, value: { target, probe }, print, note }, folder: string) => {
+        async ({ config, value: { target, probe }, interruption, progress, print, note }, folder: string) => {
           requireSight({ target, probe });
           const started = performance.now();
-          const { events, damaged } = await backup(config.data, target);
+          const bar = progress('Reading the copy', 'events');
+          const watch = { signal: interruption(), onProgress: bar.update };
+          const { events, damaged } = await backup(config.data, target, watch).finally(bar.stop);
           const seconds = (performance.now() - started) / 1000;
           print(
             `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,

@@ -16,6 +16,14 @@ export interface CheckedCopy {
   damaged: RecordedEvent[];
 }
 
+/** What follows a backup. */
+interface Watch {
+  /** Ends it between its steps; what was copied is removed. */
+  signal?: AbortSignal;
+  /** Events of the copy that were read back, and the number of those to read. */
+  onProgress?(done: number, total: number): void;
+}
+
 /** Files beside the stores that a restored service needs. They contain secrets. */
 const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-api-key'];
 
@@ -24,9 +32,9 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
  * own backup, and the keys. The copy is a data folder: to restore, serve it. Read models are not copied, since the
  * first start folds them again. The folder gets its name once it is complete, has been read back, and is on disk.
  * @throws TargetRefused if the target exists, its disk is too full, or another backup to it is running; Error for a copy
- * that is not sound
+ * that is not sound; the reason of the signal
  */
-export async function backup(data: string, target: string): Promise<CheckedCopy> {
+export async function backup(data: string, target: string, { signal, onProgress }: Watch = {}): Promise<CheckedCopy> {
   // Checked before the work, and again by the rename.
   if (existsSync(target) && (!statSync(target).isDirectory() || (await readdir(target)).length > 0)) {
     throw new TargetRefused(`${target} exists and is not empty.`);
@@ -35,12 +43,12 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
   let checked: CheckedCopy | undefined;
   await writtenAside(target, async (aside) => {
     await mkdir(aside, { recursive: true, mode: 0o700 });
-    const least = await copyStores(data, aside);
+    const least = await copyStores(data, aside, signal);
     for (const file of FILES) {
       if (existsSync(join(data, file)))
         await writeFile(join(aside, file), await readFile(join(data, file)), { mode: 0o600 });
     }
-    checked = await checkCopy(aside, least);
+    checked = await checkCopy(aside, least, { signal, onProgress });
     // The check created this file; a restored service does not need it.
     for (const name of ['log/lock.mdb', 'state/lock.mdb']) await rm(join(aside, name), { force: true });
   });
@@ -51,12 +59,13 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
  * Copies the log and the state into `<target>/log` and `<target>/state` while they are in use.
  * @returns the state of the log before the copy, which the copy must contain
  */
-async function copyStores(data: string, target: string): Promise<LogExtent> {
+async function copyStores(data: string, target: string, signal: AbortSignal | undefined): Promise<LogExtent> {
   const sizeOf = (name: string) => statSync(join(data, name, 'data.mdb'), { throwIfNoEntry: false })?.size ?? 0;
   requireSpace(target, sizeOf('log') + sizeOf('state'));
   await mkdir(join(target, 'state'));
   const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
   await state.backup(join(target, 'state')).finally(() => state.close());
+  signal?.throwIfAborted();
   await mkdir(join(target, 'log'));
   // After the state: what it says has been read of the log, and of chains, must be in the copy of the log.
   const extent = await copyLog(join(data, 'log'), join(target, 'log'));
@@ -69,7 +78,12 @@ async function copyStores(data: string, target: string): Promise<LogExtent> {
  * Opens a copy and reads every event of its log.
  * @throws Error if it does not contain the log as it was, or cannot be read
  */
-async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
+async function checkCopy(
+  copy: string,
+  { log_id, position }: LogExtent,
+  { signal, onProgress }: Watch,
+): Promise<CheckedCopy> {
+  signal?.throwIfAborted();
   try {
     await checkDatabases(copy);
     const state = await LmdbKeyValue.open(join(copy, 'state'), { clock: Date.now });
@@ -80,7 +94,9 @@ async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise
       let last = 0;
       const damaged: RecordedEvent[] = [];
       for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {
+        signal?.throwIfAborted();
         last = slice.at(-1)!.position;
+        onProgress?.(last, Math.max(last, position));
         damaged.push(...slice.filter((event) => event.damage));
       }
       if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
@@ -89,6 +105,7 @@ async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise
       await log.close();
     }
   } catch (error) {
+    signal?.throwIfAborted();
     throw new Error(`The copy is not sound, and was removed: ${(error as Error).message}.`, { cause: error });
   }
 }

@@ -1,9 +1,11 @@
 import { jest } from '@jest/globals';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { keepText, keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { backup } from '../../src/stores/backup.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
+import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { temporaryFolder } from './temporary-folder.js';
@@ -26,7 +28,8 @@ test('a backup has the texts of all events in it, also of those recorded while t
     await copyState.call(this, folder);
     await Promise.all(late.map(record));
   });
-  await backup(data, target);
+  const told: number[] = [];
+  await backup(data, target, { onProgress: (done) => told.push(done) });
   copying.mockRestore();
   await closeStores(stores);
 
@@ -38,5 +41,39 @@ test('a backup has the texts of all events in it, also of those recorded while t
   const events = await restored.eventStore.countAfter(0);
   await closeStores(restored);
   await place.remove();
+  expect(told.at(-1)).toBe(events);
   expect({ events, lost }).toEqual({ events: 2_501, lost: [] });
 });
+
+test.each(['while it copies', 'while it reads the copy'])(
+  'a backup that is interrupted %s leaves nothing',
+  async (when) => {
+    const place = await temporaryFolder();
+    const data = join(place.path, 'data');
+    const stores = await openStores(data, Date.now);
+    await plantEvent(stores.eventStore, 'one', 'Named', {});
+    const interrupting = new AbortController();
+    const { close } = LmdbKeyValue.prototype;
+    const copyState = LmdbEnvironment.prototype.backup;
+    const copying = jest.spyOn(LmdbEnvironment.prototype, 'backup');
+    const reading = jest.spyOn(LmdbKeyValue.prototype, 'close');
+    const interrupt = () => interrupting.abort(new Error('interrupted'));
+    if (when === 'while it copies') {
+      copying.mockImplementationOnce(async function (this: LmdbEnvironment, folder) {
+        await copyState.call(this, folder);
+        interrupt();
+      });
+    } else {
+      reading.mockImplementationOnce(async function (this: LmdbKeyValue) {
+        await close.call(this);
+        interrupt();
+      });
+    }
+    await expect(backup(data, join(place.path, 'copy'), interrupting)).rejects.toThrow(/^interrupted$/);
+    copying.mockRestore();
+    reading.mockRestore();
+    await closeStores(stores);
+    expect(await readdir(place.path)).toEqual(['data']);
+    await place.remove();
+  },
+);
