@@ -140,7 +140,7 @@ export class Writer {
     return first;
   }
 
-  /** Appends the first events of a stream. If the stream exists, returns its events. */
+  /** Appends the first events of a stream. If the stream exists, returns its events, and the position of its first append. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<CommandEffect> {
     // The store does not tell a repeated append from the first one.
     let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
@@ -161,7 +161,7 @@ export class Writer {
     const [first] = events as [RecordedEvent];
     // A key may have been used for another body at the same time: that is refused, not repeated.
     const own = isRetryOf(first, context) && first.metadata.body_hash === context.body_hash;
-    return { position: events.at(-1)!.position, events, own };
+    return { position: events[first.metadata.size - 1]!.position, events, own };
   }
 
   /**

@@ -201,6 +201,7 @@ export const PROBLEMS = {
     'The external id was used for another action',
     'the platform used this `external_id` for another action',
   ],
+  action_not_withdrawn: [409, 'The action is not withdrawn', 'an action that never was withdrawn was to be reinstated'],
   wallet_already_linked: [
     409,
     'The wallet is already linked',

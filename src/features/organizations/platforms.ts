@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
+import type { Position } from '../../kernel/event.js';
 import { type CommandEffect, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
@@ -34,6 +35,12 @@ export class Platforms {
     const owner = registered.data['tris_org'] as string;
     this.owners.set(platformId, owner);
     return owner;
+  }
+
+  /** TRIS of the organization that owned it at a position of the log, or null. */
+  async ownerAt(platformId: string, position: Position): Promise<string | null> {
+    const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
+    return registered && registered.position < position ? (registered.data['tris_org'] as string) : null;
   }
 
   /** @throws Problem platform_already_registered at `pointer` if another organization owns the platform */

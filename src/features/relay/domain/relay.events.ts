@@ -51,7 +51,8 @@ export const credonationRecorded = defineEvent(
 );
 
 /** Why an action is withdrawn, or a withdrawal taken back. */
-const REASONS = ['mistake', 'duplicate', 'reversed', 'disputed', 'key_compromised'] as const;
+export const REASONS = ['mistake', 'duplicate', 'reversed', 'disputed', 'key_compromised'] as const;
+export type Reason = (typeof REASONS)[number];
 
 /** A copy of what a fold needs to take the action out, or in again, without reading another row. */
 const change = {

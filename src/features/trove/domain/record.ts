@@ -2,7 +2,13 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { Problem } from '../../../kernel/problems.js';
-import { type Source, actionRelayed, credonationRecorded } from '../../relay/domain/relay.events.js';
+import {
+  type Source,
+  actionReinstated,
+  actionRelayed,
+  actionWithdrawn,
+  credonationRecorded,
+} from '../../relay/domain/relay.events.js';
 import { decide as decideRelay, splitMetric } from '../../relay/domain/relay.js';
 import type { Criticality } from '../../../scoring/model.js';
 import {
@@ -128,9 +134,11 @@ const EVENTS = [
   troveRecordApproved,
   troveRecordRejected,
   troveRejectionLifted,
-  // An approval relays an action in the same append.
+  // An approval relays an action in the same append. That may be withdrawn, and the record stays approved.
   actionRelayed,
   credonationRecorded,
+  actionWithdrawn,
+  actionReinstated,
 ] as const;
 export type TroveEvent = Decoded<(typeof EVENTS)[number]>;
 const decode = streamDecoderFor(EVENTS);
@@ -186,6 +194,8 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
       return ruled(record, [...record.rulings.slice(0, -1), { ...last, action_id: event.id, platform_id }]);
     }
     case 'CredonationRecorded':
+    case 'ActionWithdrawn':
+    case 'ActionReinstated':
       return record;
     default:
       return event satisfies never;
