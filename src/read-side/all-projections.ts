@@ -1,5 +1,6 @@
 import { accessPolicies } from '../../projections/access-policies.js';
 import { accreditations } from '../../projections/accreditations.js';
+import { actions } from '../../projections/actions.js';
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
 import { decisions } from '../../projections/decisions.js';
@@ -18,6 +19,7 @@ import { webhooks } from '../../projections/webhooks.js';
 export const PROJECTIONS: readonly Projection[] = [
   identities,
   timeline,
+  actions,
   credonations,
   organizations,
   policies,

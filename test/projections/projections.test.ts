@@ -1,3 +1,4 @@
+import { actionRow } from '../../projections/actions.js';
 import { credonationsOf } from '../../projections/credonations.js';
 import { DECISIONS, decisionsAbout, decisionsBy, decisionsOf } from '../../projections/decisions.js';
 import {
@@ -187,6 +188,17 @@ describe('the timeline', () => {
     });
     expect(events[1]!.data).toEqual(given[2]!.data);
   });
+});
+
+test('actions are found by the id of their event, whatever becomes of them', async () => {
+  const rows = await rowsAfter([
+    ...withChanges(ALICE, [[relayed(ALICE, 'financial_swap', 'High'), endorsed(ALICE, 'lender', 100)], 0]),
+    trove('TroveRecordSubmitted'),
+    relayed('tris:bob', 'social_vouch', 'Low', { stream: 'trove-1' }),
+    { type: 'ActionRelayed', data: { tris_id: ALICE, metric: 1 } },
+  ]);
+  const found = ['e1', 'e2', 'e3', 'e5', 'e6'].map((id) => rows.get(actionRow(id)));
+  expect(found).toEqual([[ALICE, 1], undefined, undefined, ['tris:bob', 5], undefined]);
 });
 
 describe('credonations', () => {
