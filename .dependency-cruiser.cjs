@@ -35,6 +35,7 @@ const FEATURES = {
   disc: ['accounts', 'identity', 'lenses'],
   'validation-policies': ['lenses', 'policy-names', 'disc', 'jobs'],
   access: ['accounts', 'identity', 'lenses', 'policy-names', 'disc', 'validation-policies', 'jobs'],
+  withdrawals: ['relay', 'organizations', 'disc'],
   webhooks: ['lenses', 'disc', 'access'],
 };
 

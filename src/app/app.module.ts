@@ -29,10 +29,15 @@ import { TroveModule } from '../features/trove/trove.module.js';
 import { WalletsModule } from '../features/accounts/wallets.module.js';
 import { WebhooksModule } from '../features/webhooks/webhooks.module.js';
 import { VerificationsModule } from '../features/verifications/verifications.module.js';
+import { WithdrawalsModule } from '../features/withdrawals/withdrawals.module.js';
 
 /** Each feature can be enabled alone (requirement 9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
   relay: { module: RelayModule, projections: ['identities'] },
+  withdrawals: {
+    module: WithdrawalsModule,
+    projections: ['actions', 'identities', 'timeline', 'accreditations', 'policies', 'lenses'],
+  },
   disc: {
     module: DiscModule,
     projections: ['identities', 'timeline', 'accreditations', 'credonations', 'organizations', 'policies', 'lenses'],

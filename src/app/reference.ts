@@ -23,6 +23,7 @@ export const REFERENCE: Reference = {
   },
   tags: [
     ['Relay', 'Actions', 'Submit verified actions, from which scores are computed.'],
+    ['Withdrawals', 'Withdrawals', 'Withdraw actions that were wrong, and reinstate them.'],
     ['Disc', 'Scores', 'Scores, ranks, histories, explanations, metrics, reports, and the feed of changes.'],
     ['Credonations', 'Credonations', 'Credibility endorsements that an identity received.'],
     ['AccessPolicies', 'Access policies', 'Conditions for access, and checks by them.'],
@@ -60,6 +61,7 @@ export const REFERENCE: Reference = {
     scopes: { description: 'What the key permits.' },
     replay_id: { description: 'The id of a replay.' },
     job_id: { description: 'The id of a job, for querying its status.' },
+    action_id: { description: 'The id of an action: that of its event in the log.', format: 'uuid' },
     event_id: { description: 'The id of an event in the log.', format: 'uuid' },
     event_type: { description: 'The type of the event.' },
     issuer_id: { description: 'The id of a registered issuer of records.' },

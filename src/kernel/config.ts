@@ -56,6 +56,7 @@ const AsList = () =>
 
 export const MODULES = [
   'relay',
+  'withdrawals',
   'disc',
   'credonations',
   'organizations',

@@ -45,6 +45,9 @@ const NOTHING_THERE = [
   'Verifications_retire',
   'Webhooks_redeliver',
   'Webhooks_test',
+  'Withdrawals_get',
+  'Withdrawals_reinstate',
+  'Withdrawals_withdraw',
 ];
 /** What others need, in this order. */
 const FIRST = [

@@ -118,6 +118,7 @@ describe('CREDENCE_MODULES', () => {
   const everywhere = ['/health/live', '/health/ready', '/openapi.json', '/.well-known/jwks.json'];
   const probes: [module: string, mine: [method: string, path: string, status: number], other: string][] = [
     ['relay', ['POST', '/api/decision-relay', 202], '/api/disc-score/tris:a'],
+    ['withdrawals', ['GET', '/v1/actions/00000000-0000-4000-8000-000000000000', 404], '/api/disc-score/tris:a'],
     ['disc', ['GET', '/api/disc-score/tris:a', 404], '/v1/organizations'],
     ['credonations', ['GET', '/api/tris-validations/tris:a', 404], '/api/disc-score/tris:a'],
     ['organizations', ['GET', '/v1/organizations', 200], '/api/disc-score/tris:a'],
@@ -139,7 +140,7 @@ describe('CREDENCE_MODULES', () => {
     const body = BODIES[path];
     const answer = await server.request(method, path, { body });
     expect(answer.status).toBe(status);
-    if (status === 404) expect(answer.json.code).toBe('identity_not_found');
+    if (status === 404) expect(answer.json.code).toBe(module === 'withdrawals' ? 'not_found' : 'identity_not_found');
     expectProblem(await server.get(other), 404, 'not_found');
     await server.end();
   });

@@ -40,6 +40,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/actions/{action_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an action: its organization, whether it counts, and its withdrawals
+         * @description For who relayed it (its key, and keys of the organization that owns the platform), `ops`, or a key of the operators with `audit:read`. An action is found once the read models have applied it. Needs a key of any scope.
+         */
+        get: operations["Withdrawals_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{action_id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw an action: it counts nowhere from now on
+         * @description For a key of the organization that owns the platform (`relay:write`), the key that relayed it if nobody owns the platform, or `ops`; never for a key of an organization that the action is about. What was known before stays as it was. Asked again, the first answer is given again. Needs a key of any scope.
+         */
+        post: operations["Withdrawals_withdraw"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/{action_id}/reinstate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reinstate a withdrawn action: it counts again
+         * @description For a key of the organization that owns the platform (`relay:write`), the key that relayed it if nobody owns the platform, or `ops`; never for a key of an organization that the action is about. Asked again, the first answer is given again. Needs a key of any scope.
+         */
+        post: operations["Withdrawals_reinstate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/disc-score/{tris_id}": {
         parameters: {
             query?: never;
@@ -2149,7 +2209,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -2305,7 +2365,7 @@ export interface components {
         };
         RebuildDto: {
             /** @description The views to build. Default: all. */
-            views?: ("identities" | "timeline" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters")[];
+            views?: ("identities" | "timeline" | "actions" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters")[];
             /**
              * @description Serve the generation once it is built.
              * @default false
@@ -2436,7 +2496,10 @@ export interface components {
             source: "vouched" | "unvouched";
             /** @description The outcome, and why the action has its source, in words. */
             message: string;
-            /** @description Id of the recorded action. */
+            /**
+             * Format: uuid
+             * @description Id of the recorded action.
+             */
             action_id: string;
         };
         RelayBatchDto: {
@@ -2449,7 +2512,10 @@ export interface components {
              * @enum {string}
              */
             source: "vouched" | "unvouched";
-            /** @description Id of the recorded action. */
+            /**
+             * Format: uuid
+             * @description Id of the recorded action.
+             */
             action_id: string;
             /** @description Where the action is in the log, for `Credence-Min-Position`. */
             position: string;
@@ -2468,6 +2534,94 @@ export interface components {
             /** @description One for each action, in order. */
             results: components["schemas"]["RelayBatchItemDto"][];
         };
+        ActionChangeDto: {
+            /**
+             * @description The state since then.
+             * @enum {string}
+             */
+            state: "counted" | "withdrawn";
+            /**
+             * @description Why.
+             * @enum {string}
+             */
+            reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /**
+             * Format: date-time
+             * @description The time of this entry.
+             */
+            at: string;
+            /** @description `key:<id>`, `cli:<user>`, or the job of the service that did it. */
+            by: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        ActionDto: {
+            /**
+             * @description The criticality, from which the weight follows.
+             * @enum {string}
+             */
+            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
+            /** @description The organization that owns the platform; null: it is not registered. */
+            organization: string | null;
+            /**
+             * @description As in the answer to its relay.
+             * @enum {string}
+             */
+            source: "vouched" | "unvouched";
+            /**
+             * @description Whether it counts.
+             * @enum {string}
+             */
+            state: "counted" | "withdrawn";
+            /**
+             * Format: uuid
+             * @description The id of an action: that of its event in the log.
+             */
+            action_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
+            /** @description The id of a platform, which verifies actions. */
+            platform_id: string;
+            /** @description TRIS of the other side. Absent if it is not recorded. */
+            counterparty?: string;
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            occurred_at: string;
+            /**
+             * Format: date-time
+             * @description When the service recorded it.
+             */
+            recorded_at: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+            /** @description Its withdrawals and reinstatements, the oldest first. */
+            changes: components["schemas"]["ActionChangeDto"][];
+        };
+        ChangeActionDto: {
+            /**
+             * @description Why.
+             * @enum {string}
+             */
+            reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /**
+             * @description Only answer with the score before and after; nothing is recorded.
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        EvidenceDto: {
+            /**
+             * @description The amount of evidence in a word.
+             * @enum {string}
+             */
+            word: "none" | "thin" | "some" | "solid";
+            /** @description Good days and flags that still count, four decimals. */
+            amount: number;
+        };
         DiscMetricsDto: {
             /** @description Health of the category `financial`. */
             financial: number;
@@ -2483,39 +2637,6 @@ export interface components {
             security: number;
             /** @description Health of the category `compliance`. */
             compliance: number;
-        };
-        DiscScoreDto: {
-            /**
-             * @description The rating of the score.
-             * @enum {string}
-             */
-            score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
-            /** @description Net TCT, at least 0. */
-            total_tct: number;
-            /** @description Health by category. */
-            disc_metrics: components["schemas"]["DiscMetricsDto"];
-        };
-        DiscRankDto: {
-            /**
-             * @description The rank by accumulated TCT.
-             * @enum {string}
-             */
-            disc_rank: "Unranked" | "Bronze" | "Silver" | "Gold" | "Platinum" | "Diamond";
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
-            /** @description Accumulated TCT, at least 0. */
-            tct_total: number;
-        };
-        EvidenceDto: {
-            /**
-             * @description The amount of evidence in a word.
-             * @enum {string}
-             */
-            word: "none" | "thin" | "some" | "solid";
-            /** @description Good days and flags that still count, four decimals. */
-            amount: number;
         };
         VerificationDto: {
             /** @description The verification status. */
@@ -2605,6 +2726,48 @@ export interface components {
             /** @description The last position that counts, `<log id>.<decimal>`. */
             position: string;
         };
+        ChangedActionDto: {
+            /**
+             * @description Whether the action counts now or, in a dry run, would count.
+             * @enum {string}
+             */
+            state: "counted" | "withdrawn";
+            /**
+             * Format: uuid
+             * @description The id of an action: that of its event in the log.
+             */
+            action_id: string;
+            /** @description Of the event that brought it into this state; for `Credence-Min-Position`. Absent in a dry run. */
+            position?: string;
+            /** @description The present score of the identity. Only in a dry run, as the next. */
+            before?: components["schemas"]["ScoreDto"];
+            /** @description What the score would be. */
+            after?: components["schemas"]["ScoreDto"];
+        };
+        DiscScoreDto: {
+            /**
+             * @description The rating of the score.
+             * @enum {string}
+             */
+            score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description Net TCT, at least 0. */
+            total_tct: number;
+            /** @description Health by category. */
+            disc_metrics: components["schemas"]["DiscMetricsDto"];
+        };
+        DiscRankDto: {
+            /**
+             * @description The rank by accumulated TCT.
+             * @enum {string}
+             */
+            disc_rank: "Unranked" | "Bronze" | "Silver" | "Gold" | "Platinum" | "Diamond";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description Accumulated TCT, at least 0. */
+            tct_total: number;
+        };
         HistoryEntryDto: {
             /**
              * @description Present if the operators do not stand behind the action: its organization was not vetted.
@@ -2641,7 +2804,10 @@ export interface components {
             platform_id: string | null;
             /** @description TRIS of the other side of an action. Absent if it is not recorded. */
             counterparty?: string;
-            /** @description The action that is withdrawn or reinstated: the id of its event. Absent in other entries. */
+            /**
+             * Format: uuid
+             * @description The action that is withdrawn or reinstated: the id of its event. Absent in other entries.
+             */
             action_id?: string;
             /** @description Why, such as `mistake` or `duplicate`. Absent in other entries. */
             reason?: string;
@@ -3633,7 +3799,10 @@ export interface components {
              * @description When it was decided.
              */
             decided_at: string;
-            /** @description Id of the action it became. */
+            /**
+             * Format: uuid
+             * @description Id of the action it became.
+             */
             action_id: string | null;
             /** @description Platform of the action. */
             platform_id: string | null;
@@ -3653,7 +3822,10 @@ export interface components {
              * @description When it was decided.
              */
             decided_at: string;
-            /** @description Id of the action it became. */
+            /**
+             * Format: uuid
+             * @description Id of the action it became.
+             */
             action_id: string | null;
             /** @description Platform of the action. */
             platform_id: string | null;
@@ -5880,6 +6052,106 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RelayBatchResultDto"];
+                };
+            };
+        };
+    };
+    Withdrawals_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path: {
+                /** @description The id of an action: that of its event in the log. */
+                action_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Get an action: its organization, whether it counts, and its withdrawals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionDto"];
+                };
+            };
+        };
+    };
+    Withdrawals_withdraw: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of an action: that of its event in the log. */
+                action_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "mistake"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeActionDto"];
+            };
+        };
+        responses: {
+            /** @description Withdraw an action: it counts nowhere from now on */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedActionDto"];
+                };
+            };
+        };
+    };
+    Withdrawals_reinstate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of an action: that of its event in the log. */
+                action_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "mistake"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeActionDto"];
+            };
+        };
+        responses: {
+            /** @description Reinstate a withdrawn action: it counts again */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedActionDto"];
                 };
             };
         };

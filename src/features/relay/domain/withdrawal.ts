@@ -9,7 +9,8 @@ type Event = Decoded<(typeof EVENTS)[number]>;
 type Of<T extends Event['type']> = Extract<Event, { type: T }>;
 const decode = streamDecoderFor(EVENTS);
 
-export type ActionState = 'counted' | 'withdrawn';
+export const ACTION_STATES = ['counted', 'withdrawn'] as const;
+export type ActionState = (typeof ACTION_STATES)[number];
 
 /** A recorded action, as its stream tells it. */
 export interface RecordedAction {

@@ -1,0 +1,58 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type ActionRow, actionRow } from '../../../projections/actions.js';
+import { type Actor, keyIdOf, refuseSelfStatement } from '../../commands/context.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Platforms } from '../organizations/platforms.js';
+import { type RecordedAction, actionIn } from '../relay/domain/withdrawal.js';
+
+export interface FoundAction {
+  action: RecordedAction;
+  /** The organization that owns the platform now, or null. */
+  owner: string | null;
+}
+
+/** Finds actions by id, and says who may see and change them. */
+@Injectable()
+export class RecordedActions {
+  constructor(
+    private readonly views: Views,
+    private readonly platforms: Platforms,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** As its stream is now. @throws Problem not_found, history_unreadable, projection_rebuilding */
+  async find(actionId: string): Promise<FoundAction> {
+    const row = await this.views.lookUp(
+      async () => (await this.views.read([{ get: actionRow(actionId) }])).results[0] as ActionRow | undefined,
+      (found) => found !== undefined,
+    );
+    const event = row && (await this.store.readAt(row[1]));
+    const action = event && actionIn(await this.store.readStream(event.stream), actionId);
+    if (!action) {
+      const detail = `There is no action ${actionId}, or it is not applied yet: send the Credence-Position of its relay.`;
+      throw new Problem('not_found', detail);
+    }
+    return { action, owner: await this.platforms.ownerOf(action.relayed.data.platform_id) };
+  }
+
+  /** @throws Problem forbidden, self_statement */
+  refuseChange({ action, owner }: FoundAction, { name, scopes, organization }: Actor): void {
+    if (scopes.has('ops')) return;
+    if (!scopes.has('relay:write'))
+      throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "relay:write".`);
+    refuseSelfStatement(organization, action.relayed.data.tris_id);
+    if (owner === null ? name === action.by : organization === owner) return;
+    const whose = owner === null ? 'the key that relayed it' : 'the organization that owns its platform';
+    throw new Problem('forbidden', `Only ${whose} and operators may withdraw or reinstate the action.`);
+  }
+
+  /** @throws Problem forbidden */
+  refuseRead({ action, owner }: FoundAction, { name, scopes, organization }: Actor): void {
+    const isAuditor = scopes.has('audit:read') && organization === null;
+    if (scopes.has('ops') || isAuditor || name === action.by) return;
+    if (organization !== null && organization === owner) return;
+    throw new Problem('forbidden', 'Only who relayed the action, operators and auditors may see it.');
+  }
+}

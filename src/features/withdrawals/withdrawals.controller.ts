@@ -1,0 +1,80 @@
+import { Body, Controller, Get, Inject, Param, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { Written } from '../../http/answers.js';
+import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import { Keyed, Write } from '../../http/routes.js';
+import type { Actor } from '../../commands/context.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { ActionDto, ActionParams, ChangeActionDto, ChangedActionDto } from './withdrawals.dto.js';
+import { type ActionChange, ChangeAction, GetAction, PreviewChange } from './withdrawals.handlers.js';
+
+const WHO =
+  'For a key of the organization that owns the platform (`relay:write`), the key that relayed it if nobody owns the ' +
+  'platform, or `ops`; never for a key of an organization that the action is about.';
+
+@Controller('/v1/actions')
+export class WithdrawalsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  @Get('/:action_id')
+  @Keyed({
+    scope: 'any',
+    summary: 'Get an action: its organization, whether it counts, and its withdrawals',
+    description:
+      'For who relayed it (its key, and keys of the organization that owns the platform), `ops`, or a key of the ' +
+      'operators with `audit:read`. An action is found once the read models have applied it.',
+    type: ActionDto,
+    problems: ['not_found'],
+  })
+  async get(@Param() { action_id }: ActionParams, @RequestActor() actor: Actor) {
+    return this.queries.execute(new GetAction(action_id, actor));
+  }
+
+  @Post('/:action_id/withdraw')
+  @Write({
+    scope: 'any',
+    waits: true,
+    example: { reason: 'mistake' },
+    summary: 'Withdraw an action: it counts nowhere from now on',
+    description: `${WHO} What was known before stays as it was. Asked again, the first answer is given again.`,
+    type: ChangedActionDto,
+    problems: ['not_found', 'self_statement', 'write_conflict'],
+  })
+  async withdraw(
+    @Param() { action_id }: ActionParams,
+    @Body() body: ChangeActionDto,
+    @Context() request: RequestContext,
+  ) {
+    return this.change({ action_id, to: 'withdrawn', reason: body.reason }, body.dry_run, request);
+  }
+
+  @Post('/:action_id/reinstate')
+  @Write({
+    scope: 'any',
+    waits: true,
+    example: { reason: 'mistake' },
+    summary: 'Reinstate a withdrawn action: it counts again',
+    description: `${WHO} Asked again, the first answer is given again.`,
+    type: ChangedActionDto,
+    problems: ['not_found', 'self_statement', 'action_not_withdrawn', 'write_conflict'],
+  })
+  async reinstate(
+    @Param() { action_id }: ActionParams,
+    @Body() body: ChangeActionDto,
+    @Context() request: RequestContext,
+  ) {
+    return this.change({ action_id, to: 'counted', reason: body.reason }, body.dry_run, request);
+  }
+
+  private async change(change: ActionChange, dryRun: boolean, request: RequestContext) {
+    if (dryRun) return this.queries.execute(new PreviewChange(change, request.actor));
+    const { position, ...changed } = await this.commands.execute(new ChangeAction(change, request.of(change)));
+    const answer: ChangedActionDto = { ...changed, position: formatPosition(this.store.logId, position) };
+    return new Written(answer, position);
+  }
+}

@@ -1,0 +1,125 @@
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Actor, CommandContext } from '../../commands/context.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Views } from '../../read-side/views.js';
+import { asChanged, score } from '../disc/score.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { ActionChanges, type Changed } from '../relay/action-changes.js';
+import type { Reason } from '../relay/domain/relay.events.js';
+import { type ActionState, decideChange, stateOf } from '../relay/domain/withdrawal.js';
+import { RecordedActions } from './recorded-actions.js';
+import type { ActionDto, ChangedActionDto } from './withdrawals.dto.js';
+
+/** What is asked for an action. */
+export interface ActionChange {
+  action_id: string;
+  to: ActionState;
+  reason: Reason;
+}
+
+/** Withdraws an action, or reinstates it. Asked again, gives the first answer. */
+export class ChangeAction extends Command<Changed> {
+  constructor(
+    readonly change: ActionChange,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(ChangeAction)
+export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
+  constructor(
+    private readonly actions: RecordedActions,
+    private readonly changes: ActionChanges,
+  ) {}
+
+  /** @throws Problem not_found, forbidden, self_statement, action_not_withdrawn, write_conflict, idempotency_key_reused */
+  async execute({ change: { action_id, to, reason }, context }: ChangeAction): Promise<Changed> {
+    const found = await this.actions.find(action_id);
+    this.actions.refuseChange(found, context.actor);
+    return this.changes.change({ action: found.action, to, reason, context });
+  }
+}
+
+/** The score before and after such a change, which is not made. */
+export class PreviewChange extends Query<ChangedActionDto> {
+  constructor(
+    readonly change: ActionChange,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(PreviewChange)
+export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
+  constructor(
+    private readonly actions: RecordedActions,
+    private readonly changes: ActionChanges,
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+  ) {}
+
+  /** @throws Problem as `ChangeAction`, projection_behind */
+  async execute({ change: { action_id, to, reason }, actor }: PreviewChange): Promise<ChangedActionDto> {
+    const found = await this.actions.find(action_id);
+    this.actions.refuseChange(found, actor);
+    const { relayed, changes } = found.action;
+    const facts = decideChange(found.action, to, reason, await this.changes.ownerThen(found.action));
+    const last = changes.at(-1) ?? relayed;
+    await this.views.requirePosition(last.position, 'The read models have not reached the last change of the action.');
+    const before = await this.identities.snapshot(relayed.data.tris_id, { organization: actor.organization });
+    const after = facts.length === 0 ? before : asChanged(before, relayed, to === 'counted' ? 1 : -1);
+    const { logId } = this.views;
+    return { action_id, state: to, before: score(before, logId), after: score(after, logId) };
+  }
+}
+
+/** An action, as its stream is now. */
+export class GetAction extends Query<ActionDto> {
+  constructor(
+    readonly actionId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetAction)
+export class GetActionHandler implements IQueryHandler<GetAction> {
+  constructor(
+    private readonly actions: RecordedActions,
+    private readonly views: Views,
+  ) {}
+
+  /** @throws Problem not_found, forbidden */
+  async execute({ actionId, actor }: GetAction): Promise<ActionDto> {
+    const found = await this.actions.find(actionId);
+    this.actions.refuseRead(found, actor);
+    const { relayed, changes } = found.action;
+    const { tris_id, metric, criticality, platform_id, source, counterparty } = relayed.data;
+    const at = (position: number) => formatPosition(this.views.logId, position);
+    return {
+      action_id: actionId,
+      tris_id,
+      metric,
+      criticality,
+      platform_id,
+      organization: found.owner,
+      source,
+      ...(counterparty !== undefined && { counterparty }),
+      occurred_at: new Date(relayed.occurred_at).toISOString(),
+      recorded_at: new Date(relayed.recorded_at).toISOString(),
+      position: at(relayed.position),
+      state: stateOf(found.action),
+      changes: changes.map(({ type, recorded_at, by, data, position }) => ({
+        state: type === 'ActionWithdrawn' ? 'withdrawn' : 'counted',
+        at: new Date(recorded_at).toISOString(),
+        by,
+        reason: data.reason,
+        position: at(position),
+      })),
+    };
+  }
+}
