@@ -26,6 +26,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['policies'], load: async () => (await import('./policies.js')).policiesCommands },
   { names: ['models'], load: async () => (await import('./models.js')).modelsCommands },
   { names: ['texts'], load: async () => (await import('./texts.js')).textsCommands },
+  { names: ['actions'], load: async () => (await import('./actions.js')).actionsCommands },
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
 ];
 
