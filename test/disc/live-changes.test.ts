@@ -8,6 +8,9 @@ import type { SessionStanding } from '../../src/features/accounts/session-standi
 import { Cursors } from '../../src/kernel/cursor.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { Problem } from '../../src/kernel/problems.js';
+import { Consumers } from '../../src/read-side/consumers.js';
+import type { Views } from '../../src/read-side/views.js';
+import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { eventually } from '../contracts/harness.js';
 
 /** Streams of changes over a feed in memory: what a client gets, whatever happens meanwhile. */
@@ -129,7 +132,7 @@ beforeEach(() => {
     keys,
     { of: async ({ family }: Session) => standing(family) } as unknown as SessionStanding,
     { watch: async (ended: (wallet: string) => void) => void (endSessionsOf = ended) } as unknown as SessionEnds,
-    new Logger('error', () => undefined),
+    new Consumers({} as EventStore, {} as Views, new Logger('error', () => undefined)),
     () => now,
     new Registry(),
   );

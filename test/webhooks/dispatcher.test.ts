@@ -1,4 +1,8 @@
 import type { JobHandler } from '../../src/stores/ports/jobs.js';
+import type { Logger } from '../../src/kernel/logger.js';
+import { Consumers } from '../../src/read-side/consumers.js';
+import type { Views } from '../../src/read-side/views.js';
+import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 
 test('of several pages of webhooks, no event is reported that one of them may not have known', async () => {
@@ -12,6 +16,7 @@ test('of several pages of webhooks, no event is reported that one of them may no
   let run: JobHandler | undefined;
   const parts = {
     views: { read: async () => pages.shift() },
+    consumers: new Consumers({} as EventStore, {} as Views, {} as Logger),
     creator: { read: async (_pumps: unknown, applied: number) => void stop.abort(asked.push(applied)), clear() {} },
     sender: {},
     deliveries: {},

@@ -9,17 +9,17 @@ import { drained } from '../../kernel/drained.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
-import { Logger } from '../../kernel/logger.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { Consumers } from '../../read-side/consumers.js';
 import { SessionEnds } from '../accounts/session-ends.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } from './change-feed.js';
 
 /** The list whose cursors are the ids of events. */
 const LIST = '/v1/disc/changes';
-/** How often the read models are asked for changes, for all streams together, ms. */
+/** A stream that reads by itself waits so long if it can read no more at present, ms. */
 const POLL_MS = 50;
 const HEARTBEAT_MS = 15_000;
 /** How often the credentials of the streams are checked again, ms. */
@@ -65,11 +65,15 @@ interface Group {
   attached: Set<Stream>;
   /** Attached streams of some identities, by identity. */
   byIdentity: Map<string, Set<Stream>>;
+  /** Stops what sends to it: it has no streams any more. */
+  left: AbortController;
+  /** Resolves once that has stopped. */
+  following: Promise<void>;
 }
 
 /**
- * Sends the changes of the feed to all streams of this process. One loop polls the read models for all of them, and each
- * event is made once for all streams with the same lens. A stream that has missed something reads it by itself, at the
+ * Sends the changes of the feed to all streams of this process. All streams with the same lens share what is read and the
+ * events that are made from it. A stream that has missed something reads it by itself, at the
  * speed of its client, before it is attached to its group.
  */
 @Injectable()
@@ -80,10 +84,7 @@ export class LiveChanges implements OnModuleDestroy {
   /** Streams of sessions. */
   private sessions = 0;
   private catching = 0;
-  private polling = false;
   private closed = false;
-  /** Of reads of the read models, in a row. */
-  private failures = 0;
   /** While streams of sessions are open: whether the ends of sessions are noticed. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
   private readonly open: Gauge;
@@ -95,7 +96,7 @@ export class LiveChanges implements OnModuleDestroy {
     private readonly keys: ApiKeys,
     private readonly standing: SessionStanding,
     private readonly ends: SessionEnds,
-    private readonly logger: Logger,
+    private readonly consumers: Consumers,
     @Inject(CLOCK) private readonly clock: Clock,
     registry: Registry,
   ) {
@@ -135,6 +136,7 @@ export class LiveChanges implements OnModuleDestroy {
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
       if (caller?.session) this.sessions++;
+      if (group.streams.size === 0) this.follow(group);
       group.streams.add(stream);
       this.open.set(this.streams.size);
       out.once('close', () => this.leave(stream));
@@ -142,7 +144,6 @@ export class LiveChanges implements OnModuleDestroy {
       out.write(`retry: ${1_000 + Math.floor(Math.random() * 4_000)}\n\n`);
       if (from === undefined) out.write(this.heartbeat(group));
       this.attachOrCatchUp(stream);
-      if (!this.polling) void this.poll();
       if (caller?.session) void this.endIfOver(stream, caller.session);
     };
   }
@@ -150,6 +151,7 @@ export class LiveChanges implements OnModuleDestroy {
   onModuleDestroy(): void {
     this.closed = true;
     this.watch?.stop.abort();
+    for (const { left } of this.groups.values()) left.abort();
     for (const { out } of this.streams) out.end(STOPPING);
   }
 
@@ -171,8 +173,10 @@ export class LiveChanges implements OnModuleDestroy {
       streams: new Set(),
       attached: new Set(),
       byIdentity: new Map(),
+      left: new AbortController(),
+      following: Promise.resolve(),
     };
-    // It was not polled without streams.
+    // Nothing was read for it without streams.
     if (group.streams.size === 0) Object.assign(group, now);
     this.groups.set(organization, group);
     return group;
@@ -182,6 +186,7 @@ export class LiveChanges implements OnModuleDestroy {
     // It is called again when the response closes.
     if (!this.streams.delete(stream)) return;
     stream.group.streams.delete(stream);
+    if (stream.group.streams.size === 0) stream.group.left.abort();
     this.detach(stream);
     this.open.set(this.streams.size);
     if (!stream.caller?.session || --this.sessions > 0) return;
@@ -243,7 +248,6 @@ export class LiveChanges implements OnModuleDestroy {
     try {
       const selector = { organization: group.organization };
       const part = await (only ? this.feed.of(only, position, selector) : this.feed.after(position, PART, selector));
-      this.noteRead();
       if (!this.isOpen(stream)) return true;
       if (isSameScope(part.scope, stream.scope)) {
         stream.position = part.last;
@@ -252,8 +256,8 @@ export class LiveChanges implements OnModuleDestroy {
         else return true;
       } else this.reset(stream, part.scope);
       if (stream.out.writableNeedDrain) return false;
-    } catch (error) {
-      await this.waitToRead(error);
+    } catch {
+      await sleep(POLL_MS);
     }
     return !this.isOpen(stream) || this.attach(stream);
   }
@@ -264,36 +268,32 @@ export class LiveChanges implements OnModuleDestroy {
     stream.out.write(event('reset', this.idOf(0, scope), '{}'));
   }
 
-  private async poll(): Promise<void> {
-    this.polling = true;
+  private follow(group: Group): void {
+    const { signal } = (group.left = new AbortController());
     let beat = performance.now();
     let checked = beat;
-    while (this.streams.size > 0 && !this.closed) {
-      let isEnd = true;
-      const groups = [...this.groups.values()].filter(({ streams }) => streams.size > 0);
-      for (const group of groups) {
-        try {
-          if (!(await this.pollGroup(group))) isEnd = false;
-          this.noteRead();
-        } catch (error) {
-          await this.waitToRead(error);
+    const take = async () => {
+      try {
+        return await this.readOn(group);
+      } finally {
+        // Also while the read models cannot be read.
+        const now = performance.now();
+        if (now - beat >= HEARTBEAT_MS) {
+          beat = now;
+          await this.beat(group);
+        }
+        if (now - checked >= CREDENTIALS_MS) {
+          checked = now;
+          await this.endRefused(group);
         }
       }
-      if (performance.now() - beat >= HEARTBEAT_MS) {
-        beat = performance.now();
-        for (const group of groups) await this.beat(group);
-      }
-      if (performance.now() - checked >= CREDENTIALS_MS) {
-        checked = performance.now();
-        await this.endRefused();
-      }
-      if (isEnd) await sleep(POLL_MS);
-    }
-    this.polling = false;
+    };
+    // One after the other: a group may get streams again before it is known to have none.
+    group.following = group.following.then(() => this.consumers.follow('live streams', take, signal));
   }
 
-  /** @returns whether there is nothing more at present */
-  private async pollGroup(group: Group): Promise<boolean> {
+  /** @returns whether there is more */
+  private async readOn(group: Group): Promise<boolean> {
     const part = await this.feed.after(group.position, PART, { organization: group.organization });
     if (!isSameScope(part.scope, group.scope)) {
       group.scope = part.scope;
@@ -303,11 +303,11 @@ export class LiveChanges implements OnModuleDestroy {
         this.attachOrCatchUp(stream);
         await yieldIfDue();
       }
-      return false;
+      return true;
     }
     if (part.changes.length > 0) await this.send(group, part);
     else group.position = part.last;
-    return part.isEnd;
+    return !part.isEnd;
   }
 
   private async send(group: Group, part: FeedPart): Promise<void> {
@@ -388,9 +388,9 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /** Ends the streams whose key was deleted, replaced or changed, and those whose access token has expired. */
-  private async endRefused(): Promise<void> {
+  private async endRefused({ streams }: Group): Promise<void> {
     const now = this.clock();
-    for (const stream of Array.from(this.streams)) {
+    for (const stream of Array.from(streams)) {
       if (isDue()) await yieldIfDue();
       const { caller } = stream;
       if (!caller) continue;
@@ -430,16 +430,6 @@ export class LiveChanges implements OnModuleDestroy {
 
   private idOf(p: Position, { g, l, m }: FeedScope): string {
     return this.cursors.seal(encodeCursor({ p, g, l, m }), LIST);
-  }
-
-  private noteRead(): void {
-    if (this.failures > 0) this.logger.info('Live streams continue');
-    this.failures = 0;
-  }
-
-  private async waitToRead(error: unknown): Promise<void> {
-    if (++this.failures === 1) this.logger.warn('Live streams wait: the read models cannot be read', { error });
-    await sleep(backoff(this.failures));
   }
 }
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Inject,
   Injectable,
@@ -6,30 +5,29 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { identityRow } from '../../../projections/identities.js';
-import { timelineOf } from '../../../projections/timeline.js';
 import { WEBHOOKS, type WebhookRow } from '../../../projections/webhooks.js';
 import { keptText } from '../../commands/kept-texts.js';
-import { backoff } from '../../kernel/backoff.js';
+import { NewerSchema } from '../../kernel/event-definition.js';
 import { Config } from '../../kernel/config.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
 import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
+import { Consumers } from '../../read-side/consumers.js';
 import { Views } from '../../read-side/views.js';
-import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { webhookOf, webhookStream } from './domain/webhook.js';
-import { DeliveryCreator, isUnreadable } from './delivery-creator.js';
+import { DeliveryCreator } from './delivery-creator.js';
 import { Pump } from './pump.js';
 import { Sender } from './sender.js';
 
 const JOB_KIND = 'webhooks';
 const JOB_ID = 'dispatch';
 const SWEEP_MS = 10_000;
-const POLL_MS = 100;
 const PAGE = 1_000;
 
 /**
@@ -46,6 +44,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   constructor(
     private readonly views: Views,
+    private readonly consumers: Consumers,
     private readonly creator: DeliveryCreator,
     private readonly sender: Sender,
     private readonly deliveries: Deliveries,
@@ -87,30 +86,9 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   }
 
   private async run(signal: AbortSignal): Promise<never> {
-    let logged: string | undefined;
-    let failures = 0;
     try {
-      for (;;) {
-        try {
-          const applied = await this.refresh();
-          const isBehind = await this.creator.read([...this.pumps.values()], applied);
-          await this.save();
-          logged = undefined;
-          failures = 0;
-          if (!isBehind) await sleep(POLL_MS, null, { signal });
-        } catch (error) {
-          signal.throwIfAborted();
-          // What it keeps may contain some of the events that failed.
-          this.creator.clear();
-          // A store itself logs when it becomes unavailable and when it is back; anything else is logged once.
-          const message = String(error);
-          if (message !== logged && !(error instanceof StoreUnavailable)) {
-            this.logger.warn('webhooks wait', { error: (logged = message) });
-          }
-          await sleep(backoff(++failures), null, { signal });
-        }
-        signal.throwIfAborted();
-      }
+      await this.consumers.follow('webhooks', () => this.readOn(), signal);
+      throw signal.reason;
     } finally {
       for (const pump of this.pumps.values()) pump.stop();
       this.pumps.clear();
@@ -118,19 +96,23 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     }
   }
 
-  /** Brings the webhooks up to date. @returns the position up to which the read models have applied the log */
+  private async readOn(): Promise<boolean> {
+    const known = await this.refresh();
+    const pumps = [...this.pumps.values()];
+    const isMore = await this.creator.read(pumps, known);
+    const unsaved = pumps.filter(({ isUnsaved, isStopped }) => isUnsaved && !isStopped);
+    await Promise.all(unsaved.map((pump) => this.sender.save(pump)));
+    return isMore;
+  }
+
+  /** Brings the webhooks up to date. @returns the position up to which these are all that there were */
   private async refresh(): Promise<number> {
     const known = new Set<string>();
     let after: string | undefined;
-    let applied = Infinity;
+    let upTo = Infinity;
     do {
-      const { results, position } = await this.views.read([
-        { range: { ...WEBHOOKS, after, limit: PAGE } },
-        // Of the other generations that a message is made from: only how far they are.
-        { get: identityRow('-') },
-        { range: { ...timelineOf('-'), limit: 1 } },
-      ]);
-      applied = Math.min(applied, position);
+      const { results, position } = await this.views.read([{ range: { ...WEBHOOKS, after, limit: PAGE } }]);
+      upTo = Math.min(upTo, position);
       const rows = results[0] as RangeRow[];
       for (const { value } of rows) {
         const row = value as WebhookRow;
@@ -144,23 +126,19 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     } while (after !== undefined);
     for (const [id, pump] of this.pumps) {
       if (known.has(id)) continue;
-      this.drop(id, pump);
+      pump.stop();
+      this.pumps.delete(id);
       // Again after the command that deleted it, for what was stored since.
       await this.deliveries.forget(id, pump.progress.open);
     }
     for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
-    return applied;
+    return upTo;
   }
 
   /** Undefined also if the pump has stopped, since another worker has gone on: the webhook is loaded again. */
   private runningPump(id: string): Pump | undefined {
     const pump = this.pumps.get(id);
     return pump?.isStopped ? undefined : pump;
-  }
-
-  private drop(id: string, pump: Pump): void {
-    pump.stop();
-    this.pumps.delete(id);
   }
 
   /** A webhook that cannot be read is left out, and holds up no other. */
@@ -171,8 +149,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     } catch (error) {
       if (!isUnreadable(error)) throw error;
       this.unreadable.set(webhook_id, changed);
-      const pump = this.pumps.get(webhook_id);
-      if (pump) this.drop(webhook_id, pump);
+      this.pumps.get(webhook_id)?.stop();
+      this.pumps.delete(webhook_id);
       this.logger.warn('a webhook cannot be read', { webhook: webhook_id, error: error.message });
     }
   }
@@ -215,9 +193,9 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     this.pumps.set(webhook_id, pump);
     this.sender.sendDue(pump);
   }
-
-  private async save(): Promise<void> {
-    const unsaved = [...this.pumps.values()].filter(({ isUnsaved, isStopped }) => isUnsaved && !isStopped);
-    await Promise.all(unsaved.map((pump) => this.sender.save(pump)));
-  }
 }
+
+/** Whether it is about an event that is damaged, or that only a newer build can read. */
+const isUnreadable = (error: unknown): error is Problem | NewerSchema =>
+  error instanceof NewerSchema ||
+  (error instanceof Problem && (error.code === 'history_unreadable' || error.code === 'newer_schema'));

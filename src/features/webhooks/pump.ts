@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Position } from '../../kernel/event.js';
+import type { Consumer } from '../../read-side/consumers.js';
 import type { Delivery, Progress } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 
 /** The state of sending one webhook's messages: how far it is, and what waits to be sent. */
-export class Pump {
+export class Pump implements Consumer {
   /** Pending deliveries by identity, oldest first. Only the first of a lane is sent. */
   readonly lanes = new Map<string, Delivery[]>();
   /** Lanes whose first delivery is being sent, or its outcome stored. */
@@ -11,8 +13,6 @@ export class Pump {
   /** Deliveries that are being sent. */
   sending = 0;
   timer: NodeJS.Timeout | undefined;
-  /** ms. Its messages could not be made, since an event that they need cannot be decoded: not tried again before. */
-  waitsUntil = 0;
   /** Nothing more is sent. */
   isStopped = false;
   /** `progress` is not stored yet. */
@@ -35,6 +35,10 @@ export class Pump {
 
   get id(): string {
     return this.webhook.webhook_id;
+  }
+
+  get position(): Position {
+    return this.progress.position;
   }
 
   get isActive(): boolean {

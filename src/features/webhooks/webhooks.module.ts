@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { Consumers } from '../../read-side/consumers.js';
 import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
@@ -33,6 +34,7 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
+    Consumers,
     DeliveryCreator,
     Sender,
     Dispatcher,
