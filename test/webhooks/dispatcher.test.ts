@@ -15,7 +15,7 @@ test('of several pages of webhooks, no event is reported that one of them may no
   const asked: number[] = [];
   let run: JobHandler | undefined;
   const parts = {
-    views: { read: async () => pages.shift() },
+    views: { read: async () => pages.shift(), applied: async () => 9 },
     consumers: new Consumers({} as EventStore, {} as Views, {} as Logger),
     creator: { read: async (_pumps: unknown, applied: number) => void stop.abort(asked.push(applied)), clear() {} },
     sender: {},

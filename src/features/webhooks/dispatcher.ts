@@ -9,6 +9,7 @@ import { WEBHOOKS, type WebhookRow } from '../../../projections/webhooks.js';
 import { keptText } from '../../commands/kept-texts.js';
 import { NewerSchema } from '../../kernel/event-definition.js';
 import { Config } from '../../kernel/config.js';
+import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
@@ -40,6 +41,9 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   private readonly pumps = new Map<string, Pump>();
   /** Webhooks whose own events cannot be decoded, with the position of the last one. */
   private readonly unreadable = new Map<string, number>();
+  /** The position that the read models had applied when the webhooks were read, and up to which these are all. */
+  private applied: Position | undefined;
+  private known: Position = 0;
   private sweeps: NodeJS.Timeout | undefined;
 
   constructor(
@@ -92,14 +96,20 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     } finally {
       for (const pump of this.pumps.values()) pump.stop();
       this.pumps.clear();
+      this.applied = undefined;
       this.creator.clear();
     }
   }
 
   private async readOn(): Promise<boolean> {
-    const known = await this.refresh();
+    const isStopped = [...this.pumps.values()].some((pump) => pump.isStopped);
+    const applied = await this.views.applied();
+    if (isStopped || applied !== this.applied) {
+      this.known = await this.refresh();
+      this.applied = applied;
+    }
     const pumps = [...this.pumps.values()];
-    const isMore = await this.creator.read(pumps, known);
+    const isMore = await this.creator.read(pumps, this.known);
     const unsaved = pumps.filter(({ isUnsaved, isStopped }) => isUnsaved && !isStopped);
     await Promise.all(unsaved.map((pump) => this.sender.save(pump)));
     return isMore;
