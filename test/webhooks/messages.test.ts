@@ -76,6 +76,26 @@ test('a webhook tells of ratings, scores, statuses and verifications, signed, in
   await remove(id);
 });
 
+test('a webhook tells that an action was withdrawn, and that it counts again', async () => {
+  const { id, secret } = await create({ events: ['action.withdrawn', 'action.reinstated', 'rating.changed'] });
+  await act('tris:nina', 'low');
+  await act('tris:nina');
+  await applied(service);
+  const [, { event_id: action_id }] = (await service.get('/v1/disc/score/tris:nina/history', LENDCO)).json.entries;
+  for (const [what, reason] of [
+    ['withdraw', 'disputed'],
+    ['reinstate', 'mistake'],
+  ]) {
+    expect((await service.post(`/v1/actions/${action_id}/${what}`, { reason }, OPERATOR)).status).toBe(200);
+  }
+  const action = { tris_id: 'tris:nina', action_id, metric: 'financial_repayment', criticality: 'Critical' };
+  const told = (type: string) => receiver.verified(secret, type);
+  await eventually(() => told('action.reinstated').length === 1);
+  expect(told('action.withdrawn')).toMatchObject([{ ...action, platform_id: 'lender', reason: 'disputed' }]);
+  expect(told('action.reinstated')).toMatchObject([{ ...action, platform_id: 'lender', reason: 'mistake' }]);
+  await remove(id);
+});
+
 test('a score crosses a threshold that it was at before', async () => {
   const { id, secret } = await create({ events: ['score.crossed'], filter: { score_below: 7, score_above: 7 } });
   // A score of 7 is that of an identity without actions.

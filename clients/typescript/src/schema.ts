@@ -4174,7 +4174,7 @@ export interface components {
              */
             url: string;
             /** @description The kinds of events to deliver. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
             /** @description Limits what it reports. */
@@ -4192,7 +4192,7 @@ export interface components {
         };
         CreatedWebhookDto: {
             /** @description The events that it reports. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
             /**
              * @description Whether messages are sent.
              * @enum {string}
@@ -4232,7 +4232,7 @@ export interface components {
         };
         WebhookDto: {
             /** @description The events that it reports. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
             /**
              * @description Whether messages are sent.
              * @enum {string}
@@ -4282,7 +4282,7 @@ export interface components {
              */
             url?: string;
             /** @description The kinds of events to deliver. */
-            events?: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            events?: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
             /** @description Replaces the filter. */

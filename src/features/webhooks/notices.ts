@@ -245,6 +245,11 @@ export class Notices {
       const { status, issuer, scheme } = event.data;
       say('verification.changed', { tris_id: trisId, change: 'revoked', status, issuer, scheme, expires_at: null });
     }
+    if (event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated') {
+      const { action_id, metric, criticality, platform_id, reason } = event.data;
+      const type = event.type === 'ActionWithdrawn' ? 'action.withdrawn' : 'action.reinstated';
+      if (wants(type)) say(type, { tris_id: trisId, action_id, metric, criticality, platform_id, reason });
+    }
     if (!change || !followsScores(webhook)) return notices;
     const { before, after, lens } = change;
     const data = {

@@ -18,6 +18,8 @@ export const WEBHOOK_EVENTS = [
   'bad_status.changed',
   'policy.promoted',
   'access.denied_now',
+  'action.withdrawn',
+  'action.reinstated',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 
@@ -49,8 +51,11 @@ const content = {
   /** The access policy of `access.denied_now`. */
   policy_id: nullable(text),
 };
-/** These schemas had no access policy. */
-const versions = { schema: 2, upcasters: { 1: (data: JsonObject) => ({ ...data, policy_id: null }) } };
+/** Schema 1 had no access policy; schema 2 had no events about actions, which a build before them must not skip. */
+const versions = {
+  schema: 3,
+  upcasters: { 1: (data: JsonObject) => ({ ...data, policy_id: null }), 2: (data: JsonObject) => data },
+};
 
 /** Stream `webhook-<id>`, revision 0. */
 export const webhookCreated = defineEvent(
