@@ -40,6 +40,7 @@ import {
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRecordRevoked,
   troveRecordSubmitted,
   troveRejectionLifted,
 } from '../src/features/trove/domain/trove.events.js';
@@ -105,6 +106,7 @@ const DEFINITIONS = [
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRecordRevoked,
   troveRejectionLifted,
   troveContentCounted,
   issuerRegistered,

@@ -5,7 +5,7 @@ import { type Projection, sortByPosition } from './projection.js';
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
   name: 'trove',
-  version: 3,
+  version: 4,
   views: ['trove', 'trove.list'],
   share: {
     ofEvent: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
@@ -38,6 +38,7 @@ type RecordEvent = EventOf<
   | 'TroveProofSubmitted'
   | 'TroveRecordApproved'
   | 'TroveRecordRejected'
+  | 'TroveRecordRevoked'
   | 'TroveRejectionLifted'
   | 'ActionRelayed'
 >;
@@ -50,6 +51,7 @@ function isOfTrove(event: DomainEvent): event is RecordEvent {
     case 'TroveProofSubmitted':
     case 'TroveRecordApproved':
     case 'TroveRecordRejected':
+    case 'TroveRecordRevoked':
     case 'TroveRejectionLifted':
       return true;
     case 'ActionRelayed':

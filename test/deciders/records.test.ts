@@ -1,12 +1,15 @@
 import {
   type Submission,
+  approvalOf,
   decideLift,
+  decideRevoke,
   decideSubmit,
   isRuledOut,
   troveRecordOf,
 } from '../../src/features/trove/domain/record.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Given, RECORDED, logOf, trove } from '../projections/log.js';
+import { actionIn, decideChange } from '../../src/features/relay/domain/withdrawal.js';
+import { type Given, RECORDED, endorsed, logOf, relayed, trove } from '../projections/log.js';
 
 const BANK = 'tris:bank';
 const submitted = (more: object = {}): Given => {
@@ -80,6 +83,60 @@ test('another proof is news until the record is approved', () => {
   expect(() => decided(ruling('TroveRecordRejected', null))).toThrow(
     expect.objectContaining({ code: 'record_decided' }),
   );
+});
+
+describe('an approval is revoked', () => {
+  /** Approved by the bank, and by the operators, who come second. */
+  const both = (['tris:bank', null] as const).flatMap((reviewer) => [
+    ruling('TroveRecordApproved', reviewer),
+    relayed('tris:alice', 'creative_code', 'High', { stream: trove('TroveRecordApproved').stream! }),
+    endorsed('tris:alice', 'lender', 100),
+  ]);
+  const revoke = (reviewer: string | null, ...more: Given[]) =>
+    decideRevoke(logOf([submitted(), ...both, ...more]), 'mistake', { decided_by: 'key:r', reviewer }, BANK);
+  const after = (reviewer: string | null) =>
+    revoke(reviewer).map(({ type, schema, data }) => ({
+      type,
+      schema,
+      data,
+      stream: trove('TroveRecordApproved').stream!,
+    }));
+
+  test.each([
+    [BANK, 'e3', 'e4', 'Approved'],
+    [null, 'e6', 'e7', 'Approved'],
+  ])('with its action, by its reviewer: %s', (reviewer, action_id, credonation_id, status) => {
+    const facts = revoke(reviewer);
+    expect(facts.map(({ type }) => type)).toEqual(['TroveRecordRevoked', 'ActionWithdrawn']);
+    expect(facts[0]!.data).toMatchObject({ action_id, reviewer, decided_by: 'key:r', reason: 'mistake' });
+    expect(facts[1]!.data).toMatchObject({ action_id, credonation_id, endorser: BANK, amount: 100, reason: 'mistake' });
+    const log = logOf([submitted(), ...both, ...after(reviewer)]);
+    expect(troveRecordOf(log)).toMatchObject({ status });
+    // That of the other reviewer stands.
+    expect(approvalOf(troveRecordOf(log)!, reviewer)).toBeUndefined();
+    expect(() => decideChange(actionIn(log, action_id)!, 'counted', 'mistake', BANK)).toThrow(
+      expect.objectContaining({ code: 'record_decided' }),
+    );
+    expect(revoke(reviewer, ...after(reviewer))).toEqual([]);
+  });
+
+  test('if the action is withdrawn already, alone', () => {
+    const [, withdrawal] = after(BANK) as [Given, Given];
+    expect(revoke(BANK, withdrawal).map(({ type }) => type)).toEqual(['TroveRecordRevoked']);
+  });
+
+  test('and nothing is left of the record once all are', () => {
+    expect(troveRecordOf(logOf([submitted(), ...both, ...after(BANK), ...after(null)]))!.status).toBe('Rejected');
+  });
+
+  test('not by who has not approved it', () => {
+    expect(() => revoke('tris:other')).toThrow(expect.objectContaining({ code: 'record_decided' }));
+    const rejected = [submitted(), ruling('TroveRecordRejected', BANK)];
+    const by = { decided_by: 'key:r', reviewer: BANK };
+    expect(() => decideRevoke(logOf(rejected), 'mistake', by, BANK)).toThrow(
+      expect.objectContaining({ code: 'record_decided' }),
+    );
+  });
 });
 
 test('an operator’s rejection is lifted, unless the record was approved or its proof rejected it', () => {

@@ -51,6 +51,7 @@ const event: fc.Arbitrary<Given> = fc.oneof(
       'TroveProofSubmitted',
       'TroveRecordApproved',
       'TroveRecordRejected',
+      'TroveRecordRevoked',
       'TroveRejectionLifted',
     )
     .map(trove),

@@ -272,6 +272,7 @@ export const trove = (
     | 'TroveProofSubmitted'
     | 'TroveRecordApproved'
     | 'TroveRecordRejected'
+    | 'TroveRecordRevoked'
     | 'TroveRejectionLifted',
 ) => {
   const proof = { type: 'signature', issuer: 'lab', signature: 'x', attestation: null };
@@ -291,6 +292,7 @@ export const trove = (
     TroveProofSubmitted: { proof },
     TroveRecordApproved: decided,
     TroveRecordRejected: decided,
+    TroveRecordRevoked: { action_id: 'e1', decided_by: 'key:reviewer', reviewer: null, reason: 'mistake' },
     TroveRejectionLifted: { lifted_by: 'key:reviewer' },
   };
   return { type, stream: `trove-${TROVE.content_hash}`, data: { ...TROVE, ...more[type] } } as Given;

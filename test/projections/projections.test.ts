@@ -390,6 +390,9 @@ describe('trove', () => {
     expect(lists(await rowsAfter([submitted, rejected, lifted]))).toEqual(['Pending', null]);
     expect(lists(await rowsAfter([submitted, byProof, proof]))).toEqual(['Pending', null]);
     expect(lists(await rowsAfter([submitted, byProof, proof, approved, action]))).toEqual(['Approved', null]);
+    const revoked = trove('TroveRecordRevoked');
+    expect(lists(await rowsAfter([submitted, approved, action, revoked]))).toEqual(['Rejected', null]);
+    expect(lists(await rowsAfter([submitted, approved, action, revoked, lifted]))).toEqual(['Pending', null]);
     // In older logs, a proof could follow an operator's rejection.
     expect(lists(await rowsAfter([submitted, rejected, proof]))).toEqual(['Rejected', null]);
     expect(lists(await rowsAfter([submitted, rejected, proof, approved, action]))).toEqual(['Approved', null]);

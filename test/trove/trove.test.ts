@@ -112,6 +112,36 @@ describe('a record without a proof', () => {
     expect((await service.get(`/v1/disc/score/${body.tris_id}`)).status).toBe(404);
   });
 
+  test('counts no more once its reviewer has revoked it, and only then', async () => {
+    const body = record();
+    const id = await submitted(body);
+    const review = (decision: object, headers = REVIEWER) => service.post(`/v1/trove/${id}/review`, decision, headers);
+    const revoke = { decision: 'revoke', reason_code: 'mistake' };
+    expect((await review(revoke)).json.code).toBe('record_decided');
+    await review({ decision: 'approve' });
+    const { decision } = await get(id);
+    for (const wrong of [{ decision: 'revoke' }, { ...revoke, reason_code: 'no_such_reason' }]) {
+      const { status, json } = await review(wrong);
+      expect([status, json.errors[0].pointer]).toEqual([400, '/reason_code']);
+    }
+    expect((await review(revoke, key())).json.code).toBe('own_submission');
+    const revoked = await review(revoke);
+    expect([revoked.status, revoked.json.status]).toEqual([200, 'Rejected']);
+    const again = await review(revoke);
+    expect(again.headers['credence-position']).toBe(revoked.headers['credence-position']);
+    expect(await get(id)).toMatchObject({ status: 'Rejected', decision: { reason_code: 'mistake', action_id: null } });
+    expect(await scoreOf(body.tris_id)).toMatchObject({ earned_tct: 0 });
+    const reinstate = await service.post(`/v1/actions/${decision.action_id}/reinstate`, { reason: 'mistake' });
+    expect([reinstate.status, reinstate.json.code]).toEqual([409, 'record_decided']);
+    // After the rejection is lifted, it is decided again.
+    await review({ decision: 'lift' });
+    expect((await review({ decision: 'approve' })).json.status).toBe('Approved');
+    expect(await scoreOf(body.tris_id)).toMatchObject({ earned_tct: 100 });
+    expect((await get(id)).decision.action_id).not.toBe(decision.action_id);
+    expect((await review(revoke)).json.status).toBe('Rejected');
+    expect(await scoreOf(body.tris_id)).toMatchObject({ earned_tct: 0 });
+  });
+
   test('is decided once: the same decision again changes nothing, another is refused', async () => {
     const id = await submitted(record());
     const approve = () => service.post(`/v1/trove/${id}/review`, { decision: 'approve' }, REVIEWER);

@@ -1434,7 +1434,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Approve or reject a record, or lift a rejection
+         * Approve or reject a record, lift a rejection, or revoke an approval
          * @description An organization decides for its own platforms; its rejection leaves the record to others. An operator’s rejection stands until an operator lifts it. Nobody reviews what their own organization, or the same key, submitted. Needs a key with the scope `trove:review`.
          */
         post: operations["Trove_review"];
@@ -3898,8 +3898,8 @@ export interface components {
         };
         ReviewRecordDto: {
             /**
-             * @description Required to reject. A code of lower-case letters, digits and underscores; no free text, since the log cannot be
-             *     edited.
+             * @description Required to reject or revoke. A code of lower-case letters, digits and underscores; no free text, since the log cannot
+             *     be edited. To revoke, one of the reasons for which an action is withdrawn, such as `mistake`.
              * @example confirmed_fraud
              */
             reason_code?: string;
@@ -3909,10 +3909,11 @@ export interface components {
              */
             platform_id?: string;
             /**
-             * @description `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again.
+             * @description `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again. `revoke` makes
+             *     the reviewer's approval a rejection, and withdraws its action.
              * @enum {string}
              */
-            decision: "approve" | "reject" | "lift";
+            decision: "approve" | "reject" | "lift" | "revoke";
         };
         StartSignInDto: {
             /**
@@ -8545,7 +8546,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Approve or reject a record, or lift a rejection */
+            /** @description Approve or reject a record, lift a rejection, or revoke an approval */
             200: {
                 headers: {
                     [name: string]: unknown;

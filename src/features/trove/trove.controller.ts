@@ -5,6 +5,7 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
 import { refusal } from '../../kernel/problems.js';
+import { REASONS } from '../relay/domain/relay.events.js';
 import {
   RecordDto,
   RecordParams,
@@ -73,7 +74,7 @@ export class TroveController {
     scope: 'trove:review',
     at: RECORD,
     example: { decision: 'approve', platform_id: 'lendco-app' },
-    summary: 'Approve or reject a record, or lift a rejection',
+    summary: 'Approve or reject a record, lift a rejection, or revoke an approval',
     description:
       'An organization decides for its own platforms; its rejection leaves the record to others. An operator’s rejection ' +
       'stands until an operator lifts it. Nobody reviews what their own organization, or the same key, submitted.',
@@ -109,13 +110,19 @@ function reviewOf(
   platformId: string | null,
 ): Review {
   const wrong = (field: string, code: string, message: string) => refusal([{ pointer: `/${field}`, code, message }]);
-  if (kind !== 'reject' && reasonCode !== undefined)
-    throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed with a rejection');
+  const needsReason = kind === 'reject' || kind === 'revoke';
+  if (!needsReason && reasonCode !== undefined)
+    throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed to reject or to revoke');
   if (kind !== 'approve' && platformId !== null)
     throw wrong('platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
   if (kind === 'approve') return { kind, platform_id: platformId };
   if (kind === 'lift') return { kind };
   if (reasonCode === undefined)
-    throw wrong('reason_code', 'required', 'reason_code is missing: a rejection requires a reason');
+    throw wrong('reason_code', 'required', 'reason_code is missing: to reject or to revoke requires a reason');
+  if (kind === 'revoke') {
+    const reason = REASONS.find((one) => one === reasonCode);
+    if (!reason) throw wrong('reason_code', 'isIn', `reason_code must be one of ${REASONS.join(', ')} to revoke`);
+    return { kind, reason };
+  }
   return { kind, reason_code: reasonCode };
 }

@@ -214,13 +214,16 @@ export class RecordsQuery extends PageQuery {
 }
 
 export class ReviewRecordDto {
-  /** `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again. */
-  @IsIn(['approve', 'reject', 'lift'])
-  decision: 'approve' | 'reject' | 'lift';
+  /**
+   * `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again. `revoke` makes
+   * the reviewer's approval a rejection, and withdraws its action.
+   */
+  @IsIn(['approve', 'reject', 'lift', 'revoke'])
+  decision: 'approve' | 'reject' | 'lift' | 'revoke';
 
   /**
-   * Required to reject. A code of lower-case letters, digits and underscores; no free text, since the log cannot be
-   * edited.
+   * Required to reject or revoke. A code of lower-case letters, digits and underscores; no free text, since the log cannot
+   * be edited. To revoke, one of the reasons for which an action is withdrawn, such as `mistake`.
    */
   @IsOptional()
   @IsReasonCode()

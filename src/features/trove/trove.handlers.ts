@@ -13,6 +13,9 @@ import { Vetting } from '../organizations/vetting.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
+import { ActionChanges } from '../relay/action-changes.js';
+import type { Reason } from '../relay/domain/relay.events.js';
+import { actionIn } from '../relay/domain/withdrawal.js';
 import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
 import { pageOfRecords } from './records.js';
@@ -20,7 +23,9 @@ import {
   type Ruling,
   type Submission,
   TROVE_PLATFORM,
+  approvalOf,
   decideRecord,
+  decideRevoke,
   decideSubmit,
   decisionOn,
   recordIdOf,
@@ -103,9 +108,12 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
 }
 
 export type Review =
-  { kind: 'approve'; platform_id: string | null } | { kind: 'reject'; reason_code: string } | { kind: 'lift' };
+  | { kind: 'approve'; platform_id: string | null }
+  | { kind: 'reject'; reason_code: string }
+  | { kind: 'lift' }
+  | { kind: 'revoke'; reason: Reason };
 
-/** A reviewer's decision on a pending record, or the end of an operator's rejection. */
+/** A reviewer's decision on a pending record, the end of an operator's rejection, or of an approval. */
 export class ReviewRecord extends Command<Submitted> {
   constructor(
     readonly recordId: string,
@@ -124,6 +132,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     private readonly vetting: Vetting,
     private readonly counted: CountedContent,
     private readonly verification: ProofChecks,
+    private readonly actions: ActionChanges,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
@@ -139,6 +148,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     refuseOwnSubmission(context.actor, record, before[0]!.metadata.actor);
     refuseSelfStatement(context.actor.organization, record.tris_id, record.operator_tris);
     if (decision.kind === 'lift') return this.lift(recordId, context);
+    if (decision.kind === 'revoke') return this.revoke(record, before, decision.reason, context);
     const approve = decision.kind === 'approve';
     const platform_id = (approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
@@ -179,6 +189,27 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const record = troveRecordOf(await this.store.readStream(stream))!;
     await this.verification.enqueue(record);
     return { body: { record_id: recordId, status: record.status }, position };
+  }
+
+  /** @throws Problem record_decided, write_conflict, idempotency_key_reused */
+  private async revoke(
+    record: TroveRecord,
+    before: readonly RecordedEvent[],
+    reason: Reason,
+    context: CommandContext,
+  ): Promise<Submitted> {
+    const { name: decided_by, organization: reviewer } = context.actor;
+    const action = approvalOf(record, reviewer)?.action_id;
+    const owner = action ? await this.actions.ownerThen(actionIn(before, action)!) : null;
+    const decide = (history: readonly RecordedEvent[]) => {
+      const now = approvalOf(troveRecordOf(history)!, reviewer)?.action_id;
+      if (now && now !== action) throw new Problem('write_conflict', 'The record was approved meanwhile; try again.');
+      return decideRevoke(history, reason, { decided_by, reviewer }, owner);
+    };
+    const stream = troveStream(record.record_id);
+    const { position } = await this.writer.execute(stream, context, decide);
+    const { status } = troveRecordOf(await this.store.readStream(stream))!;
+    return { body: { record_id: record.record_id, status }, position };
   }
 }
 

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
+import { ActionChanges } from '../relay/action-changes.js';
 import { IssuersController } from './issuers.controller.js';
 import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './issuers.handlers.js';
 import { Issuers } from './issuers.js';
@@ -16,6 +17,7 @@ import { ProofChecks } from './proof-checks.js';
     Issuers,
     ProofChecks,
     CountedContent,
+    ActionChanges,
     RegisterIssuerHandler,
     RetireIssuerHandler,
     GetIssuerHandler,

@@ -61,7 +61,7 @@ export class WithdrawalsController {
     summary: 'Reinstate a withdrawn action: it counts again',
     description: `${WHO} Asked again, the first answer is given again.`,
     type: ChangedActionDto,
-    problems: ['not_found', 'self_statement', 'action_not_withdrawn', 'write_conflict'],
+    problems: ['not_found', 'self_statement', 'action_not_withdrawn', 'record_decided', 'write_conflict'],
   })
   async reinstate(
     @Param() { action_id }: ActionParams,

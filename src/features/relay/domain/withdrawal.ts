@@ -20,6 +20,8 @@ export interface RecordedAction {
   credonation: Of<'CredonationRecorded'> | undefined;
   /** Its withdrawals and reinstatements, the oldest first. */
   changes: (Of<'ActionWithdrawn' | 'ActionReinstated'> & { by: string })[];
+  /** Whether it was the approval of a record, which was revoked. */
+  revoked: boolean;
 }
 
 /**
@@ -27,14 +29,15 @@ export interface RecordedAction {
  * @throws NewerSchema, Problem history_unreadable
  */
 export function actionIn(history: readonly RecordedEvent[], actionId: string): RecordedAction | undefined {
-  // What became of a record says nothing about its actions.
+  // Nothing else that becomes of a record says anything about its actions.
   const ofActions = history.filter(({ type }) => !type.startsWith('Trove'));
+  const revoked = history.some(({ type, data }) => type === 'TroveRecordRevoked' && data['action_id'] === actionId);
   let action: RecordedAction | undefined;
   let previous: Event | undefined;
   for (const [i, event] of decode(ofActions).entries()) {
     const by = ofActions[i]!.metadata.actor;
     if (event.type === 'ActionRelayed') {
-      if (event.id === actionId) action = { relayed: event, by, credonation: undefined, changes: [] };
+      if (event.id === actionId) action = { relayed: event, by, credonation: undefined, changes: [], revoked };
     } else if (event.type === 'CredonationRecorded') {
       // It follows its action.
       if (action && previous === action.relayed) action.credonation = event;
@@ -51,12 +54,16 @@ export function stateOf({ changes }: Pick<RecordedAction, 'changes'>): ActionSta
 /**
  * Withdraws an action, or reinstates it. Nothing changes if it is in that state already.
  * @param owner the organization that owned the platform when the credonation was recorded, or null
- * @throws Problem action_not_withdrawn for the reinstatement of an action that never was withdrawn
+ * @throws Problem action_not_withdrawn for the reinstatement of an action that never was withdrawn; record_decided for one
+ * whose record was revoked
  */
 export function decideChange(action: RecordedAction, to: ActionState, reason: Reason, owner: string | null): Fact[] {
   const { relayed, credonation, changes } = action;
   if (to === 'counted' && changes.length === 0) {
     throw new Problem('action_not_withdrawn', `The action ${relayed.id} was never withdrawn.`);
+  }
+  if (to === 'counted' && action.revoked) {
+    throw new Problem('record_decided', 'The approval of the record that became this action was revoked.');
   }
   if (stateOf(action) === to) return [];
   const { tris_id, metric, criticality, platform_id, source, counterparty } = relayed.data;

@@ -3,6 +3,7 @@ import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { Problem } from '../../../kernel/problems.js';
 import {
+  type Reason,
   type Source,
   actionReinstated,
   actionRelayed,
@@ -10,6 +11,7 @@ import {
   credonationRecorded,
 } from '../../relay/domain/relay.events.js';
 import { decide as decideRelay, splitMetric } from '../../relay/domain/relay.js';
+import { actionIn, decideChange } from '../../relay/domain/withdrawal.js';
 import type { Criticality } from '../../../scoring/model.js';
 import {
   type DECISION_METHODS,
@@ -18,6 +20,7 @@ import {
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRecordRevoked,
   troveRecordSubmitted,
   troveRejectionLifted,
 } from './trove.events.js';
@@ -133,6 +136,7 @@ const EVENTS = [
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRecordRevoked,
   troveRejectionLifted,
   // An approval relays an action in the same append. That may be withdrawn, and the record stays approved.
   actionRelayed,
@@ -186,6 +190,15 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
       return record && ruled(record, [...record.rulings, rulingOf(event, null)]);
     case 'TroveRecordRejected':
       return record && ruled(record, [...record.rulings, rulingOf(event, event.data.reason_code)]);
+    case 'TroveRecordRevoked': {
+      const { reviewer, decided_by, reason } = event.data;
+      const others = record?.rulings.filter((ruling) => ruling.reviewer !== reviewer) ?? [];
+      const rejection = { reviewer, approved: false, method: 'review', decided_by, reason_code: reason };
+      return (
+        record &&
+        ruled(record, [...others, { ...rejection, decided_at: event.recorded_at, action_id: null, platform_id: null }])
+      );
+    }
     case 'ActionRelayed': {
       // In the same append as the approval.
       const last = record?.rulings.at(-1);
@@ -302,6 +315,34 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
     { ...relayed!, data: { ...relayed!.data, evidence_hash: content_hash } },
     ...credonation,
   ];
+}
+
+/** The approval that a reviewer may revoke: the organization's own or, for operators (null), theirs or the proof's. */
+export function approvalOf({ rulings }: TroveRecord, reviewer: string | null): Ruling | undefined {
+  return rulings.find((ruling) => ruling.reviewer === reviewer && ruling.approved);
+}
+
+/**
+ * A reviewer revokes an approval, which withdraws its action. Nothing happens if it was revoked for that reason before.
+ * @param by the reviewer
+ * @param owner that of the action's platform when its credonation was recorded, or null
+ * @throws Problem record_decided if the reviewer has not approved the record
+ */
+export function decideRevoke(
+  history: readonly RecordedEvent[],
+  reason: Reason,
+  by: Pick<Decision, 'decided_by' | 'reviewer'>,
+  owner: string | null,
+): Fact[] {
+  const record = troveRecordOf(history)!;
+  const { content_hash, tris_id, rulings } = record;
+  const action_id = approvalOf(record, by.reviewer)?.action_id;
+  if (action_id) {
+    const withdrawal = decideChange(actionIn(history, action_id)!, 'withdrawn', reason, owner);
+    return [fact(troveRecordRevoked, { content_hash, tris_id, action_id, ...by, reason }), ...withdrawal];
+  }
+  if (rulings.some(({ reviewer, reason_code }) => reviewer === by.reviewer && reason_code === reason)) return [];
+  throw new Problem('record_decided', 'The reviewer has not approved the record, so that there is nothing to revoke.');
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type Check, defineEvent, nullable, oneOf, shaped, text } from '../../../kernel/event-definition.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { CRITICALITIES } from '../../../scoring/model.js';
+import { REASONS } from '../../relay/domain/relay.events.js';
 
 export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
 export const DECISION_METHODS = ['signature', 'attestation', 'review'] as const;
@@ -67,6 +68,22 @@ export const troveRecordRejected = defineEvent(
   { ...decided, reason_code: text },
   before('reviewer'),
 );
+
+/**
+ * A reviewer took an approval back, which is a rejection from then on. Same stream, in one append with the withdrawal of
+ * the action, unless that is withdrawn already.
+ */
+export const troveRecordRevoked = defineEvent('TroveRecordRevoked', {
+  content_hash: text,
+  tris_id: text,
+  /** The action that the approval became. */
+  action_id: text,
+  /** `key:<id>` of the reviewer. */
+  decided_by: text,
+  /** The reviewer's organization; null: an operator, also of an approval by a proof. */
+  reviewer: nullable(text),
+  reason: oneOf(REASONS),
+});
 
 /** An operator lifted an operator's rejection: the record is decided again. Same stream. */
 export const troveRejectionLifted = defineEvent('TroveRejectionLifted', {
