@@ -30,7 +30,10 @@ test('the events have the topics that the deployed contracts emit', () => {
   expect(topics('safe')).toEqual({
     ExecutionSuccess: '0x442e715f626346e8c54381002da614f62bee8d27386535b2521ec8540898556e',
   });
-  expect(topics('eas')).toEqual({ Attested: '0x8bf46bf4cfd674fa735a3d63ec1c9ad4153f033c290341f3a588b75685141b35' });
+  expect(topics('eas')).toEqual({
+    Attested: '0x8bf46bf4cfd674fa735a3d63ec1c9ad4153f033c290341f3a588b75685141b35',
+    Revoked: '0xf930a6e2523c9cc298691873087a740550b8fc85a0680830414c148ed927f615',
+  });
 });
 
 test('every mapping is to a metric by its canonical name, every built-in address has its checksum', () => {

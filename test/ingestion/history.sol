@@ -7,6 +7,7 @@ contract History {
     event LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken);
     event VoteCast(address indexed voter, uint256 proposalId, uint8 support, uint256 weight, string reason);
     event Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID);
+    event Revoked(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID);
     event ExecutionSuccess(bytes32 txHash, uint256 payment);
 
     function repay(address user, uint256 times) external {
@@ -27,6 +28,14 @@ contract History {
 
     function attestTo(address recipient, address attester, bytes32 schema) external {
         emit Attested(recipient, attester, bytes32(0), schema);
+    }
+
+    function attestAs(address recipient, address attester, bytes32 uid) external {
+        emit Attested(recipient, attester, uid, bytes32(0));
+    }
+
+    function revoke(address recipient, address attester, bytes32 uid) external {
+        emit Revoked(recipient, attester, uid, bytes32(0));
     }
 
     function execute() external {

@@ -436,3 +436,63 @@ test('actions from before stay with the identity that the wallet belonged to', a
   });
   expect((await signIn(service, account)).json.tris_id).toBe(next.tokens.tris_id);
 });
+
+describe('an attestation that its attester revokes', () => {
+  const uid = (n: number): Hex => `0x${n.toString(16).padStart(64, '0')}`;
+  const attest = (wallet: Hex, n: number, by = attester.address) =>
+    write(at.eas, History!, 'attestAs', [wallet, by, uid(n)]);
+  const revoke = (wallet: Hex, n: number, by = attester.address, contract = at.eas) =>
+    write(contract, History!, 'revoke', [wallet, by, uid(n)]);
+  const earned = async (trisId: string) => {
+    await actionsOf(trisId);
+    return (await service.get(`/v1/disc/score/${trisId}`)).json.earned_tct as number;
+  };
+  /** Ids of the withdrawn actions of a TRIS. */
+  const withdrawnOf = async (trisId: string): Promise<string[]> => {
+    await actionsOf(trisId);
+    const { json } = await service.get(`/v1/disc/score/${trisId}/history?limit=1000`);
+    return json.entries
+      .filter((entry: { event_type: string }) => entry.event_type === 'ActionWithdrawn')
+      .map((entry: { action_id: string }) => entry.action_id);
+  };
+
+  test('counts no more, in the same range and in a later one; by others it counts on', async () => {
+    const { wallet, tokens } = await owner();
+    const stranger = newAccount().address;
+    const first = Number(await anvil.reader.getBlockNumber());
+    for (const n of [1, 2, 3]) await attest(wallet, n);
+    await revoke(wallet, 1); // before the read models can have its attestation
+    await revoke(wallet, 2, stranger); // whom nobody listed
+    await revoke(wallet, 2, attester.address, at.schemas); // another contract
+    await revoke(stranger, 2); // about another wallet
+    await revoke(wallet, 9); // of none
+    await finalize();
+    expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 3, withdrawn: 1 });
+    expect(await earned(tokens.tris_id)).toBe(60);
+    await revoke(wallet, 2);
+    await finalize();
+    expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 0, withdrawn: 1 });
+    expect(await earned(tokens.tris_id)).toBe(30);
+    expect(await withdrawnOf(tokens.tris_id)).toHaveLength(2);
+  });
+
+  test('is withdrawn once, however often it is read: an operator may have reinstated it', async () => {
+    const { wallet, tokens } = await owner();
+    const first = Number(await anvil.reader.getBlockNumber());
+    await attest(wallet, 1);
+    await revoke(wallet, 1);
+    await finalize();
+    expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 1, withdrawn: 1 });
+    const [id] = await withdrawnOf(tokens.tris_id);
+    expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ already_present: 1, withdrawn: 0 });
+    const reinstated = await service.post(`/v1/actions/${id}/reinstate`, { reason: 'mistake' });
+    expect(reinstated.status).toBe(200);
+    expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ withdrawn: 0 });
+    expect(await earned(tokens.tris_id)).toBe(30);
+    const { changes } = (await service.get(`/v1/actions/${id}`, { 'x-api-key': service.key })).json;
+    expect(changes).toMatchObject([
+      { by: `wallet:${wallet.toLowerCase()}`, reason: 'reversed', state: 'withdrawn' },
+      { by: 'key:dev', state: 'counted' },
+    ]);
+  });
+});

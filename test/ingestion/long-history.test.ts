@@ -50,10 +50,10 @@ test('1,000 logs over 5,000 blocks are found once each, by a node that refuses l
   expect(last).toBeGreaterThanOrEqual(crowded);
   const found = new Set<string>();
   let logs = 0;
-  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[] };
+  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[], attestations: {} };
   while (cursor.next_block <= last) {
     const read = await scan.next(cursor, last);
-    for (const { block_hash, log_index } of read.occurrences) found.add(`${block_hash}/${log_index}`);
+    for (const { place } of read.occurrences) found.add(place);
     logs += read.occurrences.length;
     cursor = read.cursor;
   }
@@ -93,7 +93,7 @@ test('the ranges of a crowded history shrink, so that each answer has about 2,00
     }));
   };
   const scan = new Scan(readerOf(ask), wallet, [{ address: pool, protocol: 'aave-v3' }]);
-  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[] };
+  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[], attestations: {} };
   let found = 0;
   while (cursor.next_block <= last) {
     const read = await scan.next(cursor, last);

@@ -4120,6 +4120,8 @@ export interface components {
             already_present: number;
             /** @description Recorded earlier for another identity that the wallet was linked to. */
             counted_elsewhere: number;
+            /** @description Actions withdrawn by this job, since their attestations were revoked. */
+            withdrawn: number;
         };
         IngestionDto: {
             /** @description The chain (EIP-155). */

@@ -16,6 +16,8 @@ export interface ChainEvent {
   attester?: 1 | 2 | 3;
   /** The indexed argument that must be one of the contract's `schemas`, if it has any. */
   schema?: 1 | 2 | 3;
+  /** Of an attestation, whose only argument that is not indexed is its UID. `revoked`: it withdraws the action. */
+  attestation?: 'made' | 'revoked';
 }
 
 /** Identical in Aave v2 and v3. */
@@ -25,6 +27,14 @@ const LIQUIDATION = {
   wallet: 3,
   metric: 'financial_liquidation_flags',
   criticality: 'Critical',
+} as const;
+
+const ATTESTATION = {
+  wallet: 1,
+  metric: 'social_verified_identity_linked',
+  criticality: 'Low',
+  attester: 2,
+  schema: 3,
 } as const;
 
 export const PROTOCOLS = {
@@ -132,11 +142,13 @@ export const PROTOCOLS = {
   eas: [
     {
       event: 'Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)',
-      wallet: 1,
-      metric: 'social_verified_identity_linked',
-      criticality: 'Low',
-      attester: 2,
-      schema: 3,
+      ...ATTESTATION,
+      attestation: 'made',
+    },
+    {
+      event: 'Revoked(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)',
+      ...ATTESTATION,
+      attestation: 'revoked',
     },
   ],
 } as const satisfies Record<string, readonly ChainEvent[]>;

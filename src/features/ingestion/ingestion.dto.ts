@@ -55,6 +55,9 @@ export class IngestionResultDto {
   /** Recorded earlier for another identity that the wallet was linked to. */
   @ApiProperty({ type: 'integer' })
   counted_elsewhere: number;
+  /** Actions withdrawn by this job, since their attestations were revoked. */
+  @ApiProperty({ type: 'integer' })
+  withdrawn: number;
 }
 
 export class IngestionDto {

@@ -11,7 +11,9 @@ import { JobKinds } from '../jobs/job-kinds.js';
 import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import { type Action, actionStream, splitMetric } from '../relay/domain/relay.js';
+import { ActionChanges } from '../relay/action-changes.js';
+import { type Action, actionStream, externalStream, splitMetric } from '../relay/domain/relay.js';
+import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
 import { trisOn } from '../accounts/domain/wallet.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
@@ -19,7 +21,7 @@ import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
 import { IngestionResultDto } from './ingestion.dto.js';
 import { LogReader } from './log-reader.js';
-import type { Cursor, Occurrence } from './scan.js';
+import type { Cursor, Occurrence, Revocation } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
 const PREFIX = 'ing';
@@ -47,6 +49,7 @@ export class Ingestion implements OnModuleInit {
     private readonly chains: Chains,
     private readonly links: WalletLinks,
     private readonly actions: ActionRecorder,
+    private readonly changes: ActionChanges,
     private readonly platforms: Platforms,
     private readonly kinds: JobKinds,
     private readonly logger: Logger,
@@ -129,7 +132,9 @@ export class Ingestion implements OnModuleInit {
     const last = await reader.finalBlock().catch((error: Error) => {
       throw new Error(`Chain ${chain_id}: ${error.message}`, { cause: error });
     });
-    const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash([...contracts]))}`;
+    // Earlier builds have not read what takes attestations back: such a wallet is read again.
+    const reads = contracts.some(({ protocol }) => protocol === 'eas') ? [...contracts, 'Revoked'] : [...contracts];
+    const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash(reads))}`;
     let { cursor, result } = await this.kept(cursorKey, from_block, id);
     if (await isReplaced(cursor, reader, last)) {
       const message = 'A chain replaced final blocks; reading the history of the wallet again';
@@ -147,6 +152,9 @@ export class Ingestion implements OnModuleInit {
           throw new Problem('wallet_not_linked', `The wallet is no longer linked to ${tris_id}.`);
         }
         await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
+        for (const revocation of read.revocations) {
+          if (await this.withdraw(revocation, { wallet, chain_id }, id)) result.withdrawn++;
+        }
         cursor = read.cursor;
         // A run whose lock was lost may go on beside another. The cursor then falls back to the slower one: blocks are read
         // again, and each occurrence still counts once.
@@ -171,8 +179,8 @@ export class Ingestion implements OnModuleInit {
     const isOwn = kept?.job === id;
     const start = kept && (isOwn || fromBlock === null) ? kept : startAt(fromBlock ?? 0);
     const { since, next_block, last_hash, tokens } = start;
-    const cursor = { since, next_block, last_hash, tokens };
-    return { cursor, result: isOwn ? kept.result : nothingFrom(cursor) };
+    const cursor = { since, next_block, last_hash, tokens, attestations: kept?.attestations ?? {} };
+    return { cursor, result: isOwn ? { ...nothingFrom(cursor), ...kept.result } : nothingFrom(cursor) };
   }
 
   /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */
@@ -198,6 +206,25 @@ export class Ingestion implements OnModuleInit {
     }
   }
 
+  /** Withdraws the action that an attestation became, once for each revocation. @returns whether it did so now */
+  private async withdraw(
+    { place, attested }: Revocation,
+    { wallet, chain_id }: Pick<IngestionInput, 'wallet' | 'chain_id'>,
+    job: string,
+  ): Promise<boolean> {
+    const stream = externalStream(chainPlatform(chain_id), `${chain_id}:${attested}`);
+    const history = await this.store.readStream(stream);
+    const action = history[0] && actionIn(history, history[0].id);
+    if (!action) return false;
+    const [actor, body_hash] = [internalActor(`wallet:${wallet}`), hashOf('revoked', String(chain_id), place)];
+    let isRepeated = false;
+    const onRepeated = () => void (isRepeated = true);
+    // An operator may have reinstated it since: reading the revocation again must not withdraw it again.
+    const context = { actor, correlation_id: job, idempotency: body_hash, body_hash, onRepeated };
+    await this.changes.change({ action, to: 'withdrawn', reason: 'reversed', context });
+    return !isRepeated && stateOf(action) === 'counted';
+  }
+
   private async recordOnce(
     action: Action,
     owner: string | null,
@@ -218,7 +245,7 @@ export class Ingestion implements OnModuleInit {
 }
 
 function actionOf(
-  { block_hash, log_index, occurred_at, metric, criticality }: Occurrence,
+  { place, occurred_at, metric, criticality }: Occurrence,
   { tris_id, chain_id }: IngestionInput,
   platform_id: string,
 ): Action {
@@ -228,7 +255,7 @@ function actionOf(
     criticality,
     platform_id,
     occurred_at,
-    external_id: `${chain_id}:${block_hash}:${log_index}`,
+    external_id: `${chain_id}:${place}`,
     evidence_uri: null,
   };
 }
@@ -241,11 +268,19 @@ function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
 }
 
 function nothingFrom({ next_block }: Cursor): IngestionResultDto {
-  return { from_block: next_block, to_block: null, logs: 0, recorded: 0, already_present: 0, counted_elsewhere: 0 };
+  return {
+    from_block: next_block,
+    to_block: null,
+    logs: 0,
+    recorded: 0,
+    already_present: 0,
+    counted_elsewhere: 0,
+    withdrawn: 0,
+  };
 }
 
 function startAt(block: number): Cursor {
-  return { since: block, next_block: block, last_hash: null, tokens: [] };
+  return { since: block, next_block: block, last_hash: null, tokens: [], attestations: {} };
 }
 
 /** Whether the chain has another block now where an earlier job stopped. */

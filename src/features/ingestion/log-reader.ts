@@ -9,6 +9,8 @@ export type Hex = `0x${string}`;
 export interface EvmLog {
   address: Hex;
   topics: Hex[];
+  /** Its data, if they are one word. */
+  word: Hex | undefined;
   blockHash: Hex;
   blockNumber: Hex;
   logIndex: Hex;
@@ -199,7 +201,7 @@ function logsOf(found: unknown): EvmLog[] {
 }
 
 function logOf(value: unknown): EvmLog {
-  const { address, topics, blockHash, blockNumber, logIndex, blockTimestamp } = isObject(value) ? value : {};
+  const { address, topics, data, blockHash, blockNumber, logIndex, blockTimestamp } = isObject(value) ? value : {};
   const isLog =
     isText(address, ADDRESS) &&
     Array.isArray(topics) &&
@@ -211,6 +213,7 @@ function logOf(value: unknown): EvmLog {
   return {
     address: lower(address),
     topics: (topics as string[]).map(lower),
+    word: isText(data, HASH) ? lower(data) : undefined,
     blockHash: lower(blockHash),
     blockNumber: lower(blockNumber),
     logIndex: lower(logIndex),

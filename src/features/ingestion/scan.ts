@@ -2,14 +2,22 @@ import { EventFragment } from 'ethers/abi';
 import { type ChainEvent, type Contract, PROTOCOLS } from './chain-events.js';
 import { type BlockRange, type EvmLog, type Hex, type LogReader, RefusedRange, keyOf } from './log-reader.js';
 
+/** Where a log is on its chain: `<block hash>:<log index>`. */
+type Place = string;
+
 /** An event that concerns the wallet. */
 export interface Occurrence {
-  block_hash: string;
-  log_index: number;
+  place: Place;
   /** ms since the epoch. */
   occurred_at: number;
   metric: string;
   criticality: ChainEvent['criticality'];
+}
+
+/** The revocation of an attestation that was an occurrence. */
+export interface Revocation {
+  place: Place;
+  attested: Place;
 }
 
 /** How far a wallet's history has been read. */
@@ -21,6 +29,17 @@ export interface Cursor {
   last_hash: string | null;
   /** Tokens `<contract>/<id>` of `token-owner` contracts that the wallet held before `next_block`. */
   tokens: string[];
+  /** The attestations about the wallet that are not revoked: where each was made. */
+  attestations: Record<string, Place>;
+}
+
+/** What a range has of the wallet. */
+interface Read {
+  occurrences: Occurrence[];
+  /** Of attestations in this range and before it. */
+  revocations: Revocation[];
+  logs: number;
+  cursor: Cursor;
 }
 
 interface Mapping extends ChainEvent {
@@ -78,7 +97,7 @@ export class Scan {
   }
 
   /** Reads the next range from the cursor, up to `last` at most. */
-  async next(cursor: Cursor, last: number): Promise<{ occurrences: Occurrence[]; logs: number; cursor: Cursor }> {
+  async next(cursor: Cursor, last: number): Promise<Read> {
     for (;;) {
       const from = cursor.next_block;
       const to = Math.min(from + this.range - 1, last);
@@ -97,7 +116,7 @@ export class Scan {
     }
   }
 
-  private async read(cursor: Cursor, from: number, to: number) {
+  private async read(cursor: Cursor, from: number, to: number): Promise<Read> {
     const range = this.reader.range(from, to);
     const logs = [...(await this.ofWallet(range)), ...(await this.ofContract(range))];
     const tokens = new Set(cursor.tokens);
@@ -107,24 +126,34 @@ export class Scan {
       (a, b) => Number(a.blockNumber) - Number(b.blockNumber) || Number(a.logIndex) - Number(b.logIndex),
     );
     const found: { log: EvmLog; mapping: Mapping }[] = [];
+    const attestations = { ...cursor.attestations };
+    const revocations: Revocation[] = [];
     for (const log of inOrder) {
       this.keepAccount(log, tokens);
       const mapping = this.mappingOf(log, tokens);
-      if (mapping) found.push({ log, mapping });
+      if (mapping && mapping.attestation !== 'revoked') found.push({ log, mapping });
+      if (!mapping?.attestation || log.word === undefined) continue;
+      const [name, place] = [attestationOf(log), placeOf(log)];
+      const attested = attestations[name];
+      if (mapping.attestation === 'made') attestations[name] = place;
+      else if (attested !== undefined) {
+        revocations.push({ place, attested });
+        delete attestations[name];
+      }
     }
     const times = await this.reader.timesOf(found.map(({ log }) => log));
     const last_hash = await range.lastHash();
     const occurrences = found.map(({ log, mapping: { metric, criticality } }) => ({
-      block_hash: log.blockHash,
-      log_index: Number(log.logIndex),
+      place: placeOf(log),
       occurred_at: times.get(log.blockHash)!,
       metric,
       criticality,
     }));
     return {
       occurrences,
+      revocations,
       logs: inOrder.length,
-      cursor: { since: cursor.since, next_block: to + 1, last_hash, tokens: [...tokens] },
+      cursor: { since: cursor.since, next_block: to + 1, last_hash, tokens: [...tokens], attestations },
     };
   }
 
@@ -207,6 +236,9 @@ function inLowerCase({ address, attesters, schemas }: Contract): Listed {
   return { address: address.toLowerCase(), attesters: lower(attesters), schemas: lower(schemas) };
 }
 
+const placeOf = ({ blockHash, logIndex }: EvmLog): Place => `${blockHash}:${Number(logIndex)}`;
+/** Only its attester can revoke an attestation. */
+const attestationOf = ({ address, topics, word }: EvmLog) => `${address}/${topics[2]}/${word}`;
 const tokenOf = ({ address, topics }: EvmLog) => `${address}/${topics[3]}`;
 const topicsOf = (event: string) => 1 + (event.match(/\bindexed\b/g) ?? []).length;
 

@@ -23,9 +23,14 @@ export interface Action {
  * Without either, every request is a new action.
  */
 export function actionStream(action: Action, idempotency: string | null, newId: () => string): string {
-  if (action.external_id !== null) return hashedStream('action', action.platform_id, action.external_id);
+  if (action.external_id !== null) return externalStream(action.platform_id, action.external_id);
   if (idempotency !== null) return hashedStream('action', idempotency);
   return `action-${newId()}`;
+}
+
+/** The stream of an action that the platform named. */
+export function externalStream(platformId: string, externalId: string): string {
+  return hashedStream('action', platformId, externalId);
 }
 
 export function metricOf({ category, action_type }: Pick<Action, 'category' | 'action_type'>): string {
