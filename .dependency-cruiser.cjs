@@ -35,7 +35,7 @@ const FEATURES = {
   disc: ['accounts', 'identity', 'lenses'],
   'validation-policies': ['lenses', 'policy-names', 'disc', 'jobs'],
   access: ['accounts', 'identity', 'lenses', 'policy-names', 'disc', 'validation-policies', 'jobs'],
-  withdrawals: ['relay', 'organizations', 'disc'],
+  withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
   webhooks: ['lenses', 'disc', 'access'],
 };
 

@@ -78,3 +78,4 @@ export function sortByTime(time: number): string {
   return String(Math.max(0, time)).padStart(TIME_DIGITS, '0');
 }
 export const timeOfSort = (sort: string): number => Number(sort.slice(0, TIME_DIGITS));
+export const positionOfSort = (sort: string): number => Number(sort.slice(TIME_DIGITS));

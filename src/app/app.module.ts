@@ -36,7 +36,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   relay: { module: RelayModule, projections: ['identities'] },
   withdrawals: {
     module: WithdrawalsModule,
-    projections: ['actions', 'identities', 'timeline', 'accreditations', 'policies', 'lenses'],
+    projections: ['actions', 'identities', 'timeline', 'accreditations', 'policies', 'lenses', 'decisions'],
   },
   disc: {
     module: DiscModule,

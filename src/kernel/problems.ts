@@ -190,6 +190,11 @@ export const PROBLEMS = {
     'the address does not support this method; `Allow` lists those it supports',
   ],
   request_timeout: [408, 'The request did not arrive in time', 'the request did not arrive within 30 seconds'],
+  withdrawals_changed: [
+    409,
+    'Actions of the set were changed',
+    'an action of the dry run was withdrawn or reinstated since; `errors` names up to a hundred',
+  ],
   job_not_completed: [409, 'The job is not completed', 'the result of a job that is not completed was requested'],
   platform_already_registered: [
     409,
@@ -320,6 +325,11 @@ export const PROBLEMS = {
     422,
     'The identity has too many metrics',
     'the organization has relayed 20,000 metrics of the identity, and this would be another one; metrics that are recorded are still accepted',
+  ],
+  too_many_decisions: [
+    422,
+    'The action counted in too many decisions',
+    'the action counted in more than 1,000 access decisions; a dry run of `POST /v1/actions/withdrawals` reviews them all',
   ],
   too_many_webhooks: [422, 'The organization has too many webhooks', 'the organization has 100 webhooks'],
   idempotency_key_reused: [

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import { type DomainEvent, type EventOf, decodeEvent } from '../../projections/events.js';
 import { ListCredonations, ListCredonationsHandler } from '../../src/features/credonations/credonations.handlers.js';
 import type { Coordinates } from '../../src/features/disc/coordinates.js';
 import {
@@ -8,7 +8,9 @@ import {
   GetHistory,
   GetHistoryHandler,
 } from '../../src/features/disc/disc.handlers.js';
-import { IdentityReader } from '../../src/features/disc/identity-reader.js';
+import { type Facts, factsOf } from '../../src/features/access/facts.js';
+import { changedBy, countedAction } from '../../src/features/disc/evidence-reader.js';
+import { IdentityReader, type IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
 import { reportOf } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
@@ -16,6 +18,7 @@ import { formatPosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { MODEL } from '../../src/scoring/model.js';
 import { type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { type Given, endorsed, logOf, relayed, withChanges, withoutWithdrawn } from '../projections/log.js';
@@ -27,6 +30,28 @@ import { GrowingViews, LOG } from './growing-views.js';
 
 const DISC_1 = scoringBy(MODEL_LENS, disc1);
 
+async function seenAt(log: readonly DomainEvent[], at: Coordinates, lens: Scoring): Promise<IdentitySnapshot> {
+  const views = new GrowingViews(log, 0);
+  await views.grow(log.length);
+  return readerOf(views, lens).snapshot(ALICE, at);
+}
+
+function readerOf(views: GrowingViews, lens: Scoring): IdentityReader {
+  const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
+  return new IdentityReader(views as unknown as Views, () => START + 2 * DAY, fixedLens);
+}
+
+function measured({ actions, net_tct, score, reliability, evidence, health }: Facts) {
+  return {
+    actions,
+    net_tct,
+    score,
+    reliability,
+    evidence,
+    health: MODEL.categories.map((category) => health[category]),
+  };
+}
+
 /** What is told of Alice after the first so many events were applied, each time so many at once. */
 async function told(
   log: readonly DomainEvent[],
@@ -35,8 +60,7 @@ async function told(
 ) {
   const views = new GrowingViews(log, 0);
   for (let done = 0; done < applied; done += step) await views.grow(Math.min(step, applied - done));
-  const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
-  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, fixedLens);
+  const reader = readerOf(views, lens);
   const [seen] = await reader.snapshots([ALICE], at);
   if (!seen || seen instanceof Problem) return null;
   const { body: history } = await new GetHistoryHandler(reader).execute(
@@ -92,6 +116,54 @@ describe('random histories with withdrawals and reinstatements', () => {
             const { validations: _1, ...then } = { validations: [], ...(await told(log, last, { at, lens })) };
             const { validations: _2, ...since } = { validations: [], ...(await told(log, log.length, { at, lens })) };
             expect(JSON.stringify(since)).toBe(JSON.stringify(then));
+          },
+        ),
+        { numRuns: repeated(60, 300), endOnFailure: true },
+      );
+    },
+    limit(120_000),
+  );
+
+  test(
+    'give what is measured without an action, if it is taken out of the state of any position and time',
+    () => {
+      return fc.assert(
+        fc.asyncProperty(
+          logs({ minLength: 1, maxLength: 160 }).filter(({ length }) => length > 0),
+          fc.constantFrom(...LENSES),
+          fc.nat(),
+          fc.nat(),
+          fc.constantFrom(BUSY, BUSY + 1, START + DAY),
+          async (log, lens, nth, which, as_of) => {
+            const position = 1 + (nth % log.length);
+            const kept = new Set(withoutWithdrawn(log, position).map((event) => event.type + event.id));
+            const counted = log.filter(
+              (event): event is EventOf<'ActionRelayed'> =>
+                event.type === 'ActionRelayed' &&
+                event.data.tris_id === ALICE &&
+                event.occurred_at <= as_of &&
+                event.position <= position &&
+                kept.has(event.type + event.id),
+            );
+            const action = counted[which % counted.length];
+            if (!action) return;
+            const { data, id } = action;
+            const taken = countedAction(action);
+            const before = await seenAt(log, { as_of, as_of_position: formatPosition(LOG, position) }, lens);
+            const change = { type: 'ActionWithdrawn', id: 'change', position: position + 1 } as const;
+            const withdrawal = {
+              ...action,
+              ...change,
+              data: { ...data, action_id: id, reason: 'mistake' },
+            } as DomainEvent;
+            const after = await seenAt([...log.slice(0, position), withdrawal], { as_of }, lens);
+            const trusts = () => true;
+            expect(measured(factsOf(changedBy(before.state, [taken], -1, lens), lens, as_of, trusts))).toEqual(
+              measured(factsOf(after.state, lens, as_of, trusts)),
+            );
+            expect(measured(factsOf(changedBy(after.state, [taken], 1, lens), lens, as_of, trusts))).toEqual(
+              measured(factsOf(before.state, lens, as_of, trusts)),
+            );
           },
         ),
         { numRuns: repeated(60, 300), endOnFailure: true },

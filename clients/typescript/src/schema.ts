@@ -60,6 +60,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/actions/{action_id}/affected-decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the recorded access decisions that would differ without an action
+         * @description Each decision about the identity in which the action counted is derived again at its own time, position, lens and model, without the action. Nothing recorded changes, and tokens stay valid until they expire. Needs what `GET /v1/access/decisions` needs, and considers the same decisions. Needs a key of any scope.
+         */
+        get: operations["Withdrawals_affected"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/actions/{action_id}/withdraw": {
         parameters: {
             query?: never;
@@ -94,6 +114,26 @@ export interface paths {
          * @description For a key of the organization that owns the platform (`relay:write`), the key that relayed it if nobody owns the platform, or `ops`; never for a key of an organization that the action is about. Asked again, the first answer is given again. Needs a key of any scope.
          */
         post: operations["Withdrawals_reinstate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/actions/withdrawals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw many actions, in the background: a dry run finds them, then exactly these are withdrawn
+         * @description With `dry_run`, finds the actions that count and that all conditions are met by, of which the key may withdraw each (a key needs `relay:write` or `ops`). The job’s `result` says what would change; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each action, and one for each access decision that would differ. With `apply`, withdraws the set of a dry run. Asked again, it continues what was interrupted. Needs a key of any scope.
+         */
+        post: operations["Withdrawals_withdrawMany"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2209,7 +2249,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -2264,7 +2304,7 @@ export interface components {
             /** @description The newest first. */
             jobs: components["schemas"]["JobSummaryDto"][];
         };
-        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
+        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
         LeaseDto: {
             /** @description Identifies the worker that applies events to it. */
             holder: string;
@@ -2601,6 +2641,48 @@ export interface components {
             /** @description Its withdrawals and reinstatements, the oldest first. */
             changes: components["schemas"]["ActionChangeDto"][];
         };
+        OutcomeDto: {
+            /** @description null: the subject was unknown. */
+            score: number | null;
+            /** @description Whether access is granted. */
+            granted: boolean;
+        };
+        AffectedDecisionDto: {
+            /**
+             * Format: date-time
+             * @description Until when its token is valid; null: there is none.
+             */
+            expires_at: string | null;
+            /**
+             * Format: uuid
+             * @description The id of an eligibility token.
+             */
+            jti: string;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /**
+             * Format: date-time
+             * @description When the check was made.
+             */
+            checked_at: string;
+            /** @description As it was recorded. */
+            was: components["schemas"]["OutcomeDto"];
+            /** @description At its own time, position, lens and model, without the action. */
+            would_be: components["schemas"]["OutcomeDto"];
+        };
+        AffectedDecisionsDto: {
+            /** @description Decisions in which the action counted. */
+            decisions: number;
+            /**
+             * Format: uuid
+             * @description The id of an action: that of its event in the log.
+             */
+            action_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description Those that would be granted instead of denied, or denied instead of granted; the latest first. */
+            differ: components["schemas"]["AffectedDecisionDto"][];
+        };
         ChangeActionDto: {
             /**
              * @description Why.
@@ -2743,6 +2825,43 @@ export interface components {
             before?: components["schemas"]["ScoreDto"];
             /** @description What the score would be. */
             after?: components["schemas"]["ScoreDto"];
+        };
+        WithdrawActionsDto: {
+            /** @description Only actions that this API key relayed. */
+            key_id?: string;
+            /**
+             * @description Only actions of this platform.
+             * @example lending.example
+             */
+            platform_id?: string;
+            /**
+             * Format: date-time
+             * @description Only actions that were recorded at this time or later.
+             */
+            recorded_from?: string;
+            /**
+             * Format: date-time
+             * @description Only actions that were recorded at this time or earlier. Default: now.
+             */
+            recorded_to?: string;
+            /** @description The id of a completed dry run, whose set is withdrawn. Nothing else may be given with it. */
+            apply?: string;
+            /**
+             * Format: uuid
+             * @description Only this action.
+             */
+            action_id?: string;
+            /**
+             * @description Why. Required for a dry run, and used when its set is withdrawn.
+             * @enum {string}
+             */
+            reason?: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /** @description Must be `true`, unless `apply` is given: what is withdrawn is always the set of a dry run. */
+            dry_run?: boolean;
+        };
+        WithdrawalStartedDto: {
+            /** @description See `GET /v1/jobs/:job_id`. */
+            job_id: string;
         };
         DiscScoreDto: {
             /**
@@ -5676,6 +5795,72 @@ export interface components {
             /** @description How long it took. */
             seconds: number;
         };
+        WithdrawalEffectDto: {
+            /** @description How many of its actions are in the set. */
+            actions: number;
+            /**
+             * @description The rating of the score.
+             * @enum {string}
+             */
+            score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /**
+             * @description What the rating would be.
+             * @enum {string}
+             */
+            score_rating_after: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The DISC score, one decimal. */
+            score: number;
+            /** @description What the score would be. */
+            score_after: number;
+        };
+        StoredSetDto: {
+            /** @description Number of parts. */
+            parts: number;
+            /**
+             * Format: date-time
+             * @description Until when.
+             */
+            until: string;
+            /** @description Their name. */
+            run: string;
+        };
+        WithdrawalDryRunDto: {
+            /**
+             * @description Why its actions are to be withdrawn.
+             * @enum {string}
+             */
+            reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /** @description Actions in the set. */
+            actions: number;
+            /** @description Identities that they are about. */
+            identities: number;
+            /** @description Identities whose rating would change. */
+            ratings_changed: number;
+            /** @description Recorded access decisions in which an action of the set counted. */
+            decisions: number;
+            /** @description Those of them that would be granted instead of denied, or denied instead of granted. */
+            decisions_differ: number;
+            /** @description The hundred whose score would change most. */
+            largest: components["schemas"]["WithdrawalEffectDto"][];
+            /** @description All events up to this position were looked at. */
+            position: string;
+            /** @description Until when the set can be downloaded, and withdrawn. */
+            lines_until: string;
+            /** @description Where the set is stored. */
+            stored: components["schemas"]["StoredSetDto"];
+            /** @description Where the decisions that would differ are stored. */
+            stored_decisions: components["schemas"]["StoredSetDto"];
+        };
+        WithdrawalAppliedDto: {
+            /** @description Actions of the set; each of them is withdrawn. */
+            actions: number;
+            /** @description The dry run whose set it is. */
+            dry_run: string;
+            /** @description Of the last withdrawal; for `Credence-Min-Position`. */
+            position: string;
+        };
         /** @description Conditions, or a combinator of rules, which is alone in its object. At most 8 levels deep, with at most 64 combinators and conditions. What is not known is neither met nor not met: only rules that are met grant. */
         AccessRule: components["schemas"]["AccessConditions"] | {
             /** @description Rules that must all be met. */
@@ -5903,6 +6088,66 @@ export interface components {
              */
             finished_at: string | null;
         };
+        WithdrawalsDryRunJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["WithdrawalDryRunDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "withdrawals_dry_run";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+        };
+        WithdrawalsJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["WithdrawalAppliedDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "withdrawals";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+        };
         TroveVerificationJobDto: {
             /**
              * @description The state of the job.
@@ -6085,6 +6330,32 @@ export interface operations {
             };
         };
     };
+    Withdrawals_affected: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path: {
+                /** @description The id of an action: that of its event in the log. */
+                action_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the recorded access decisions that would differ without an action */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AffectedDecisionsDto"];
+                };
+            };
+        };
+    };
     Withdrawals_withdraw: {
         parameters: {
             query?: never;
@@ -6155,6 +6426,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChangedActionDto"];
+                };
+            };
+        };
+    };
+    Withdrawals_withdrawMany: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "key_id": "lendco-relay",
+                 *       "recorded_from": "2026-03-01T00:00:00Z",
+                 *       "reason": "key_compromised",
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["WithdrawActionsDto"];
+            };
+        };
+        responses: {
+            /** @description Withdraw many actions, in the background: a dry run finds them, then exactly these are withdrawn */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WithdrawalStartedDto"];
                 };
             };
         };

@@ -144,12 +144,22 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   }
 }
 
-/** Whose policies' decisions an actor may read; null: everybody's. @throws Problem forbidden */
-function ownerFor({ name, organization, scopes }: Actor): string | null {
+/** Whose policies' decisions an actor may read; null: everybody's; undefined: none. */
+export function ownDecisions({
+  organization,
+  scopes,
+}: Pick<Actor, 'organization' | 'scopes'>): string | null | undefined {
   if (scopes.has('audit:read')) return organization;
   // Keys that write the organization's policies, or check by them, may see the decisions.
   if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
-  throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "audit:read".`);
+  return undefined;
+}
+
+/** @returns as `ownDecisions` @throws Problem forbidden */
+export function ownerFor(actor: Actor): string | null {
+  const owner = ownDecisions(actor);
+  if (owner !== undefined) return owner;
+  throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
 }
 
 function dtoOf({ event, actor, revoked }: RecordedDecision, logId: string): DecisionDto {

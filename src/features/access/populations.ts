@@ -1,15 +1,13 @@
-import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { IdentityRow } from '../../../projections/identities.js';
 import type { CommandContext } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
+import { JobLines } from '../jobs/job-lines.js';
 import { startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
@@ -21,11 +19,6 @@ import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
 
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
-/** Identities in one stored part of the result. */
-const PART = 1_000;
-const HOUR_MS = 3_600_000;
-/** How long the outcomes of all identities are stored. The sums are kept with the job. */
-const KEPT_MS = 24 * HOUR_MS;
 
 /** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
 @Injectable()
@@ -35,8 +28,8 @@ export class Populations implements OnModuleInit {
     private readonly policies: AccessPolicies,
     private readonly lenses: Lenses,
     private readonly kinds: JobKinds,
+    private readonly jobLines: JobLines,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
@@ -53,7 +46,10 @@ export class Populations implements OnModuleInit {
         return mayReadRules(policy, actor) ? job : undefined;
       },
       result: PopulationResultDto,
-      lines: (job) => this.lines(job),
+      lines: ({ result }) => {
+        const { stored, lines_until } = result as unknown as PopulationResultDto;
+        return this.jobLines.read({ ...stored, until: lines_until });
+      },
     };
     this.kinds.add(kind, (job) => this.run(job));
   }
@@ -75,12 +71,7 @@ export class Populations implements OnModuleInit {
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const sums = { count: 0, granted: 0, denied: 0, unknown: 0 };
-    const stored = { run: randomUUID(), parts: 0 };
-    let lines: string[] = [];
-    const store = async () => {
-      await this.keyValue.put(partOf(stored.run, stored.parts++), lines.join(''), KEPT_MS + HOUR_MS);
-      lines = [];
-    };
+    const lines = this.jobLines.begin();
     progress(0, population.total);
     await eachIdentity(
       this.readModels,
@@ -95,14 +86,14 @@ export class Populations implements OnModuleInit {
         const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
         sums.count++;
         sums[outcome]++;
-        lines.push(`${JSON.stringify({ tris_id, outcome })}\n`);
+        lines.add({ tris_id, outcome });
       },
       async (done) => {
-        if (lines.length >= PART) await store();
+        await lines.store();
         progress(done, Math.max(done, population.total));
       },
     );
-    if (lines.length > 0) await store();
+    const { until, ...stored } = await lines.end();
     return {
       policy_id: policy.policy_id,
       policy_hash: policy.content_hash,
@@ -111,31 +102,8 @@ export class Populations implements OnModuleInit {
       model: { id: lens.model.id, hash: lens.model.hash },
       position: formatPosition(this.views.logId, population.position),
       as_of: new Date(now).toISOString(),
-      lines_until: new Date(this.clock() + KEPT_MS).toISOString(),
+      lines_until: until,
       stored,
     };
   }
-
-  /** @throws Problem job_result_expired */
-  private async lines({ id, result }: Job): Promise<AsyncIterable<string>> {
-    const { stored, lines_until } = result as unknown as PopulationResultDto;
-    const expired = new Problem(
-      'job_result_expired',
-      `The outcomes that ${id} found were stored until ${lines_until}; evaluate the policy again.`,
-    );
-    const part = async (index: number): Promise<string> => {
-      const text = await this.keyValue.get(partOf(stored.run, index));
-      if (typeof text !== 'string') throw expired;
-      return text;
-    };
-    if (Date.parse(lines_until) <= this.clock()) throw expired;
-    // Short-lived state can be lost before its time: better a refusal than an answer that breaks off.
-    const first = stored.parts > 0 ? await part(0) : '';
-    return (async function* () {
-      yield first;
-      for (let index = 1; index < stored.parts; index++) yield await part(index);
-    })();
-  }
 }
-
-const partOf = (run: string, index: number): string => `population:${run}:${index}`;

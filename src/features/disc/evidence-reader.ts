@@ -1,4 +1,5 @@
 import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
+import type { EventOf } from '../../../projections/events.js';
 import { blocksOf, statementsOf, totalOf } from '../../../projections/evidence-rows.js';
 import {
   type IdentityRow,
@@ -13,8 +14,9 @@ import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
-import { type Evidence, countActions, takeDays } from '../../scoring/evidence.js';
+import { type Evidence, addAction, countActions, takeDays } from '../../scoring/evidence.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
+import { CRITICALITIES } from '../../scoring/model.js';
 import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import type { Ledger } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -104,7 +106,7 @@ export class EvidenceReader {
       takeDays(totals[totalOf(metric)]!.days, days);
       await yieldIfDue();
     }
-    for (const [total, others] of Object.entries(totals)) evidence[total.replace('_', '_*_')] = others;
+    for (const [total, others] of Object.entries(totals)) evidence[nameOfOthers(total)] = others;
     return evidence;
   }
 
@@ -265,6 +267,51 @@ export class EvidenceReader {
   private get rows(): RowPages {
     return new RowPages(this.views, this.position);
   }
+}
+
+/** The name in evidence of the metrics of a total that are counted together. */
+const nameOfOthers = (total: string) => total.replace('_', '_*_');
+
+/** An action as evidence counts it. */
+export interface CountedAction {
+  metric: string;
+  /** Its index in `CRITICALITIES`. */
+  criticality: number;
+  /** ms */
+  occurred_at: number;
+}
+
+export function countedAction({
+  data: { metric, criticality },
+  occurred_at,
+}: Pick<EventOf<'ActionRelayed'>, 'data' | 'occurred_at'>): CountedAction {
+  return { metric, criticality: CRITICALITIES.indexOf(criticality), occurred_at };
+}
+
+/**
+ * A state as if some actions that it counts did not count (-1), or others did (1).
+ * @param lens for which it was read
+ */
+export function changedBy(
+  state: IdentityState,
+  actions: readonly CountedAction[],
+  sign: 1 | -1,
+  lens: Lens,
+): IdentityState {
+  const evidence = { ...state.evidence };
+  const copied = new Set<string>();
+  for (const { metric, criticality, occurred_at } of actions) {
+    const others = nameOfOthers(totalOf(metric));
+    const isApart = metric in evidence || !(others in evidence) || lens.tct_by_metric?.has(metric);
+    const name = isApart ? metric : others;
+    const known = evidence[name];
+    // Evidence need not have a metric that its lens does not weigh.
+    if (!known && sign < 0) continue;
+    if (known && !copied.has(name)) evidence[name] = { last: known.last, days: [...known.days] };
+    copied.add(name);
+    addAction(evidence, name, criticality, occurred_at, sign);
+  }
+  return { ...state, evidence, actions: state.actions + sign * actions.length };
 }
 
 function metricsIn(events: readonly IdentityEvent[]): string[] {

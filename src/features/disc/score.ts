@@ -1,11 +1,7 @@
-import { totalOf } from '../../../projections/evidence-rows.js';
-import type { EventOf } from '../../../projections/events.js';
 import { isIncomplete } from '../../../projections/identities.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { addAction } from '../../scoring/evidence.js';
 import { categoryHealth } from '../../scoring/health.js';
-import { CRITICALITIES } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
@@ -78,26 +74,6 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
     generation: snapshot.generation,
     ...(isIncomplete(state) && { incomplete: true }),
   };
-}
-
-/** A snapshot as if one of its actions were withdrawn (-1), or a withdrawn one counted again. */
-export function asChanged(
-  snapshot: IdentitySnapshot,
-  { data: { metric, criticality }, occurred_at }: Pick<EventOf<'ActionRelayed'>, 'data' | 'occurred_at'>,
-  sign: 1 | -1,
-): IdentitySnapshot {
-  const { state, lens, as_of } = snapshot;
-  if (occurred_at > as_of) return snapshot;
-  const evidence = { ...state.evidence };
-  // Of a large identity, metrics that the lens does not weigh count together (EvidenceReader.evidence), or not at all.
-  const total = totalOf(metric).replace('_', '_*_');
-  const isApart = metric in evidence || !(total in evidence) || lens.tct_by_metric?.has(metric);
-  const name = isApart ? metric : total;
-  if (sign > 0 || name in evidence) {
-    if (name in evidence) evidence[name] = structuredClone(evidence[name]!);
-    addAction(evidence, name, CRITICALITIES.indexOf(criticality), occurred_at, sign);
-  }
-  return { ...snapshot, state: { ...state, evidence } };
 }
 
 /** A BAD status as answers show it; nothing without one. */

@@ -1,12 +1,13 @@
 import { Module } from '@nestjs/common';
 import { JobKinds } from './job-kinds.js';
+import { JobLines } from './job-lines.js';
 import { JobsController } from './jobs.controller.js';
 import { CancelJobHandler, GetJobHandler, GetJobLinesHandler, ListJobsHandler } from './jobs.handlers.js';
 
 /** Always enabled: jobs of the features that are. */
 @Module({
   controllers: [JobsController],
-  providers: [JobKinds, GetJobHandler, GetJobLinesHandler, CancelJobHandler, ListJobsHandler],
-  exports: [JobKinds],
+  providers: [JobKinds, JobLines, GetJobHandler, GetJobLinesHandler, CancelJobHandler, ListJobsHandler],
+  exports: [JobKinds, JobLines],
 })
 export class JobsModule {}

@@ -38,12 +38,11 @@ export class RecordedActions {
   }
 
   /** @throws Problem forbidden, self_statement */
-  refuseChange({ action, owner }: FoundAction, { name, scopes, organization }: Actor): void {
-    if (scopes.has('ops')) return;
-    if (!scopes.has('relay:write'))
-      throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "relay:write".`);
-    refuseSelfStatement(organization, action.relayed.data.tris_id);
-    if (owner === null ? name === action.by : organization === owner) return;
+  refuseChange({ action, owner }: FoundAction, actor: Actor): void {
+    refuseUnlessMayChangeSome(actor);
+    const { tris_id } = action.relayed.data;
+    if (actor.scopes.has('ops') || mayChange({ tris_id, by: action.by, owner }, actor)) return;
+    refuseSelfStatement(actor.organization, tris_id);
     const whose = owner === null ? 'the key that relayed it' : 'the organization that owns its platform';
     throw new Problem('forbidden', `Only ${whose} and operators may withdraw or reinstate the action.`);
   }
@@ -55,4 +54,22 @@ export class RecordedActions {
     if (organization !== null && organization === owner) return;
     throw new Problem('forbidden', 'Only who relayed the action, operators and auditors may see it.');
   }
+}
+
+/** @throws Problem forbidden for a key that may change no action */
+export function refuseUnlessMayChangeSome({ name, scopes }: Actor): void {
+  if (scopes.has('ops') || scopes.has('relay:write')) return;
+  throw new Problem('forbidden', `The key "${keyIdOf(name)}" lacks the scope "relay:write".`);
+}
+
+/**
+ * Whether a key that may relay may change an action. Operators may change any.
+ * @param action `by`: who relayed it; `owner`: the organization that owns the platform, or null
+ */
+export function mayChange(
+  action: { tris_id: string; by: string; owner: string | null },
+  { name, organization }: Pick<Actor, 'name' | 'organization'>,
+): boolean {
+  if (organization === action.tris_id) return false;
+  return action.owner === null ? name === action.by : organization === action.owner;
 }

@@ -4,8 +4,13 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
 import type { Actor } from '../../commands/context.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { AffectedDecisionsDto } from './affected-decisions.dto.js';
+import { GetAffectedDecisions } from './affected-decisions.handlers.js';
+import { WithdrawActionsDto, WithdrawalStartedDto } from './withdraw-many.dto.js';
+import { toCommand } from './withdraw-many.input.js';
 import { ActionDto, ActionParams, ChangeActionDto, ChangedActionDto } from './withdrawals.dto.js';
 import { type ActionChange, ChangeAction, GetAction, PreviewChange } from './withdrawals.handlers.js';
 
@@ -18,6 +23,7 @@ export class WithdrawalsController {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
+    @Inject(CLOCK) private readonly clock: Clock,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
@@ -33,6 +39,21 @@ export class WithdrawalsController {
   })
   async get(@Param() { action_id }: ActionParams, @RequestActor() actor: Actor) {
     return this.queries.execute(new GetAction(action_id, actor));
+  }
+
+  @Get('/:action_id/affected-decisions')
+  @Keyed({
+    scope: 'any',
+    summary: 'List the recorded access decisions that would differ without an action',
+    description:
+      'Each decision about the identity in which the action counted is derived again at its own time, position, lens and ' +
+      'model, without the action. Nothing recorded changes, and tokens stay valid until they expire. Needs what ' +
+      '`GET /v1/access/decisions` needs, and considers the same decisions.',
+    type: AffectedDecisionsDto,
+    problems: ['not_found', 'too_many_decisions'],
+  })
+  async affected(@Param() { action_id }: ActionParams, @RequestActor() actor: Actor) {
+    return this.queries.execute(new GetAffectedDecisions(action_id, actor));
   }
 
   @Post('/:action_id/withdraw')
@@ -69,6 +90,29 @@ export class WithdrawalsController {
     @Context() request: RequestContext,
   ) {
     return this.change({ action_id, to: 'counted', reason: body.reason }, body.dry_run, request);
+  }
+
+  @Post('/withdrawals')
+  @Write({
+    scope: 'any',
+    status: 202,
+    example: {
+      key_id: 'lendco-relay',
+      recorded_from: '2026-03-01T00:00:00Z',
+      reason: 'key_compromised',
+      dry_run: true,
+    },
+    summary: 'Withdraw many actions, in the background: a dry run finds them, then exactly these are withdrawn',
+    description:
+      'With `dry_run`, finds the actions that count and that all conditions are met by, of which the key may withdraw ' +
+      'each (a key needs `relay:write` or `ops`). The job’s `result` says what would change; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each ' +
+      'action, and one for each access decision that would differ. With `apply`, withdraws the set of a dry run. Asked ' +
+      'again, it continues what was interrupted.',
+    type: WithdrawalStartedDto,
+    problems: ['job_not_found', 'job_not_completed', 'job_result_expired', 'withdrawals_changed'],
+  })
+  async withdrawMany(@Body() body: WithdrawActionsDto, @Context() request: RequestContext) {
+    return new Written(await this.commands.execute(toCommand(body, this.clock(), request)), null);
   }
 
   private async change(change: ActionChange, dryRun: boolean, request: RequestContext) {

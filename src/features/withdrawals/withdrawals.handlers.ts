@@ -2,7 +2,8 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import type { Actor, CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
-import { asChanged, score } from '../disc/score.js';
+import { changedBy, countedAction } from '../disc/evidence-reader.js';
+import { score } from '../disc/score.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { ActionChanges, type Changed } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
@@ -70,7 +71,9 @@ export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
     const last = changes.at(-1) ?? relayed;
     await this.views.requirePosition(last.position, 'The read models have not reached the last change of the action.');
     const before = await this.identities.snapshot(relayed.data.tris_id, { organization: actor.organization });
-    const after = facts.length === 0 ? before : asChanged(before, relayed, to === 'counted' ? 1 : -1);
+    const sign = to === 'counted' ? 1 : -1;
+    const counted = facts.length > 0 && relayed.occurred_at <= before.as_of ? [countedAction(relayed)] : [];
+    const after = { ...before, state: changedBy(before.state, counted, sign, before.lens) };
     const { logId } = this.views;
     return { action_id, state: to, before: score(before, logId), after: score(after, logId) };
   }

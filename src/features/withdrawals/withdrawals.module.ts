@@ -1,14 +1,33 @@
 import { Module } from '@nestjs/common';
+import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
+import { AffectedDecisions } from '../access/affected-decisions.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
+import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionChanges } from '../relay/action-changes.js';
+import { GetAffectedDecisionsHandler } from './affected-decisions.handlers.js';
 import { RecordedActions } from './recorded-actions.js';
+import { ApplyWithdrawalsHandler, FindWithdrawalsHandler } from './withdraw-many.handlers.js';
+import { WithdrawMany } from './withdraw-many.js';
+import { WithdrawalSets } from './withdrawal-sets.js';
 import { WithdrawalsController } from './withdrawals.controller.js';
 import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './withdrawals.handlers.js';
 
 @Module({
-  imports: [PlatformsModule, IdentityReaderModule],
+  imports: [PlatformsModule, IdentityReaderModule, AccessPolicyLookUpModule, JobsModule],
   controllers: [WithdrawalsController],
-  providers: [RecordedActions, ActionChanges, ChangeActionHandler, PreviewChangeHandler, GetActionHandler],
+  providers: [
+    RecordedActions,
+    ActionChanges,
+    ChangeActionHandler,
+    PreviewChangeHandler,
+    GetActionHandler,
+    AffectedDecisions,
+    GetAffectedDecisionsHandler,
+    WithdrawalSets,
+    WithdrawMany,
+    FindWithdrawalsHandler,
+    ApplyWithdrawalsHandler,
+  ],
 })
 export class WithdrawalsModule {}

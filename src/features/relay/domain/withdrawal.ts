@@ -1,4 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
 import { endorserOf } from './relay.js';
@@ -49,6 +49,11 @@ export function actionIn(history: readonly RecordedEvent[], actionId: string): R
 
 export function stateOf({ changes }: Pick<RecordedAction, 'changes'>): ActionState {
   return changes.at(-1)?.type === 'ActionWithdrawn' ? 'withdrawn' : 'counted';
+}
+
+/** Whether it counts in what is derived at a position after its own. */
+export function countedAt({ changes }: Pick<RecordedAction, 'changes'>, position: Position): boolean {
+  return stateOf({ changes: changes.filter((change) => change.position <= position) }) === 'counted';
 }
 
 /**

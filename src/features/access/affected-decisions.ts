@@ -1,0 +1,107 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type DecisionRow, decisionsAbout, positionOfSort } from '../../../projections/decisions.js';
+import type { Position } from '../../kernel/event.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { mapInParts } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import { modelOrFirst } from '../../scoring/models/all.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { type CountedAction, changedBy } from '../disc/evidence-reader.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { MODEL_VP } from '../lenses/lenses.js';
+import { AccessPolicies } from './access-policies.js';
+import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
+import { TRUE } from './evaluate.js';
+import { factsOf } from './facts.js';
+
+const READ_AT_ONCE = 250;
+
+/** An action that is, or would be, withdrawn. */
+export interface WithdrawnAction extends CountedAction {
+  position: Position;
+  /** Whether it counted for what was derived at a position from its own on. */
+  counted(position: Position): boolean;
+}
+
+/** A recorded decision without some actions. */
+export interface ReviewedDecision {
+  jti: string;
+  policy_id: string;
+  /** ms */
+  checked_at: number;
+  was: { granted: boolean; score: number | null };
+  would_be: { granted: boolean; score: number };
+  /** s; null: there is no token. */
+  expires_at: number | null;
+}
+
+/** What recorded access decisions about an identity would be if some of its actions had never counted. */
+@Injectable()
+export class AffectedDecisions {
+  constructor(
+    private readonly views: Views,
+    private readonly identities: IdentityReader,
+    private readonly policies: AccessPolicies,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /**
+   * The decisions in which any of the actions counted, the latest first.
+   * @param owner only those by the policies of this organization
+   */
+  async *of(
+    trisId: string,
+    actions: readonly WithdrawnAction[],
+    owner: string | null = null,
+  ): AsyncIterable<ReviewedDecision[]> {
+    const since = Math.min(...actions.map(({ position }) => position));
+    const list = { ...decisionsAbout(trisId, owner), reverse: true, limit: READ_AT_ONCE };
+    for (let after: string | undefined; ;) {
+      const { results } = await this.views.read([{ range: { ...list, after } }]);
+      const rows = results[0] as RangeRow[];
+      const later = rows.filter(({ sort }) => positionOfSort(sort) > since);
+      const reviewed = await mapInParts(later, ({ value }) =>
+        this.review((value as unknown as DecisionRow).jti, actions),
+      );
+      yield reviewed.filter((each) => each !== undefined);
+      if (rows.length < READ_AT_ONCE) return;
+      after = rows.at(-1)!.sort;
+    }
+  }
+
+  /** @returns undefined if none of the actions counted */
+  private async review(jti: string, actions: readonly WithdrawnAction[]): Promise<ReviewedDecision | undefined> {
+    const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
+    const { data, position: recorded, occurred_at } = event;
+    // Positions of another log mean nothing here: the events before the record are those that were imported with it.
+    const position = (data.log ?? this.store.logId) === this.store.logId ? data.position : recorded;
+    const as_of = Date.parse(data.as_of);
+    const counted = actions.filter(
+      (action) => action.position <= position && action.occurred_at <= as_of && action.counted(position),
+    );
+    if (counted.length === 0) return undefined;
+    const model = modelOrFirst(data.model_hash);
+    const snapshot = await this.identities.snapshot(data.subject_tris, {
+      as_of,
+      as_of_position: formatPosition(this.store.logId, position),
+      vp: data.lens_policy_id ?? MODEL_VP,
+      model: model.id,
+    });
+    const trusts = data.trust === 1 ? () => true : snapshot.trusts;
+    const { evaluate } = this.policies.rulesOf(await this.policies.get(data.policy_id));
+    const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map((state) =>
+      factsOf(state, snapshot.lens, as_of, trusts),
+    );
+    const [granted, would] = [evaluate(before!) === TRUE, evaluate(after!) === TRUE];
+    return {
+      jti,
+      policy_id: data.policy_id,
+      checked_at: checkedAt(data, occurred_at),
+      was: { granted: data.granted, score: data.score },
+      // What else may differ since, as damage to the log, is not what the actions change.
+      would_be: { granted: granted === would ? data.granted : would, score: after!.score },
+      expires_at: data.exp,
+    };
+  }
+}

@@ -1,0 +1,59 @@
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import { Problem } from '../../kernel/problems.js';
+import { AffectedDecisions, type ReviewedDecision } from '../access/affected-decisions.js';
+import { ownerFor } from '../access/decisions.handlers.js';
+import { countedAction } from '../disc/evidence-reader.js';
+import { countedAt } from '../relay/domain/withdrawal.js';
+import type { AffectedDecisionDto, AffectedDecisionsDto } from './affected-decisions.dto.js';
+import { RecordedActions } from './recorded-actions.js';
+
+/** Decisions that one request reviews. */
+const MOST = 1_000;
+
+/** The recorded access decisions that would differ if an action had never counted. */
+export class GetAffectedDecisions extends Query<AffectedDecisionsDto> {
+  constructor(
+    readonly actionId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetAffectedDecisions)
+export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDecisions> {
+  constructor(
+    private readonly actions: RecordedActions,
+    private readonly decisions: AffectedDecisions,
+  ) {}
+
+  /** @throws Problem not_found, forbidden, too_many_decisions */
+  async execute({ actionId, actor }: GetAffectedDecisions): Promise<AffectedDecisionsDto> {
+    const owner = ownerFor(actor);
+    const { action } = await this.actions.find(actionId);
+    const { data, position } = action.relayed;
+    const counted = (at: number) => countedAt(action, at);
+    const withdrawn = { ...countedAction(action.relayed), position, counted };
+    const answer: AffectedDecisionsDto = { action_id: actionId, tris_id: data.tris_id, decisions: 0, differ: [] };
+    for await (const page of this.decisions.of(data.tris_id, [withdrawn], owner)) {
+      answer.decisions += page.length;
+      if (answer.decisions > MOST) throw tooMany(actionId);
+      answer.differ.push(...page.filter(({ was, would_be }) => was.granted !== would_be.granted).map(dtoOf));
+    }
+    return answer;
+  }
+}
+
+export function dtoOf({ checked_at, expires_at, ...decision }: ReviewedDecision): AffectedDecisionDto {
+  const at = (ms: number) => new Date(ms).toISOString();
+  return { ...decision, checked_at: at(checked_at), expires_at: expires_at === null ? null : at(1000 * expires_at) };
+}
+
+function tooMany(actionId: string): Problem {
+  const how = `POST /v1/actions/withdrawals with {"action_id":"${actionId}","reason":"mistake","dry_run":true}`;
+  return new Problem(
+    'too_many_decisions',
+    `The action counted in more than ${MOST} decisions. ${how} reviews them all.`,
+  );
+}

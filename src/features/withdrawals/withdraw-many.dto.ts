@@ -1,0 +1,125 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsBoolean, IsIn, IsOptional, IsUUID } from 'class-validator';
+import { KEY_ID } from '../../credentials/api-keys.js';
+import { IsPlatformId, IsTimestamp, Matches } from '../../http/fields.js';
+import { RATINGS, type Rating } from '../../scoring/model.js';
+import { REASONS, type Reason } from '../relay/domain/relay.events.js';
+
+/** Either a dry run, which finds a set of actions, or the id of one, whose set is then withdrawn. */
+export class WithdrawActionsDto {
+  /** Only this action. */
+  @IsOptional()
+  @IsUUID()
+  action_id?: string;
+
+  /** Only actions that this API key relayed. */
+  @IsOptional()
+  @Matches(KEY_ID, { message: 'key_id must be the id of an API key' })
+  key_id?: string;
+
+  /** Only actions of this platform. */
+  @IsOptional()
+  @IsPlatformId()
+  platform_id?: string;
+
+  /** Only actions that were recorded at this time or later. */
+  @IsOptional()
+  @IsTimestamp()
+  recorded_from?: string;
+
+  /** Only actions that were recorded at this time or earlier. Default: now. */
+  @IsOptional()
+  @IsTimestamp()
+  recorded_to?: string;
+
+  /** Why. Required for a dry run, and used when its set is withdrawn. */
+  @IsOptional()
+  @IsIn(REASONS)
+  reason?: Reason;
+
+  /** Must be `true`, unless `apply` is given: what is withdrawn is always the set of a dry run. */
+  @IsOptional()
+  @IsBoolean()
+  dry_run?: boolean;
+
+  /** The id of a completed dry run, whose set is withdrawn. Nothing else may be given with it. */
+  @IsOptional()
+  @Matches(/^wdr_[0-9a-f]{32}$/, { message: 'apply must be the job_id of a dry run' })
+  apply?: string;
+}
+
+export class WithdrawalStartedDto {
+  /** See `GET /v1/jobs/:job_id`. */
+  job_id: string;
+}
+
+/** An identity whose rating or score would change. */
+export class WithdrawalEffectDto {
+  tris_id: string;
+  /** How many of its actions are in the set. */
+  @ApiProperty({ type: 'integer' })
+  actions: number;
+  score: number;
+  /** What the score would be. */
+  score_after: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  /** What the rating would be. */
+  @ApiProperty({ enum: RATINGS })
+  score_rating_after: Rating;
+}
+
+/** Where lines are stored, and until when they can be read. */
+class StoredSetDto {
+  /** Their name. */
+  run: string;
+  /** Number of parts. */
+  @ApiProperty({ type: 'integer' })
+  parts: number;
+  /** Until when. */
+  @ApiProperty({ format: 'date-time' })
+  until: string;
+}
+
+/** What a dry run found. */
+export class WithdrawalDryRunDto {
+  /** Why its actions are to be withdrawn. */
+  @ApiProperty({ enum: REASONS })
+  reason: Reason;
+  /** Actions in the set. */
+  @ApiProperty({ type: 'integer' })
+  actions: number;
+  /** Identities that they are about. */
+  @ApiProperty({ type: 'integer' })
+  identities: number;
+  /** Identities whose rating would change. */
+  @ApiProperty({ type: 'integer' })
+  ratings_changed: number;
+  /** The hundred whose score would change most. */
+  largest: WithdrawalEffectDto[];
+  /** Recorded access decisions in which an action of the set counted. */
+  @ApiProperty({ type: 'integer' })
+  decisions: number;
+  /** Those of them that would be granted instead of denied, or denied instead of granted. */
+  @ApiProperty({ type: 'integer' })
+  decisions_differ: number;
+  /** All events up to this position were looked at. */
+  position: string;
+  /** Until when the set can be downloaded, and withdrawn. */
+  lines_until: string;
+  /** Where the set is stored. */
+  stored: StoredSetDto;
+  /** Where the decisions that would differ are stored. */
+  stored_decisions: StoredSetDto;
+}
+
+/** What became of a set. */
+export class WithdrawalAppliedDto {
+  /** The dry run whose set it is. */
+  dry_run: string;
+  /** Actions of the set; each of them is withdrawn. */
+  @ApiProperty({ type: 'integer' })
+  actions: number;
+  /** Of the last withdrawal; for `Credence-Min-Position`. */
+  position: string;
+}

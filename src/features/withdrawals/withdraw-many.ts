@@ -1,0 +1,267 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { type Actor, type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
+import type { Scope } from '../../credentials/caller.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { isDue, mapInParts, yieldIfDue } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { JOBS, type Job, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { AffectedDecisions } from '../access/affected-decisions.js';
+import { ownDecisions } from '../access/decisions.handlers.js';
+import { changedBy } from '../disc/evidence-reader.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { standing } from '../disc/score.js';
+import { JobKinds } from '../jobs/job-kinds.js';
+import { JobLines, type StoredLines } from '../jobs/job-lines.js';
+import { startJob } from '../jobs/start-job.js';
+import { ActionChanges } from '../relay/action-changes.js';
+import type { Reason } from '../relay/domain/relay.events.js';
+import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
+import { dtoOf } from './affected-decisions.handlers.js';
+import { refuseUnlessMayChangeSome } from './recorded-actions.js';
+import { WithdrawalAppliedDto, WithdrawalDryRunDto, type WithdrawalEffectDto } from './withdraw-many.dto.js';
+import { type SetAction, type SetFilter, WithdrawalSets } from './withdrawal-sets.js';
+
+const DRY_RUN = { kind: 'withdrawals_dry_run', prefix: 'wdr', plural: 'dry runs of withdrawals' };
+const APPLY = { kind: 'withdrawals', prefix: 'wdl' };
+const LARGEST = 100;
+/** Changed actions that a refusal names. */
+const NAMED = 100;
+/** How long a set is kept that is being withdrawn. */
+const APPLYING_MS = 90 * 86_400_000;
+
+/** A line of a stored set. */
+interface SetLine {
+  action_id: string;
+  tris_id: string;
+  stream: string;
+  changes: number;
+}
+
+/** Withdraws many actions: a dry run finds and keeps a set of them, and exactly this set can then be withdrawn. */
+@Injectable()
+export class WithdrawMany implements OnModuleInit {
+  constructor(
+    private readonly sets: WithdrawalSets,
+    private readonly changes: ActionChanges,
+    private readonly decisions: AffectedDecisions,
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    private readonly kinds: JobKinds,
+    private readonly lines: JobLines,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  onModuleInit(): void {
+    const scope = 'relay:write' as const;
+    const isOf = (organization: string, { input }: Job) => input['organization'] === organization;
+    // A key of the operators that may relay only sees what it asked for itself.
+    const shownTo = async (actor: Actor, job: Job) => (mayUse(actor, job) ? job : undefined);
+    const lines = (job: Job) => this.linesOf(job);
+    this.kinds.add({ ...DRY_RUN, scope, isOf, shownTo, lines, result: WithdrawalDryRunDto }, (job) => this.find(job));
+    this.kinds.add({ ...APPLY, scope, isOf, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
+  }
+
+  /** @throws Problem forbidden, idempotency_key_reused, rate_limited */
+  async start(filter: SetFilter, reason: Reason, context: CommandContext): Promise<{ job_id: string }> {
+    refuseUnlessMayChangeSome(context.actor);
+    const { organization, scopes } = context.actor;
+    const readable = ownDecisions(context.actor);
+    const input = {
+      filter,
+      reason,
+      organization,
+      scopes: [...scopes],
+      decisions_of: readable === undefined ? null : { owner: readable },
+    };
+    const { id } = await startJob(this.jobs, DRY_RUN, input, context);
+    return { job_id: id };
+  }
+
+  /**
+   * Withdraws the set of a dry run. Asked again, continues it if the queue was lost or the job failed.
+   * @throws Problem forbidden, job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of the set was
+   * withdrawn or reinstated since
+   */
+  async startApply(dryRun: string, { actor }: CommandContext): Promise<{ job_id: string }> {
+    refuseUnlessMayChangeSome(actor);
+    const begun = (await this.keyValue.get(begunKey(dryRun))) ?? (await this.begin(dryRun, actor));
+    const input = { dry_run: dryRun, ...(begun as Begun) };
+    if (!mayUse(actor, { input })) throw unknownDryRun(dryRun);
+    const job_id = dryRun.replace(DRY_RUN.prefix, APPLY.prefix);
+    const { status } = await this.jobs.enqueue(APPLY.kind, job_id, input);
+    if (status === 'failed' || status === 'cancelled') await this.jobs.retry(APPLY.kind, job_id);
+    return { job_id };
+  }
+
+  /** From now on the set does not expire before it is withdrawn. */
+  private async begin(dryRun: string, actor: Actor): Promise<unknown> {
+    const job = await this.jobs.get(DRY_RUN.kind, dryRun);
+    if (!job || !mayUse(actor, job)) throw unknownDryRun(dryRun);
+    if (job.status !== 'completed') throw new Problem('job_not_completed', `The dry run ${dryRun} is ${job.status}.`);
+    const { stored, reason } = job.result as unknown as WithdrawalDryRunDto;
+    await this.refuseChanged(stored);
+    const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS);
+    const organization = job.input['organization'] as string | null;
+    const mine: Begun = { stored: kept, reason, caller: actor.name, organization };
+    await this.keyValue.putIfAbsent(begunKey(dryRun), mine, FOREVER_MS);
+    return this.keyValue.get(begunKey(dryRun));
+  }
+
+  /** Finds the set, and what its withdrawal would change. */
+  private async find({ input, signal, progress }: RunningJob): Promise<WithdrawalDryRunDto> {
+    const { filter, reason, caller, organization, scopes, decisions_of } = input as unknown as FindInput;
+    const actor = { name: caller, organization, scopes: new Set(scopes) };
+    const set = await this.sets.find(filter, actor, signal, progress);
+    const position = await this.store.head();
+    await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
+    const [lines, affected] = [this.lines.begin(), this.lines.begin()];
+    const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
+    const effects: WithdrawalEffectDto[] = [];
+    for (const [tris_id, actions] of set) {
+      signal.throwIfAborted();
+      for (const { action_id, stream, platform_id, position: at, changes } of actions) {
+        lines.add({ action_id, tris_id, platform_id, position: formatPosition(this.store.logId, at), stream, changes });
+        if (isDue()) await yieldIfDue();
+      }
+      await lines.store();
+      const effect = await this.effectOn(tris_id, actions);
+      sums.actions += actions.length;
+      if (effect.score_rating !== effect.score_rating_after) sums.ratings_changed++;
+      effects.push(effect);
+      if (effects.length > 2 * LARGEST) keepLargest(effects);
+      if (!decisions_of) continue;
+      for await (const page of this.decisions.of(tris_id, actions, decisions_of.owner)) {
+        for (const decision of page) {
+          sums.decisions++;
+          if (decision.was.granted === decision.would_be.granted) continue;
+          sums.decisions_differ++;
+          affected.add(dtoOf(decision));
+        }
+        await affected.store();
+      }
+    }
+    keepLargest(effects);
+    const stored = await lines.end();
+    return {
+      reason,
+      ...sums,
+      largest: effects,
+      position: formatPosition(this.store.logId, position),
+      lines_until: stored.until,
+      stored,
+      stored_decisions: await affected.end(),
+    };
+  }
+
+  private async effectOn(tris_id: string, actions: readonly SetAction[]): Promise<WithdrawalEffectDto> {
+    const snapshot = await this.identities.snapshot(tris_id, {});
+    const counted = actions.filter(({ occurred_at }) => occurred_at <= snapshot.as_of);
+    const [now, after] = [snapshot, { ...snapshot, state: changedBy(snapshot.state, counted, -1, snapshot.lens) }].map(
+      standing,
+    );
+    return {
+      tris_id,
+      actions: actions.length,
+      score: now!.score,
+      score_after: after!.score,
+      score_rating: now!.score_rating,
+      score_rating_after: after!.score_rating,
+    };
+  }
+
+  /** Withdraws each action of the set. One that is withdrawn already, by an earlier attempt, is left as it is. */
+  private async apply({ input, signal, progress }: RunningJob): Promise<WithdrawalAppliedDto> {
+    const { dry_run, stored, reason, caller } = input as unknown as Begun & { dry_run: string };
+    let [done, last] = [0, 0];
+    for await (const text of await this.lines.read(stored)) {
+      const actions = linesIn(text);
+      await mapInParts(actions, async ({ action_id, stream }) => {
+        signal.throwIfAborted();
+        const action = actionIn(await this.store.readStream(stream), action_id);
+        if (!action) throw new JobGivenUp(`The action ${action_id} is not in its stream.`);
+        const context = {
+          actor: internalActor(caller),
+          correlation_id: dry_run,
+          idempotency: null,
+          body_hash: bodyHash({ action_id, to: 'withdrawn', reason }),
+        };
+        const { position } = await this.changes.change({ action, to: 'withdrawn', reason, context });
+        last = Math.max(last, position);
+      });
+      done += actions.length;
+      progress(done, done);
+    }
+    return { dry_run, actions: done, position: formatPosition(this.store.logId, last) };
+  }
+
+  /** @throws Problem withdrawals_changed */
+  private async refuseChanged(stored: StoredLines): Promise<void> {
+    const changed: string[] = [];
+    for await (const text of await this.lines.read(stored)) {
+      await mapInParts(linesIn(text), async ({ action_id, stream, changes }) => {
+        const action = actionIn(await this.store.readStream(stream), action_id);
+        if (action && action.changes.length === changes && stateOf(action) === 'counted') return;
+        changed.push(action_id);
+      });
+    }
+    if (changed.length === 0) return;
+    const errors = changed.slice(0, NAMED).map((id) => {
+      return { pointer: '/apply', code: 'changed', message: `${id} was withdrawn or reinstated since` };
+    });
+    const detail = `${changed.length} actions of the set were changed since the dry run: start another one.`;
+    throw new Problem('withdrawals_changed', detail, { errors });
+  }
+
+  /** The actions of a set, then the decisions that would differ. */
+  private async linesOf({ result }: Job): Promise<AsyncIterable<string>> {
+    const { stored, stored_decisions } = result as unknown as WithdrawalDryRunDto;
+    const [actions, decisions] = [await this.lines.read(stored), await this.lines.read(stored_decisions)];
+    return (async function* () {
+      yield* actions;
+      yield* decisions;
+    })();
+  }
+}
+
+/** What `find` is given. */
+interface FindInput {
+  filter: SetFilter;
+  reason: Reason;
+  caller: string;
+  organization: string | null;
+  scopes: Scope[];
+  /** The decisions that the caller may read: those by the policies of an organization, or all; null: none. */
+  decisions_of: { owner: string | null } | null;
+}
+
+/** A set that is being withdrawn, or was. A type, not an interface: it is stored as JSON. */
+type Begun = { stored: StoredLines; reason: Reason; caller: string; organization: string | null };
+
+function unknownDryRun(dryRun: string): Problem {
+  return new Problem('job_not_found', `There is no dry run ${dryRun}.`);
+}
+
+const begunKey = (dryRun: string): string => `withdrawals:${dryRun}`;
+
+/** Whether a caller may read and use a dry run: its organization's, its own, or any with `ops`. */
+function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'input'>): boolean {
+  if (scopes.has('ops')) return true;
+  return organization === null ? input['caller'] === name : input['organization'] === organization;
+}
+
+function linesIn(text: string): SetLine[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as SetLine);
+}
+
+function keepLargest(effects: WithdrawalEffectDto[]): void {
+  const size = ({ score, score_after }: WithdrawalEffectDto) => Math.abs(score - score_after);
+  effects.sort((a, b) => size(b) - size(a)).splice(LARGEST);
+}
