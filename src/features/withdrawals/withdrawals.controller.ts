@@ -102,6 +102,7 @@ export class WithdrawalsController {
       reason: 'key_compromised',
       dry_run: true,
     },
+    needsBody: true,
     summary: 'Withdraw many actions, in the background: a dry run finds them, then exactly these are withdrawn',
     description:
       'With `dry_run`, finds the actions that count and that all conditions are met by, of which the key may withdraw ' +
