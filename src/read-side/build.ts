@@ -219,11 +219,8 @@ class Build {
     for (const [part, { blocks }] of own.entries()) {
       // The rows of the last partition stay in memory.
       await this.endRun();
-      await this.foldPartition(
-        new PartitionFold(projections, part, built.partitions, this.rows),
-        blocks,
-        shared.blocks,
-      );
+      const fold = new PartitionFold(projections, part, built.partitions, this.rows);
+      await this.foldPartition(fold, blocks, shared.blocks);
       this.progress((this.shares.fold * built.events) / built.partitions);
     }
     return true;
@@ -237,6 +234,8 @@ class Build {
         for (const event of eventsOf(block)) {
           for (; !next.done && next.value.position <= event.position; next = await sharedEvents.next()) {
             fold.applyShared(next.value);
+            if (isDue()) await yieldIfDue();
+            this.options.signal.throwIfAborted();
           }
           fold.apply(event);
           if (isDue()) await yieldIfDue();

@@ -18,7 +18,7 @@ import { type ReadModels, startOf } from '../../src/stores/ports/read-models.js'
 import { contentOf, severalLogs } from '../contracts/builds.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
-import { type Given, logOf } from '../projections/log.js';
+import { type Given, logOf, platformOf, relayed } from '../projections/log.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /** A generation that was built has the rows that the ordinary follower leaves, whatever interrupts the build. */
@@ -217,29 +217,40 @@ test('is told of by the process that begins it again after it failed or lost its
   expect(lines).toEqual([]);
 });
 
-test('ends soon once it is aborted, also within a partition', async () => {
+test('applies no other event once it is aborted, whether it divides the log or folds a partition', async () => {
+  const shared = Array.from({ length: 20 }, (_, n) => platformOf(`platform-${n}`, 'tris:bank'));
+  const own = Array.from({ length: 20 }, (_, n) => relayed(`tris:${n}`, 'social_vouch', 'High'));
+  await append([...shared, ...own].map((event, n) => ({ ...event, stream: `later-${n}` })));
   const events = await store.countAfter(0);
   const goal = await store.head();
-  const divided = { ...sizes, eventsPerPartition: Math.ceil(events / 2), blockBytes: 300 };
-  const applied = async (most: number) => {
-    let count = 0;
+  // The signal is looked at after each slice of the log and each block of a partition: here, after each event.
+  const divided = { ...sizes, eventsPerPartition: Math.ceil(events / 2), blockBytes: 1, slice: 1 };
+  /** The streams of the events that are applied, with an abort at one of them. */
+  const applied = async (abortAt: number) => {
+    const streams: string[] = [];
     const stopping = new AbortController();
     const projections = PROJECTIONS.map((projection) =>
       decorated(projection, {
-        apply: (...args) => {
-          if (++count >= most) stopping.abort();
-          projection.apply(...args);
+        apply: (event, rows) => {
+          if (streams.push(event.stream) > abortAt) stopping.abort();
+          projection.apply(event, rows);
         },
       }),
     );
     const options = { projections, events, goal, folder: models.buildFolder, signal: stopping.signal, sizes: divided };
     const result = await build(store, options, async () => true);
-    expect(result === 'aborted').toBe(most < Infinity);
-    return count;
+    expect(result === 'aborted').toBe(abortAt < Infinity);
+    return streams;
   };
   const all = await applied(Infinity);
-  expect(await applied(0.6 * all)).toBeLessThan(0.7 * all);
-  expect(await leftFiles()).toEqual([]);
+  /** Where each pass over the log comes to this event. */
+  const reached = (stream: string) => [...all.keys()].filter((n) => all[n] === stream && all[n - 1] !== stream);
+  const first = { shared: reached('later-0'), own: reached(`later-${shared.length}`) };
+  expect([first.shared.length, first.own.length]).toEqual([3, 2]);
+  for (const n of [...first.shared, ...first.own]) {
+    expect(new Set((await applied(n)).slice(n))).toEqual(new Set([all[n]]));
+    expect(await leftFiles()).toEqual([]);
+  }
 });
 
 test('fails where a temporary file is not what was written', async () => {
