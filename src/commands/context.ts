@@ -1,6 +1,6 @@
 import type { Scope, Session } from '../credentials/caller.js';
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
-import { Problem } from '../kernel/problems.js';
+import { Problem, unauthorized } from '../kernel/problems.js';
 
 /** Who sends a command: an HTTP caller, the command line, or a job of the service itself. */
 export interface Actor {
@@ -14,6 +14,15 @@ export interface Actor {
   organization: string | null;
   /** Set if a wallet signed in; then there are no scopes. */
   session: Session | null;
+  /** Whether its credential is still accepted. Undefined for an actor without one. */
+  isAccepted?(): boolean;
+}
+
+/** Refuses an actor whose credential has ended while it waited. @throws Problem unauthorized */
+export function refuseUnlessAccepted({ isAccepted }: Actor): void {
+  if (isAccepted?.() === false) {
+    throw unauthorized(false, 'The credential of this request was deleted, changed or has expired meanwhile.');
+  }
 }
 
 /** The id of an actor's key, without the prefix that the log adds. */

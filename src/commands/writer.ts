@@ -1,4 +1,4 @@
-import type { CommandContext } from './context.js';
+import { type CommandContext, refuseUnlessAccepted } from './context.js';
 import type { FoldedStream, FoldedStreams } from './folded-streams.js';
 import type { Fact } from '../kernel/event-definition.js';
 import { Inject, Injectable } from '@nestjs/common';
@@ -214,13 +214,18 @@ export class Writer {
     return { ...(await this.append(stream, history.length, facts, context)), own: true, history };
   }
 
-  /** Appends to a stream that has `length` events. @throws WrongExpectedRevision if it has more or fewer */
+  /**
+   * Appends to a stream that has `length` events.
+   * @throws WrongExpectedRevision if it has more or fewer; Problem unauthorized
+   */
   private async append(
     stream: string,
     length: number,
     facts: readonly Fact[],
     context: CommandContext,
   ): Promise<{ position: Position; events: readonly NewEvent[] }> {
+    // Here, since every command has waited before: for items before it in its batch, proofs, chains, its stream.
+    refuseUnlessAccepted(context.actor);
     const events = this.eventsOf(stream, facts, context, length);
     try {
       const { position } = await this.store.append(stream, length === 0 ? 'no-stream' : length - 1, events);

@@ -120,10 +120,11 @@ export class ApiKeys {
 
   /**
    * Adds a key, which this process accepts at once, and returns the key itself.
+   * @param permit called as soon as no other process can change the keys: throws unless the change is still permitted
    * @throws Problem key_conflict, keys_read_only; ConfigError as of `createKey`
    */
-  create(record: Omit<ApiKeyRecord, 'sha256'>): Promise<string> {
-    return this.change(() => {
+  create(record: Omit<ApiKeyRecord, 'sha256'>, permit: () => void): Promise<string> {
+    return this.change(permit, () => {
       // The id of the development key is taken also where there is none.
       if (record.id === DEVELOPMENT_ID || this.list().some(({ id }) => id === record.id)) {
         throw new Problem('key_conflict', `A key with the id "${record.id}" exists already: choose another id.`);
@@ -132,9 +133,13 @@ export class ApiKeys {
     });
   }
 
-  /** Removes a key, which this process refuses at once. @throws Problem key_not_found, key_in_use, keys_read_only */
-  delete(id: string): Promise<void> {
-    return this.change(() => {
+  /**
+   * Removes a key, which this process refuses at once.
+   * @param permit as for `create`
+   * @throws Problem key_not_found, key_in_use, keys_read_only
+   */
+  delete(id: string, permit: () => void): Promise<void> {
+    return this.change(permit, () => {
       const keys = this.list();
       const key = keys.find((candidate) => candidate.id === id);
       if (!key) throw new Problem('key_not_found', `There is no key ${id}.`);
@@ -150,11 +155,16 @@ export class ApiKeys {
     });
   }
 
-  private async change<T>(work: () => T): Promise<T> {
+  private async change<T>(permit: () => void, work: () => T): Promise<T> {
     const why = this.readOnly();
     if (why !== null) throw new Problem('keys_read_only', why);
     const file = keysFile(this.config);
-    const result = await exclusivelyWithoutBlocking(file, work).catch((error: unknown) => {
+    const locked = () => {
+      this.load();
+      permit();
+      return work();
+    };
+    const result = await exclusivelyWithoutBlocking(file, locked).catch((error: unknown) => {
       if ((error as NodeJS.ErrnoException).code?.startsWith('E')) {
         throw new Problem('keys_read_only', unwritable(file, error));
       }

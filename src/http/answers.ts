@@ -5,6 +5,7 @@ import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
+import { unauthorized } from '../kernel/problems.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
 import { endWithClient, excludeFromLimit } from './connections.js';
 import { CORS_HEADERS } from './headers.js';
@@ -46,7 +47,18 @@ export class Lines {
 }
 
 function sendLines(reply: FastifyReply, { texts }: Lines): void {
-  reply.header('content-type', NDJSON).header('cache-control', 'no-store').send(Readable.from(texts));
+  reply
+    .header('content-type', NDJSON)
+    .header('cache-control', 'no-store')
+    .send(Readable.from(whileAccepted(texts, reply.request)));
+}
+
+/** A client that reads slowly must not go on reading once its key was deleted. */
+async function* whileAccepted(texts: AsyncIterable<string>, request: FastifyRequest): AsyncIterable<string> {
+  for await (const text of texts) {
+    if (!request.isAccepted()) throw unauthorized(false, 'The key of this request was deleted.');
+    yield text;
+  }
 }
 
 /** An answer that has no end of its own: server-sent events (WHATWG HTML, section 9.2). */

@@ -3,7 +3,6 @@ import { type Actor, type CommandContext, type CommandRequest, bodyHash } from '
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
-import type { Caller } from '../credentials/caller.js';
 import { parameterOf } from './controllers.js';
 
 /** What a command needs from its request: the actor, the request id and the Idempotency-Key. */
@@ -17,13 +16,12 @@ export class RequestContext implements CommandRequest {
 
   /** @throws Problem validation_failed for a malformed Idempotency-Key */
   constructor(
-    caller: Caller,
     request: FastifyRequest,
     private readonly reply: FastifyReply,
   ) {
     this.correlation_id = request.id;
-    this.actor = actorOf(caller);
-    this.idempotency = idempotencyHash(request, caller.keyId);
+    this.actor = actorOf(request);
+    this.idempotency = idempotencyHash(request, request.caller!.keyId);
     this.hasWaited = request.raw.headers['credence-min-position'] !== undefined;
     this.trace = request.span?.traceparent;
   }
@@ -37,15 +35,16 @@ export class RequestContext implements CommandRequest {
 }
 
 /** Parameter decorator for a command's route: its RequestContext. */
-export const Context = parameterOf((request, reply) => new RequestContext(request.caller!, request, reply));
+export const Context = parameterOf((request, reply) => new RequestContext(request, reply));
 
 /** Parameter decorator: the actor of an authenticated request. */
-export const RequestActor = parameterOf((request) => actorOf(request.caller!));
+export const RequestActor = parameterOf(actorOf);
 
 /** The actor of an authenticated request. */
-function actorOf({ keyId, scopes, organization, session }: Caller): Actor {
+function actorOf(request: FastifyRequest): Actor {
+  const { keyId, scopes, organization, session } = request.caller!;
   const name = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;
-  return { name, scopes, organization, session };
+  return { name, scopes, organization, session, isAccepted: () => request.isAccepted() };
 }
 
 function idempotencyHash(request: FastifyRequest, keyId: string): string | null {

@@ -65,6 +65,10 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   fastify.decorateRequest('policy', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('isAdmitted', false);
+  fastify.decorateRequest('isAccepted', function () {
+    const { caller } = this;
+    return caller === null || (caller.session ? Date.now() < caller.expiresAt! : parts.keys.accepts(caller));
+  });
   const observe = observing(parts);
 
   let closing = false;
@@ -143,6 +147,7 @@ function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): voi
     route.preHandler = [
       ...(policy.write ? [commandRefusal(parts)] : []),
       ...(policy.waits ? [positionWait(parts)] : []),
+      secondLook(policy, parts),
       ...(policy.admitsEach ? [leaving(parts)] : []),
     ];
   } else if (isDocument(route.url)) {
@@ -182,10 +187,14 @@ function doneAfter(work: Promise<unknown> | void, done: HookHandlerDoneFunction)
   else done();
 }
 
+/** A route as CREDENCE_PUBLIC_READS has it: those that are not public need a key. */
+const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =>
+  route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' };
+
 /** Authentication, authorisation and the rate limit. */
 function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
-  const { keys, tokens, rateLimit, publicReads } = parts;
-  const policy = route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' as const };
+  const { keys, tokens, rateLimit } = parts;
+  const policy = enforced(route, parts);
   const { scope, plain, write } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
@@ -203,6 +212,22 @@ function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): H
       );
     permit(caller, policy);
     if (write) parts.admission?.refuseIfFull();
+    done();
+  };
+}
+
+/**
+ * Authentication and authorisation once more, before the handler: its client may have held back the body until its key was
+ * deleted, and it may have waited for its turn and for the read models.
+ */
+function secondLook(route: RoutePolicy, parts: EdgeParts): Hook {
+  const policy = enforced(route, parts);
+  return (request, _reply, done) => {
+    if (!request.isAccepted()) {
+      const caller = identify(request, parts.keys, parts.tokens);
+      permit(caller, policy);
+      request.caller = caller as Caller;
+    }
     done();
   };
 }

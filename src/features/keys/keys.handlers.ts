@@ -1,5 +1,5 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { Actor } from '../../commands/context.js';
+import { type Actor, refuseUnlessAccepted } from '../../commands/context.js';
 import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
 import { Logger } from '../../kernel/logger.js';
@@ -69,7 +69,7 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
       throw refusal([{ pointer: '/scopes', code: 'scope_of_operators', message }]);
     }
     const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
-    const key = await this.keys.create(record);
+    const key = await this.keys.create(record, () => refuseUnlessAccepted(actor));
     this.logger.info('API key created', { id: keyId, by: actor.name });
     return { key_id: keyId, scopes, organization, is_development: false, key };
   }
@@ -97,7 +97,7 @@ export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
     if (actor.name === `key:${keyId}`) {
       throw new Problem('key_in_use', 'A key cannot delete itself: use another key with the scope ops.');
     }
-    await this.keys.delete(keyId);
+    await this.keys.delete(keyId, () => refuseUnlessAccepted(actor));
     this.logger.info('API key deleted', { id: keyId, by: actor.name });
   }
 }
