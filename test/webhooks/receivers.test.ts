@@ -87,7 +87,7 @@ describe('a connection', () => {
     ['no address', []],
   ])('is not made if the name leads to %s', async (_, found) => {
     const receivers = configured('off');
-    receivers.resolve = (_host, done) => done(null, found);
+    receivers.names = { addressesOf: async () => found };
     const outcome = await receivers.post(OWNER, `https://lender.example:${port()}/`, {}, '{}');
     expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });
     expect(receiver.received).toEqual([]);
@@ -105,7 +105,9 @@ describe('a connection', () => {
     const receivers = configured('on');
     const asked: string[] = [];
     // As a rebinding name server answers: what is allowed first, and something else from then on.
-    receivers.resolve = (host, done) => done(null, addresses(asked.push(host) === 1 ? '127.0.0.1' : '192.0.2.1'));
+    receivers.names = {
+      addressesOf: async (host) => addresses(asked.push(host) === 1 ? '127.0.0.1' : '192.0.2.1'),
+    };
     const outcome = await receivers.post(OWNER, `http://localhost:${port()}/`, { 'webhook-id': 'a' }, '{}');
     expect(outcome).toMatchObject({ status: 204, failure: null });
     expect(asked).toEqual(['localhost']);
@@ -145,7 +147,9 @@ describe('a connection', () => {
     expect(outcome.ms).toBeGreaterThanOrEqual(4_900);
     const reserved = 'http://127.0.0.1:1/';
     expect(await receivers.post(OWNER, reserved, {}, '{}')).toMatchObject({ failure: 'connection_failed' });
-    receivers.resolve = (_host, done) => done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []);
+    receivers.names = {
+      addressesOf: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
+    };
     expect(await receivers.post(OWNER, 'https://nowhere.example/', {}, '{}')).toMatchObject({
       failure: 'unknown_host',
     });

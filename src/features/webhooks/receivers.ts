@@ -1,9 +1,10 @@
-import { type LookupAddress, lookup } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { BlockList, type LookupFunction, isIP, isIPv6 } from 'node:net';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../../kernel/config.js';
+import { ReceiverNames } from './receiver-names.js';
 
 /** How long a receiver may take to answer, ms. */
 const TIMEOUT_MS = 5_000;
@@ -80,8 +81,7 @@ class NotPublic extends Error {}
 @Injectable()
 export class Receivers implements OnApplicationShutdown {
   /** Replaced by tests. */
-  resolve: (host: string, done: (error: Error | null, addresses: LookupAddress[]) => void) => void = (host, done) =>
-    lookup(host, { all: true }, done);
+  names: Pick<ReceiverNames, 'addressesOf'> = new ReceiverNames();
   /** By owner: many have webhooks at the same provider, and a slow one must not keep others from it. */
   private readonly agents = new Map<string | null, Record<'http:' | 'https:', http.Agent>>();
 
@@ -140,7 +140,7 @@ export class Receivers implements OnApplicationShutdown {
         method: 'POST',
         agent: this.agentOf(owner, protocol),
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
-        lookup: isIP(host) === 0 ? this.lookup(url) : undefined,
+        lookup: isIP(host) === 0 ? this.lookup(url, owner) : undefined,
         signal: ending.signal,
       };
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -177,15 +177,15 @@ export class Receivers implements OnApplicationShutdown {
   }
 
   /** A look-up that returns only addresses that it has checked, so that the connection is made to one of them. */
-  private lookup(url: URL): LookupFunction {
+  private lookup(url: URL, owner: string | null): LookupFunction {
     return (host, options, done) => {
-      this.resolve(host, (error, addresses) => {
-        if (error) return done(error, '');
+      const found = (addresses: LookupAddress[]): void => {
         const [first] = addresses;
         if (!first || !addresses.every(({ address }) => this.isAllowed(url, address))) return done(new NotPublic(), '');
         if (options.all) return done(null, addresses);
         return done(null, first.address, first.family);
-      });
+      };
+      this.names.addressesOf(host, owner).then(found, (error: Error) => done(error, ''));
     };
   }
 
@@ -210,6 +210,7 @@ function discard(answer: IncomingMessage): void {
 function failureOf(error: NodeJS.ErrnoException): Failure {
   if (error instanceof NotPublic) return 'address_not_public';
   const code = error.code ?? '';
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'unknown_host';
+  if (code === 'ECANCELLED' || code === 'ETIMEOUT') return 'timeout';
+  if (/^E(NOTFOUND|NODATA|SERVFAIL|REFUSED|BADNAME)$/.test(code)) return 'unknown_host';
   return /^ERR_(SSL|TLS)|CERT|SELF_SIGNED|ALTNAME|EPROTO/.test(code) ? 'tls_failed' : 'connection_failed';
 }

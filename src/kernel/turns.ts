@@ -1,0 +1,57 @@
+/** Lets work run at the same time up to a limit. Owners take turns, so that none keeps the others waiting. */
+export class Turns {
+  private running = 0;
+  private readonly runningOf = new Map<string, number>();
+  /** By owner. The owner that was served last comes last. */
+  private readonly waiting = new Map<string, (() => void)[]>();
+
+  /**
+   * @param most work that runs at the same time
+   * @param mostOfOne of one owner
+   */
+  constructor(
+    private readonly most: number,
+    private readonly mostOfOne: number,
+  ) {}
+
+  /** How much work of an owner runs or waits. */
+  countOf(owner: string): number {
+    return (this.runningOf.get(owner) ?? 0) + (this.waiting.get(owner)?.length ?? 0);
+  }
+
+  /** Runs work of an owner, at once or in its turn. */
+  async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
+    if (!this.begin(owner)) {
+      const own = this.waiting.get(owner) ?? [];
+      this.waiting.set(owner, own);
+      await new Promise<void>((resolve) => own.push(resolve));
+    }
+    try {
+      return await work();
+    } finally {
+      this.end(owner);
+    }
+  }
+
+  private begin(owner: string): boolean {
+    const own = this.runningOf.get(owner) ?? 0;
+    if (this.running >= this.most || own >= this.mostOfOne) return false;
+    this.running++;
+    this.runningOf.set(owner, own + 1);
+    return true;
+  }
+
+  private end(owner: string): void {
+    this.running--;
+    const own = this.runningOf.get(owner)! - 1;
+    if (own > 0) this.runningOf.set(owner, own);
+    else this.runningOf.delete(owner);
+    for (const [next, works] of this.waiting) {
+      if (!this.begin(next)) continue;
+      const start = works.shift()!;
+      this.waiting.delete(next);
+      if (works.length > 0) this.waiting.set(next, works);
+      return start();
+    }
+  }
+}
