@@ -1,6 +1,7 @@
 /** Lets work run at the same time up to a limit. Owners take turns, so that none keeps the others waiting. */
 export class Turns {
   private running = 0;
+  private waits = 0;
   private readonly runningOf = new Map<string, number>();
   /** By owner. The owner that was served last comes last. */
   private readonly waiting = new Map<string, (() => void)[]>();
@@ -14,6 +15,11 @@ export class Turns {
     private readonly mostOfOne: number,
   ) {}
 
+  /** How much work waits. */
+  get waitingCount(): number {
+    return this.waits;
+  }
+
   /** How much work of an owner runs or waits. */
   countOf(owner: string): number {
     return (this.runningOf.get(owner) ?? 0) + (this.waiting.get(owner)?.length ?? 0);
@@ -24,6 +30,7 @@ export class Turns {
     if (!this.begin(owner)) {
       const own = this.waiting.get(owner) ?? [];
       this.waiting.set(owner, own);
+      this.waits++;
       await new Promise<void>((resolve) => own.push(resolve));
     }
     try {
@@ -49,6 +56,7 @@ export class Turns {
     for (const [next, works] of this.waiting) {
       if (!this.begin(next)) continue;
       const start = works.shift()!;
+      this.waits--;
       this.waiting.delete(next);
       if (works.length > 0) this.waiting.set(next, works);
       return start();

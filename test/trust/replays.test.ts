@@ -1,35 +1,82 @@
-import { jest } from '@jest/globals';
-import { type Service, startService } from '../policies/service.fixture.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { type Service, as, startServiceWithKeys } from '../policies/service.fixture.js';
 
-/** Replays fold everybody, so one caller may not fill the queue with them. */
+/** Replays and previews fold everybody, so one organization may keep neither the queue nor the turns for itself. */
+
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  ...['a', 'b'].map((id) => ({ id: `lendco-${id}`, scopes: ['policies:write'], organization: 'tris:lendco' })),
+  { id: 'shop', scopes: ['policies:write'], organization: 'tris:shop' },
+];
+const VP = '/v1/policies/vp';
 
 let service: Service;
-beforeAll(async () => void (service = await startService()));
-afterAll(() => service.close());
+let release: () => void;
+beforeEach(async () => {
+  service = await startServiceWithKeys(KEYS);
+  for (const [key, organization] of [
+    ['lendco-a', 'tris:lendco'],
+    ['shop', 'tris:shop'],
+    ['operator', 'tris:other'],
+  ] as const) {
+    const inputs = [{ metric: 'finance_loan', criticality: 'Minimal', weight: 0.01 }];
+    const metadata = { total_weight: 1, visibility: 'public', version: 'v1.0' };
+    const policy = { policy_id: policyOf(key), tris_org: organization, inputs, metadata };
+    expect((await service.post(VP, policy, as(key))).status).toBe(201);
+  }
+  // A pass over the population lasts until the test says so.
+  const { readModels } = service.stores;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const scan = readModels.scan.bind(readModels);
+  readModels.scan = async (...args) => {
+    await released;
+    return scan(...args);
+  };
+});
+afterEach(async () => {
+  release();
+  await service.close();
+});
 
-test('a sixth open replay of a caller is refused; its retries and other callers are not', async () => {
-  const inputs = [{ metric: 'finance_loan', criticality: 'Minimal', weight: 0.01 }];
-  const metadata = { total_weight: 1, visibility: 'public', version: 'v1.0' };
-  const policy_id = 'VP_MANY_V1';
-  await service.post('/v1/policies/vp', { policy_id, tris_org: 'tris:org', inputs, metadata });
-  const replay = (headers = {}) => service.post(`/v1/policies/vp/${policy_id}/replay`, {}, headers);
-  const first = await replay({ 'idempotency-key': 'first' });
+const policyOf = (key: string) => `VP_${key.replace(/-.*/, '').toUpperCase()}_MAIN_V1`;
+const replay = (key: string, headers = {}) =>
+  service.post(`${VP}/${policyOf(key)}/replay`, { scope: 'organization' }, { ...as(key), ...headers });
+const evaluate = (key: string) =>
+  service.post(`${VP}/evaluate`, { policy_id: policyOf(key), scope: 'organization' }, as(key));
+
+test('of 80 replays that an organization starts at once with two keys, five are accepted', async () => {
+  const first = await replay('lendco-a', { 'idempotency-key': 'first' });
   expect(first.status).toBe(202);
-  const { jobs } = service.stores;
-  const open = (await jobs.list({ kind: 'vp_replay' }))[0]!;
-  const listed = (input: object) =>
-    jest
-      .spyOn(jobs, 'list')
-      .mockImplementation(async (filter) =>
-        filter?.status === 'queued'
-          ? Array.from({ length: 5 }, () => ({ ...open, input: { ...open.input, ...input } }))
-          : [],
-      );
-  listed({});
-  const refused = await replay();
-  expect([refused.status, refused.json.code, refused.headers['retry-after']]).toEqual([429, 'rate_limited', '10']);
-  expect((await replay({ 'idempotency-key': 'first' })).json.replay_id).toBe(first.json.replay_id);
-  listed({ caller: 'key:other' });
-  expect((await replay()).status).toBe(202);
-  jest.restoreAllMocks();
+  const answers = await Promise.all(Array.from({ length: 80 }, (_, n) => replay(n % 2 ? 'lendco-a' : 'lendco-b')));
+  const refused = answers.filter(({ status }) => status !== 202);
+  expect(refused).toHaveLength(76);
+  expect(
+    new Set(refused.map(({ status, json, headers }) => `${status} ${json.code} ${headers['retry-after']}`)),
+  ).toEqual(new Set(['429 rate_limited 10']));
+  // Its retries and others are not.
+  expect((await replay('lendco-a', { 'idempotency-key': 'first' })).json.replay_id).toBe(first.json.replay_id);
+  expect((await replay('shop')).status).toBe(202);
+  // A cancelled one makes place for the next.
+  const cancelled = answers.find(({ status }) => status === 202)!.json.replay_id as string;
+  expect((await service.delete(`/v1/replays/${cancelled}`, as('lendco-a'))).status).toBe(200);
+  expect((await replay('lendco-b')).status).toBe(202);
+  expect((await replay('lendco-b')).status).toBe(429);
+});
+
+test('previews of everybody take turns by organization', async () => {
+  const running = evaluate('lendco-a');
+  const busy = await Promise.all(Array.from({ length: 10 }, () => evaluate('lendco-b')));
+  const waiting = evaluate('shop');
+  setTimeout(release, 200);
+  const answers = await Promise.all([running, waiting]);
+  expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+  // The first of the organization may be any.
+  expect(busy.map(({ json }) => json.code)).toEqual(busy.map(() => 'preview_busy'));
+});
+
+test('a preview that waits is refused in its turn once its key is deleted', async () => {
+  const running = evaluate('lendco-a');
+  const waiting = evaluate('shop');
+  setTimeout(() => void service.delete('/v1/ops/keys/shop', as('operator')).then(release), 200);
+  expect([(await running).status, (await waiting).status]).toEqual([200, 401]);
 });

@@ -4,6 +4,7 @@ import { WebhookLimit } from '../../src/features/webhooks/webhook-limit.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import type { Problem } from '../../src/kernel/problems.js';
 import { Views } from '../../src/read-side/views.js';
+import { eventually } from '../contracts/harness.js';
 import { applied, seen } from '../policies/service.fixture.js';
 import {
   ALL,
@@ -156,4 +157,22 @@ test('webhooks are at most 100 also if several processes create them at the same
   expect(await take(refused)).toBe('too_many_webhooks');
   await other.release(`whk_${taken}`, 'tris:several');
   expect(await take(refused)).toBe('taken');
+});
+
+test('messages that are sent at once go in turn by organization: a receiver that hangs holds up no other', async () => {
+  const release: (() => void)[] = [];
+  receiver.answer = (_, response) => void release.push(() => response.writeHead(204).end());
+  const sendTo = (id: string, by: Record<string, string>) => service.post(`${path}/${id}/test`, undefined, by);
+  const hooks = await Promise.all([LENDCO, BUSY, OTHER].map((by) => create({ events: ['rating.changed'] }, by)));
+  const [lendco, busy, other] = hooks.map(({ id }) => id) as [string, string, string];
+  const held = Array.from({ length: 8 }, (_, n) => (n < 4 ? sendTo(lendco, LENDCO) : sendTo(busy, BUSY)));
+  await eventually(() => release.length === 8);
+  const fifth = await sendTo(lendco, LENDCO);
+  expect([fifth.status, fifth.json.code, fifth.headers['retry-after']]).toEqual([429, 'rate_limited', '5']);
+  const waiting = sendTo(other, OTHER);
+  release.shift()!();
+  await eventually(() => release.length === 8);
+  for (const answer of release) answer();
+  expect((await waiting).json).toMatchObject({ delivered: true });
+  expect((await Promise.all(held)).map(({ json }) => json.delivered)).toEqual(held.map(() => true));
 });

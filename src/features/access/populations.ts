@@ -57,7 +57,8 @@ export class Populations implements OnModuleInit {
   /** @throws Problem idempotency_key_reused, rate_limited */
   async start({ policy_id }: AccessPolicy, context: CommandContext): Promise<{ job_id: string }> {
     const { organization } = context.actor;
-    const { id } = await startJob(this.jobs, POPULATION, { policy_id, organization }, context);
+    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
+    const { id } = await startJob(stores, POPULATION, { policy_id, organization }, context);
     return { job_id: id };
   }
 

@@ -1,14 +1,28 @@
 import { randomUUID } from 'node:crypto';
-import type { CommandContext } from '../../commands/context.js';
+import { type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import type { Job, Jobs, RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, type KeyValue } from '../../stores/ports/key-value.js';
 
-/** The maximum number of queued or running jobs of one kind and caller. */
+/** The maximum number of queued or running jobs of one kind and organization, or key without one. */
 const MAX_OPEN = 5;
-/** Open jobs that are counted: more than all callers together have in practice. */
-const MAX_COUNTED = 1_000;
+/** A job that was counted but is not there after this time, ms, never will be: its process has ended before. */
+const ENQUEUED_WITHIN_MS = 60_000;
+
+/** What starts a job, and the time, ms. */
+interface StartsJobs {
+  jobs: Jobs;
+  keyValue: KeyValue;
+  now: number;
+}
+
+/** A kind of job, the prefix of its ids, and what such jobs are called. */
+interface JobsOf {
+  kind: string;
+  prefix: string;
+  plural: string;
+}
 
 /** The id of a job that a command starts. A retry with the same Idempotency-Key has the same. */
 export function jobId(prefix: string, { idempotency }: CommandContext): string {
@@ -17,29 +31,48 @@ export function jobId(prefix: string, { idempotency }: CommandContext): string {
 
 /**
  * Enqueues a job over the whole population for a caller. A retry with the same Idempotency-Key gets the first one.
- * @param of its kind, the prefix of its id, and what such jobs are called
  * @throws Problem idempotency_key_reused; rate_limited, since each reads all identities and all callers share the workers
  */
 export async function startJob(
-  jobs: Jobs,
-  of: { kind: string; prefix: string; plural: string },
+  stores: StartsJobs,
+  of: JobsOf,
   input: JsonObject,
   context: CommandContext,
 ): Promise<Job> {
+  const { jobs } = stores;
   const { actor, body_hash } = context;
   const id = jobId(of.prefix, context);
   const known = await jobs.get(of.kind, id);
-  if (!known) await refuseMany(jobs, of, actor.name);
+  if (!known) await take(stores, of, id, ownerOfTurns(actor));
   const job = await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash });
   return known ? repeated(job, context) : unlessReused(job, context);
 }
 
-async function refuseMany(jobs: Jobs, of: { kind: string; plural: string }, caller: string): Promise<void> {
-  const filters = (['queued', 'running'] as const).map((status) => ({ kind: of.kind, status, limit: MAX_COUNTED }));
-  const open = (await Promise.all(filters.map((filter) => jobs.list(filter)))).flat();
-  if (open.filter(({ input }) => input['caller'] === caller).length < MAX_OPEN) return;
-  const detail = `${MAX_OPEN} ${of.plural} of this caller are queued or running. Wait for one to finish, or cancel one.`;
-  throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
+/** The jobs of one kind and owner that were started and may be open, by id: when, ms. A type, not an interface: it is stored as JSON. */
+type Started = Record<string, number>;
+
+/** Counts a job before it is enqueued, in one step for all processes. @throws Problem rate_limited */
+async function take({ jobs, keyValue, now }: StartsJobs, of: JobsOf, id: string, owner: string): Promise<void> {
+  const key = `jobs-started:${of.kind}:${owner}`;
+  for (;;) {
+    const stored = (await keyValue.get(key)) as Started | undefined;
+    const next: Started = { [id]: now };
+    for (const [other, at] of Object.entries(stored ?? {})) {
+      const job = other === id ? undefined : await jobs.get(of.kind, other);
+      const isOpen = job
+        ? job.status === 'queued' || job.status === 'running'
+        : Math.abs(now - at) < ENQUEUED_WITHIN_MS;
+      if (isOpen) next[other] = at;
+    }
+    if (Object.keys(next).length > MAX_OPEN) {
+      const detail = `${MAX_OPEN} ${of.plural} of ${owner} are queued or running. Wait for one to finish, or cancel one.`;
+      throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
+    }
+    const isStored = stored
+      ? await keyValue.replace(key, stored, next, FOREVER_MS)
+      : await keyValue.putIfAbsent(key, next, FOREVER_MS);
+    if (isStored) return;
+  }
 }
 
 /** The last job that was started in a slot. A type, not an interface: it is stored as JSON. */

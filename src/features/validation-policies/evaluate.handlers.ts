@@ -1,10 +1,11 @@
-import type { Actor } from '../../commands/context.js';
+import { type Actor, ownerOfTurns, refuseUnlessAccepted } from '../../commands/context.js';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import { yieldIfDue } from '../../kernel/turn.js';
+import { Turns } from '../../kernel/turns.js';
 import { EvidenceReader } from '../disc/evidence-reader.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
@@ -26,6 +27,9 @@ import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js
 import { refuseUnlessOwner } from './permissions.js';
 import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/domain/validation-policy.js';
 
+/** Previews over all identities that may wait for their turn, each of another organization or key. */
+const MAX_WAITING = 8;
+
 /** Previews the effect of a policy on some identities or on all. Writes nothing. */
 export class EvaluatePolicy extends Query<EvaluationDto> {
   constructor(
@@ -45,7 +49,7 @@ export class EvaluatePolicy extends Query<EvaluationDto> {
 
 @QueryHandler(EvaluatePolicy)
 export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
-  private passing = false;
+  private readonly passes = new Turns(1, 1);
 
   constructor(
     private readonly views: Views,
@@ -68,7 +72,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const proposal = { lens, owner: lensOwner(scope, tris_org), model, reader: actor };
     const { results, before, position, generation, as_of, ...summary } =
       subjects === undefined
-        ? { ...(await this.everyone(proposal, accessPolicies, signal)), results: [] }
+        ? { ...(await this.everyone(actor, proposal, accessPolicies, signal)), results: [] }
         : await this.evaluate(subjects, proposal, accessPolicies);
     const { after, ...sums } = summary;
     return {
@@ -85,19 +89,18 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     };
   }
 
-  /** One pass at a time in this process, since each takes as long as a replay. */
-  private async everyone(...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
-    if (this.passing) {
+  /** One pass at a time in this process, since each takes as long as a replay. Callers take turns. */
+  private async everyone(actor: Actor, ...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
+    const owner = ownerOfTurns(actor);
+    if (this.passes.countOf(owner) > 0 || this.passes.waitingCount >= MAX_WAITING) {
       const detail =
-        'Another preview over all identities is running. Send it again later, or start a replay, which is queued.';
+        'Other previews over all identities are running. Send it again later, or start a replay, which is queued.';
       throw new Problem('preview_busy', detail, { headers: { 'retry-after': '5' } });
     }
-    this.passing = true;
-    try {
-      return await this.replays.compare(...pass);
-    } finally {
-      this.passing = false;
-    }
+    return this.passes.run(owner, () => {
+      refuseUnlessAccepted(actor);
+      return this.replays.compare(...pass);
+    });
   }
 
   private async evaluate(

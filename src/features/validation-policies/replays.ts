@@ -4,6 +4,7 @@ import { endOfHour } from '../disc/coordinates.js';
 import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -72,6 +73,7 @@ export class Replays implements OnModuleInit {
     private readonly kinds: JobKinds,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
     @Optional() @Inject(ACCESS_PREVIEW) private readonly accessPreview?: AccessPreview,
   ) {}
@@ -126,7 +128,8 @@ export class Replays implements OnModuleInit {
   private async enqueue(context: CommandContext, input: Omit<ReplayInput, 'reader'>): Promise<ReplayDto> {
     const { organization, scopes } = context.actor;
     const reader = { organization, ops: scopes.has('ops') };
-    const job = await startJob(this.jobs, REPLAY, { ...input, reader }, context);
+    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
+    const job = await startJob(stores, REPLAY, { ...input, reader }, context);
     return replayOf(await this.shownTo(context.actor, job));
   }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
-import type { Actor, CommandContext } from '../../commands/context.js';
+import { type Actor, type CommandContext, ownerOfTurns, refuseUnlessAccepted } from '../../commands/context.js';
 import { withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
@@ -13,6 +13,7 @@ import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
+import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -40,6 +41,8 @@ import { Webhooks, type WebhookView, unknownWebhook } from './webhooks.js';
 
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
+/** Of one organization, or key without one. */
+const MAX_SENDING_OF_ONE = 4;
 
 interface Result<T> {
   body: T;
@@ -275,7 +278,7 @@ export class SendNow extends Command<AttemptDto> {
 
 @CommandHandler(SendNow)
 export class SendNowHandler implements ICommandHandler<SendNow> {
-  private sending = 0;
+  private readonly turns = new Turns(MAX_SENDING, MAX_SENDING_OF_ONE);
 
   constructor(
     private readonly webhooks: Webhooks,
@@ -290,19 +293,20 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     const url = await this.webhooks.urlOf(webhook);
     if (url === null) throw new Problem('webhook_not_found', `The URL of ${webhookId} was deleted. Set another one.`);
     const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
-    if (this.sending >= MAX_SENDING) {
+    const sender = ownerOfTurns(actor);
+    if (this.turns.countOf(sender) >= MAX_SENDING_OF_ONE) {
       const headers = { 'retry-after': '5' };
-      throw new Problem('rate_limited', `${MAX_SENDING} messages are being sent already.`, { headers });
+      throw new Problem('rate_limited', `${MAX_SENDING_OF_ONE} messages of ${sender} are being sent already.`, {
+        headers,
+      });
     }
-    this.sending++;
-    try {
+    return this.turns.run(sender, async () => {
+      refuseUnlessAccepted(actor);
       const { message_id, body } = delivery ?? this.test(webhookId);
       const outcome = await this.sender.send(webhook, url, message_id, body);
       if (delivery) await this.note(webhookId, delivery, outcome);
       return { message_id, delivered: isDelivered(outcome), ...outcome };
-    } finally {
-      this.sending--;
-    }
+    });
   }
 
   private async find(webhookId: string, deliveryId: string): Promise<Delivery> {
