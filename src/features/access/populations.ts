@@ -5,6 +5,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { JobLines } from '../jobs/job-lines.js';
@@ -30,6 +31,7 @@ export class Populations implements OnModuleInit {
     private readonly kinds: JobKinds,
     private readonly jobLines: JobLines,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}

@@ -1,6 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { type Actor, type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { isDue, mapInParts, yieldIfDue } from '../../kernel/turn.js';
@@ -54,6 +55,7 @@ export class WithdrawMany implements OnModuleInit {
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   onModuleInit(): void {
@@ -78,7 +80,12 @@ export class WithdrawMany implements OnModuleInit {
       scopes: [...scopes],
       decisions_of: readable === undefined ? null : { owner: readable },
     };
-    const { id } = await startJob(this.jobs, DRY_RUN, input, context);
+    const { id } = await startJob(
+      { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() },
+      DRY_RUN,
+      input,
+      context,
+    );
     return { job_id: id };
   }
 
