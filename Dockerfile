@@ -22,6 +22,7 @@ WORKDIR /app
 COPY --from=build /app/package.json /app/LICENSE ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
+COPY examples/bitcoin-otc-excerpt.csv examples/example-data.mjs examples/otc.mjs examples/
 # A volume begins with the owner and the mode of its folder. Whatever user the container is given can write to it.
 ENV CREDENCE_DATA=/data
 RUN install --directory --owner=node --group=node --mode=1777 /data

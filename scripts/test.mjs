@@ -37,6 +37,7 @@ const FAULTS = [
   'test/console/lab.test',
   'test/console/operations.test',
   'test/e2e/crash.test',
+  'test/e2e/example.test',
   'test/e2e/lifecycle.test',
   'test/e2e/restart.test',
   'test/e2e/start.test',

@@ -21,7 +21,12 @@ async function orEnd<T>(work: () => T | Promise<T>, close = async (): Promise<vo
   }
 }
 
-const config = await orEnd(() => loadConfig());
+/** Of `npm start` and of `credence serve`. */
+const isExample = process.argv.includes('--example');
+const env = isExample
+  ? { ...process.env, CREDENCE_DATA: process.env['CREDENCE_DATA'] || './data-example' }
+  : process.env;
+const config = await orEnd(() => loadConfig(env));
 const logger = new Logger(config.logLevel);
 const { serve, close } = await import('./serve.js');
-await orEnd(() => serve(config, logger), close);
+await orEnd(() => serve(config, logger, isExample), close);

@@ -73,13 +73,17 @@ function projectorOf(config: Config, { eventStore, readModels }: Stores, logger:
   });
 }
 
-/** Opens the stores and serves. */
-export async function serve(config: Config, logger: Logger): Promise<void> {
+/**
+ * Opens the stores and serves.
+ * @param isExample whether the folder is filled with example data first
+ */
+export async function serve(config: Config, logger: Logger, isExample: boolean): Promise<void> {
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
   prepareFolders(config, logger);
   const owner = config.profile === 'embedded' ? await ownFolder(config.data, logger) : undefined;
+  const example = isExample ? (await import('./cli/example.js')).Example.open(config) : undefined;
   const isWorker = config.has('worker');
   const opening = await openProfile(config, Date.now, { logger, onCommit: metrics.observe, repairs: isWorker });
   let projector: Projector | undefined;
@@ -99,15 +103,18 @@ export async function serve(config: Config, logger: Logger): Promise<void> {
   // The features have registered their job handlers by now.
   if (isWorker) await stores.jobs.start();
   metrics.register(app, stores, projector);
+  const host: Host = { config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] };
+  const examples = await example?.fill(host);
   const server = app.getHttpAdapter().getInstance() as FastifyInstance;
-  const { host, port } = config;
   // Nest's own listen would log a failure before it throws.
-  await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
+  await server
+    .listen({ host: config.host, port: config.port })
+    .catch((error: unknown) => Promise.reject(listenFailure(error, config)));
   stopOnSignals(app, eventStore, logger);
-  owner?.start({ config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] });
+  owner?.start(host);
 
   const { createdDevelopmentKey } = app.get(ApiKeys);
-  process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
+  process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey, examples)}\n`);
 }
 
 /**

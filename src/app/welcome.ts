@@ -6,12 +6,19 @@ import { hasConsole } from './console.js';
 /**
  * What a new user needs first: the key, the documentation, the console, and three commands to paste.
  * @param created the development key, if this boot created it
+ * @param examples what example data there is
  */
-export function welcome(config: Config, url: string, created: string | undefined): string {
+export function welcome(
+  config: Config,
+  url: string,
+  created: string | undefined,
+  examples: string | undefined,
+): string {
   if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and PostgreSQL';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
   if (hasConsole(config)) lines.push(`Console: ${url}/console`);
+  if (examples !== undefined) lines.push(examples);
   if (config.apiKeys !== undefined) return lines.join('\n');
   if (!hasDevelopmentKey(config)) return [...lines, 'API keys: `credence keys create`'].join('\n');
   const keyFile = join(config.data, 'dev-api-key');

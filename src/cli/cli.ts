@@ -22,8 +22,8 @@ export interface CommandIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable & { isTTY?: boolean; columns?: number };
-  /** Starts the server on a data folder in this process. */
-  serve?: (data: string) => Promise<void>;
+  /** Starts the server in this process. @param data the folder of `--data`; undefined: as the environment says */
+  serve?: (data: string | undefined) => Promise<void>;
 }
 
 /** What a command receives. */

@@ -3,9 +3,9 @@ import { EXIT } from './exit.js';
 import { programFor } from './commands.js';
 
 /** Here, since the server itself runs commands. */
-async function serve(data: string): Promise<void> {
+async function serve(data: string | undefined): Promise<void> {
   // The server reads its configuration itself.
-  process.env['CREDENCE_DATA'] = data;
+  if (data !== undefined) process.env['CREDENCE_DATA'] = data;
   // Unlike a command, it continues if its output cannot be written.
   process.stdout.removeAllListeners('error');
   await import('../main.js');

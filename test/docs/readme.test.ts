@@ -1,9 +1,8 @@
 import { configurationTable } from '../../src/kernel/config.js';
 import { runCommand } from '../servers/launch.js';
 import { codes, read, section, tableRows } from './markdown.js';
-import { follow } from './tour.js';
 
-/** README.md holds: its table is the configuration's, its commands are the program's, its first minute gives these answers. */
+/** README.md holds: its table is the configuration's and its commands are the program's. tour.test.ts follows its first minute. */
 
 const README = read('README.md');
 
@@ -19,8 +18,4 @@ test('every command of the program is listed', async () => {
   const listed = new Set(commands.map((code) => code.split(' ')[0]));
   expect(known).toContain('serve');
   expect(known.filter((name) => name !== 'help' && !listed.has(name))).toEqual([]);
-});
-
-test('every command of the first minute returns the answer documented below it', async () => {
-  expect(await follow(section(README, 'One minute'))).toBe(2);
 });

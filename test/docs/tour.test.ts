@@ -3,12 +3,18 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Server } from '../e2e/server.js';
-import { blocks, read } from './markdown.js';
+import { blocks, read, section } from './markdown.js';
 import { follow } from './tour.js';
 
-/** docs/tour.md: its commands give the answers that stand below them. */
+/** README.md and docs/tour.md: their commands give the answers that stand below them. */
 
-test('every command of the tour returns the answer documented below it', async () => {
+test('every command of the first minute, and then of the tour, returns the answer documented below it', async () => {
+  const minute = section(read('README.md'), 'One minute');
+  expect(blocks(minute)[0]!.text).toBe('npm start -- --example\n');
+  expect(await follow(`${minute}\n${read('docs/tour.md')}`)).toBeGreaterThan(13);
+});
+
+test('the tour can be taken without the first minute', async () => {
   expect(await follow(read('docs/tour.md'))).toBeGreaterThan(10);
 });
 

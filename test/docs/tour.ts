@@ -2,12 +2,12 @@ import { Server } from '../e2e/server.js';
 import { blocks } from './markdown.js';
 
 /**
- * Follows a text on a server with an empty store: sends every line `get <path>` or `post <path> '<body>'` of its shell
+ * Follows a text on a server with the example data: sends every line `get <path>` or `post <path> '<body>'` of its shell
  * blocks, and holds the last answer against the JSON block below. `json at=/results/0` shows a part of the answer.
  * @returns how many answers were compared
  */
 export async function follow(markdown: string): Promise<number> {
-  const server = await Server.start();
+  const server = await Server.start({ args: ['--example'] });
   try {
     let position: string | undefined;
     let answer: unknown;

@@ -60,6 +60,12 @@ export interface RequestOptions {
   key?: string | false;
 }
 
+interface Options {
+  data?: string;
+  env?: Record<string, string>;
+  args?: readonly string[];
+}
+
 export class Server {
   readonly output: string[] = [];
   readonly errors: string[] = [];
@@ -83,18 +89,18 @@ export class Server {
   }
 
   /** Boots on a data folder (default: a new one) and resolves once it is ready to serve. */
-  static async start(options?: { data?: string; env?: Record<string, string> }): Promise<Server> {
+  static async start(options?: Options): Promise<Server> {
     if (!isCluster || options) return Server.startOwn(options);
     return (common ??= Server.startOwn());
   }
 
-  private static async startOwn(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
+  private static async startOwn(options: Options = {}): Promise<Server> {
     const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
     const env = { ...(await environmentOf(data)), ...options.env };
     const worker = isCluster
       ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined, '')
       : undefined;
-    const child = spawnServer(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env);
+    const child = spawnServer(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env, undefined, undefined, options.args);
     const server = new Server(data, child, worker, JSON.stringify(options.env ?? {}));
     running.add(server);
     void server.exit.then(() => running.delete(server));

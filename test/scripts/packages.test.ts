@@ -29,7 +29,7 @@ import { verifyWebhook } from '@credence/client/webhooks';
 import { verify } from 'credence/eligibility';
 
 const [, , baseUrl] = process.argv;
-const credence = new CredenceClient({ baseUrl, apiKey: readFileSync('data/dev-api-key', 'utf8') });
+const credence = new CredenceClient({ baseUrl, apiKey: readFileSync('data-example/dev-api-key', 'utf8') });
 const tris_id = 'tris:alice';
 await credence.post('/api/decision-relay', {
   body: { tris_id, action_type: 'repayment', category: 'financial', criticality: 'High', platform_id: 'lender' },
@@ -42,13 +42,13 @@ const { active } = verify(check.data.eligibility_token, { jwks });
 console.log(JSON.stringify([score.data.total_tct, active, typeof verifyWebhook]));
 `;
 
-test('both packages work in an empty folder, where npx credence serve starts the service with its pages', async () => {
+test('both packages work in an empty folder, where npx credence serve --example starts the service with its pages', async () => {
   const packed = ['.', 'clients/typescript'].map((from) => {
     const [{ filename, files }] = JSON.parse(execute('npm', ['pack', '--json', '--pack-destination', folder], from));
     return { tarball: join(folder, filename), paths: files.map(({ path }: { path: string }) => path) as string[] };
   });
   // No keys, no data, no tests and no source maps.
-  const stray = /(^|\/)(data|secrets|test|node_modules)\/|\.(map|env|pem)$|\.built-from$/;
+  const stray = /(^|\/)(data(-example)?|secrets|test|node_modules)\/|\.(map|env|pem)$|\.built-from$/;
   expect(packed.flatMap(({ paths }) => paths.filter((path) => stray.test(path)))).toEqual([]);
   const wanted = ['dist/src/cli.js', 'dist/console/index.html', 'dist/tracing/sdk.mjs', 'docs/http.md', 'README.md'];
   expect(packed[0]!.paths).toEqual(expect.arrayContaining(wanted));
@@ -70,7 +70,8 @@ test('both packages work in an empty folder, where npx credence serve starts the
     writeFileSync(join(folder, 'program.js'), PROGRAM);
     expect(JSON.parse(execute('node', ['program.js', url!]))).toEqual([expect.any(Number), true, 'function']);
     for (const page of ['/console', '/docs']) expect((await fetch(`${url}${page}`)).status).toBe(200);
-    expect(existsSync(join(folder, 'data/log'))).toBe(true);
+    expect((await fetch(`${url}/v1/disc/score/tris:otc:905`)).status).toBe(200);
+    expect([existsSync(join(folder, 'data-example/log')), existsSync(join(folder, 'data'))]).toEqual([true, false]);
   } finally {
     process.kill(-service.pid!, 'SIGTERM');
     // npx ends before the service does.

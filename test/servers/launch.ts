@@ -34,17 +34,27 @@ function start(
 }
 
 /** The built service, or another build of it, on a free port unless told another. @param node the program of Node */
-export function spawnServer(env: Environment, server = SERVER, node?: string): ChildProcess {
-  const child = start(server, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) }, { node });
+export function spawnServer(
+  env: Environment,
+  server = SERVER,
+  node?: string,
+  args: readonly string[] = [],
+): ChildProcess {
+  const child = start(server, args, { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) }, { node });
   child.stdin!.end();
   return child;
 }
 
-/** The service of a folder in which its package is installed, on a free port and on the data in the folder. */
+/** The service of a folder in which its package is installed, on a free port and on example data in the folder. */
 export function spawnInstalledServer(folder: string): ChildProcess {
   const { CREDENCE_DATA: _, ...env } = environment({ CREDENCE_DATA: folder, CREDENCE_PORT: '0' });
   // npx passes no signal on: it and the service end as a group.
-  return spawn('npx', ['credence', 'serve'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  return spawn('npx', ['credence', 'serve', '--example'], {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
 }
 
 /** What a command printed and ended with; `code` is null if it was killed. */

@@ -1,0 +1,224 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { type CommandContext, internalActor } from '../commands/context.js';
+import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto.js';
+import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
+import { CheckAccess, type CheckOfMany } from '../features/access/check.handlers.js';
+import { ListDecisions } from '../features/access/decisions.handlers.js';
+import type { GrantableStatus } from '../features/identity/domain/identity.js';
+import { StateAboutIdentity } from '../features/identity/identity.handlers.js';
+import { RegisterOrganization, SetVetting } from '../features/organizations/organizations.handlers.js';
+import type { Reason } from '../features/relay/domain/relay.events.js';
+import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
+import { GetReplay, StartReplay } from '../features/validation-policies/replays.handlers.js';
+import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
+import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
+import { ChangeAction } from '../features/withdrawals/withdrawals.handlers.js';
+import { readBody } from '../http/validation.js';
+import { type Config, MODULES } from '../kernel/config.js';
+import { hashedStream } from '../kernel/event-definition.js';
+import { hashOf } from '../kernel/hash.js';
+import { replaceBySync } from '../kernel/replace-file.js';
+import { StartError } from '../kernel/start-error.js';
+import { storesExist } from '../stores/open.js';
+import type { Host } from './cli.js';
+import { commandOf } from './command-of.js';
+import { importActions } from './import-actions.js';
+import { startProgress } from './progress.js';
+import { applyAll } from './read-models.js';
+
+const ACTOR = 'cli:example';
+const READER = internalActor(ACTOR, ['audit:read', 'policies:write']);
+const LOOK_MS = 50;
+
+/** examples/example-data.mjs: what is recorded. Beside the built code only. */
+const DATA = new URL('../../../examples/example-data.mjs', import.meta.url);
+
+interface ExampleData {
+  organizations: { tris_org: string; platform_ids: string[]; vetted: boolean }[];
+  actions(start: Date): object[];
+  withdrawal: { platform_id: string; external_id: string; reason: Reason };
+  validationPolicies: Record<'promoted' | 'replayed', object>;
+  accessPolicies: { owner: string | null; body: object }[];
+  verifications: { tris_id: string; status: GrantableStatus; evidence_hash: string }[];
+  checks: CheckOfMany[];
+  description: string;
+}
+
+/** Kept in the folder from before its log is created. Times of actions follow from `started_at`, also after a kill. */
+interface Marker {
+  started_at: string;
+  complete: boolean;
+}
+
+/** A folder for example data. */
+export class Example {
+  private constructor(
+    private readonly path: string,
+    private marker: Marker,
+  ) {}
+
+  /**
+   * Marks a folder without a log. This process owns it.
+   * @throws StartError for a folder with other events, and where the example cannot be recorded
+   */
+  static open({ data, profile, modules }: Config): Example {
+    if (profile !== 'embedded')
+      throw new StartError('Example data is for the embedded profile: unset CREDENCE_PROFILE.');
+    if (modules.length < MODULES.length) {
+      throw new StartError('Example data needs every module: unset CREDENCE_MODULES.');
+    }
+    const path = join(data, 'example.json');
+    if (existsSync(path)) return new Example(path, JSON.parse(readFileSync(path, 'utf8')) as Marker);
+    if (storesExist(data)) {
+      throw new StartError(
+        `${data} has events that are not the example’s: start without --example, or name another folder with CREDENCE_DATA.`,
+      );
+    }
+    const example = new Example(path, { started_at: new Date().toISOString(), complete: false });
+    example.save();
+    return example;
+  }
+
+  /**
+   * Records what is missing, with the commands that requests cause. Each is repeated without a second effect, so that
+   * an interrupted recording is continued.
+   * @returns what there is, for a new user
+   */
+  async fill(host: Host): Promise<string> {
+    const data = (await import(DATA.href)) as ExampleData;
+    if (!this.marker.complete) {
+      process.stderr.write(`Recording example data in ${host.config.data}\n`);
+      await new Filling(host, data, new Date(this.marker.started_at)).run();
+      this.marker = { ...this.marker, complete: true };
+      this.save();
+    }
+    return data.description;
+  }
+
+  private save(): void {
+    replaceBySync(this.path, `${this.path}.new`, () => writeFileSync(`${this.path}.new`, JSON.stringify(this.marker)));
+  }
+}
+
+class Filling {
+  private readonly commands: CommandBus;
+  private readonly queries: QueryBus;
+
+  constructor(
+    private readonly host: Host,
+    private readonly data: ExampleData,
+    private readonly start: Date,
+  ) {
+    this.commands = host.get(CommandBus);
+    this.queries = host.get(QueryBus);
+  }
+
+  async run(): Promise<void> {
+    await this.organizations();
+    await this.actions();
+    await this.withdrawal();
+    await this.policies();
+    await this.verifications();
+    await this.replay();
+    await this.checks();
+  }
+
+  private async organizations(): Promise<void> {
+    for (const body of this.data.organizations) {
+      const { tris_org, platform_ids, vetted } = body;
+      await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, once('register', body)));
+      await this.commands.execute(new SetVetting(tris_org, vetted, once('vet', body)));
+    }
+  }
+
+  private async actions(): Promise<void> {
+    const folder = mkdtempSync(join(tmpdir(), 'credence-example-'));
+    const bar = startProgress('Recording', 'actions', process.stderr);
+    try {
+      const file = join(folder, 'actions.ndjson');
+      writeFileSync(
+        file,
+        this.data
+          .actions(this.start)
+          .map((action) => `${JSON.stringify(action)}\n`)
+          .join(''),
+      );
+      const onProgress = (phase: string, done: number, total: number) =>
+        phase === 'recording' && bar.update(done, total);
+      await importActions(this.host.stores, file, { clock: Date.now, onProgress });
+    } finally {
+      bar.stop();
+      rmSync(folder, { recursive: true });
+    }
+    await this.apply();
+  }
+
+  private async withdrawal(): Promise<void> {
+    const { platform_id, external_id, reason } = this.data.withdrawal;
+    const stream = hashedStream('action', platform_id, external_id);
+    const [relayed] = await this.host.stores.eventStore.readStream(stream, { limit: 1 });
+    const change = { action_id: relayed!.id, to: 'withdrawn' as const, reason };
+    await this.commands.execute(new ChangeAction(change, once('withdraw', change)));
+  }
+
+  private async policies(): Promise<void> {
+    for (const body of Object.values(this.data.validationPolicies)) {
+      const content = toContent(readBody(CreatePolicyDto, body));
+      await this.commands.execute(new CreatePolicy(content, once('vp', body)));
+    }
+    for (const { owner, body } of this.data.accessPolicies) {
+      const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
+      await this.commands.execute(new CreateAccessPolicy(content, once('ap', body, owner)));
+    }
+    const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.promoted);
+    const promotion = once('promote', { policy_id });
+    await this.commands.execute(new PromotePolicy(policy_id, 'organization', null, promotion));
+  }
+
+  private async verifications(): Promise<void> {
+    for (const { tris_id, status, evidence_hash } of this.data.verifications) {
+      const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
+      const context = once('grant', { tris_id, ...grant });
+      await this.commands.execute(new StateAboutIdentity(tris_id, { kind: 'grant', grant }, context));
+    }
+  }
+
+  private async replay(): Promise<void> {
+    await this.apply();
+    const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.replayed);
+    const started = new StartReplay(policy_id, 'platform', undefined, once('replay', { policy_id }));
+    let replay = await this.commands.execute(started);
+    while (replay.status === 'queued' || replay.status === 'running') {
+      await sleep(LOOK_MS);
+      replay = await this.queries.execute(new GetReplay(replay.replay_id, READER));
+    }
+  }
+
+  /** A check that granted is made again once its token has expired, whatever its Idempotency-Key. */
+  private async checks(): Promise<void> {
+    for (const check of this.data.checks) {
+      const { policy_id, subject_tris: subject } = check;
+      const page = { limit: 1, cursor: undefined };
+      const { decisions } = await this.queries.execute(new ListDecisions({ policy_id, subject }, page, READER));
+      if (decisions.length > 0) continue;
+      const request = { ...check, audience: null, target: null };
+      await this.commands.execute(new CheckAccess(request, once('check', request), true));
+    }
+    await this.apply();
+  }
+
+  private apply(): Promise<void> {
+    return applyAll(this.host.stores, this.host.config);
+  }
+}
+
+/** A command that a repetition recognises. @param organization that it is sent for; null: the operators */
+function once(what: string, body: object, organization: string | null = null): CommandContext {
+  const command = commandOf(ACTOR, body);
+  const actor = { ...command.actor, organization };
+  return { ...command, actor, idempotency: hashOf('example', what, command.body_hash) };
+}
