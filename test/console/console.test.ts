@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fastify } from 'fastify';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { GLOSSARY } from '../../console/src/glossary.js';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
@@ -174,6 +175,22 @@ describeBrowser('the console', () => {
     await page.goto(`${server.url}/console#/identity/${FALLEN}?as_of=2001-01-01T00:00:00Z`);
     await page.getByRole('alert').filter({ hasText: 'identity_not_found' }).first().waitFor();
     expect(await violations(page)).toEqual([]);
+  });
+
+  test('words say what they mean on hover and on focus, until Escape', async () => {
+    const page = await open(`#/identity/${FALLEN}`);
+    const word = page.locator('abbr', { hasText: /^TCT$/ });
+    const meaning = page.getByRole('tooltip');
+    await word.hover();
+    expect(await meaning.innerText()).toBe(GLOSSARY.TCT);
+    await page.mouse.move(0, 0);
+    await meaning.waitFor({ state: 'detached' });
+    await word.focus();
+    await meaning.waitFor();
+    expect(await word.getAttribute('aria-describedby')).toBe(await meaning.getAttribute('id'));
+    expect(await violations(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await meaning.waitFor({ state: 'detached' });
   });
 
   test('tries again when the service says so, and on request when it cannot be reached', async () => {

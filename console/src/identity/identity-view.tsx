@@ -16,6 +16,7 @@ import { Head } from '../head.tsx';
 import { Failure, Loaded, Waiting } from '../loading.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Region } from '../region.tsx';
+import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { EventDetails, EventTable } from './events.tsx';
@@ -89,7 +90,9 @@ function Summary({ current, coordinates }: { current: Score; coordinates: Coordi
       )}
       <dl className="figures">
         <div className="figure">
-          <dt>Score</dt>
+          <dt>
+            <Term name="DISC score">Score</Term>, <Term name="Rating">rating</Term>
+          </dt>
           <dd>
             <span className="big" data-testid="score">
               {score(current.score)}
@@ -98,30 +101,36 @@ function Summary({ current, coordinates }: { current: Score; coordinates: Coordi
           </dd>
         </div>
         <div className="figure">
-          <dt>TCT</dt>
+          <dt>
+            <Term name="TCT" />
+          </dt>
           <dd>
             <span className="big">{count(current.total_tct)}</span>
             <small>
-              {count(current.earned_tct)} earned, {count(current.forfeited_tct)} forfeited
+              {count(current.earned_tct)} earned, {count(current.forfeited_tct)} <Term name="Forfeits">forfeited</Term>
             </small>
           </dd>
         </div>
         <div className="figure">
-          <dt>Reliability</dt>
+          <dt>
+            <Term name="Reliability" />
+          </dt>
           <dd>
             <span className="big">{decimal(current.reliability)}</span>
             {interval && <Interval value={current.reliability} low={interval[0]} high={interval[1]} />}
             {evidence && (
               <small>
-                {evidence.word === 'none' ? 'no' : evidence.word} evidence ({decimal(evidence.amount)})
+                {evidence.word === 'none' ? 'no' : evidence.word} <Term name="Evidence">evidence</Term> (
+                {decimal(evidence.amount)})
               </small>
             )}
           </dd>
         </div>
       </dl>
       <p className="small">
-        As of <Time value={current.as_of} />, position <code>{current.position}</code>, lens{' '}
-        <code>{current.lens.policy_id ?? 'model'}</code>, model <code>{current.model.id}</code>.{' '}
+        As of <Time value={current.as_of} />, <Term name="Position">position</Term> <code>{current.position}</code>,{' '}
+        <Term name="Lens">lens</Term> <code>{current.lens.policy_id ?? 'model'}</code>, model{' '}
+        <code>{current.model.id}</code>.{' '}
         <a href={hrefOf('identity', current.tris_id, pinned(current, coordinates))}>Link to exactly these numbers</a>
       </p>
     </section>
@@ -342,7 +351,9 @@ function Received({ trisId }: { trisId: string }) {
   const total = data?.pages.reduce((sum, { validations }) => sum + validations.length, 0) ?? 0;
   return (
     <section aria-labelledby="credonations-title">
-      <h2 id="credonations-title">Credonations received</h2>
+      <h2 id="credonations-title">
+        <Term name="Credonation">Credonations</Term> received
+      </h2>
       {!data && !error && <Waiting what="the credonations" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
       {data && (

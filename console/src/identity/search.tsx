@@ -1,5 +1,6 @@
 import { type FormEvent, useId } from 'react';
 import { hrefOf } from '../place.ts';
+import { Term } from '../term.tsx';
 
 const WALLET = /^0x[0-9a-f]{40}$/i;
 
@@ -37,8 +38,9 @@ export function SearchView() {
       <h1>Identities</h1>
       <SearchForm isLarge />
       <p>
-        Shows an identity’s score, every event behind it, and the score as of any time and under any policy. A wallet
-        address shows the identity that the wallet founded.
+        Shows an identity’s <Term name="DISC score">score</Term>, every event behind it, and the score as of any time
+        and under any policy. A wallet address shows the identity that the wallet founded. An identity is named by its{' '}
+        <Term name="TRIS">TRIS id</Term>.
       </p>
       <p>
         To find one, <a href={hrefOf('live')}>Live</a> lists the identities whose scores changed last.

@@ -5,6 +5,7 @@ import { Head } from '../head.tsx';
 import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
+import { Term } from '../term.tsx';
 import { AccessView } from './access-view.tsx';
 import { storeDraft } from './draft.ts';
 import { DraftView } from './draft-view.tsx';
@@ -43,12 +44,14 @@ function ValidationPolicies() {
   const query = usePolicies();
   return (
     <section aria-labelledby="vps-title">
-      <h2 id="vps-title">Validation policies</h2>
+      <h2 id="vps-title">
+        <Term name="VP">Validation policies</Term>
+      </h2>
       <Loaded query={query} what="the validation policies">
         {(policies) => (
           <>
             <p>
-              The platform’s lens is{' '}
+              The platform’s <Term name="Lens">lens</Term> is{' '}
               {policies.find(isPlatforms) ? (
                 <a href={hrefOf('lab', policies.find(isPlatforms)!.policy_id)}>
                   {policies.find(isPlatforms)!.policy_id}
@@ -135,7 +138,9 @@ function AccessPolicies() {
   });
   return (
     <section aria-labelledby="aps-title">
-      <h2 id="aps-title">Access policies</h2>
+      <h2 id="aps-title">
+        <Term name="AP">Access policies</Term>
+      </h2>
       {edit.error && <Failure error={edit.error} />}
       <Loaded query={query} what="the access policies">
         {(policies) =>
