@@ -82,7 +82,7 @@ function row({ score, events }) {
     ratings: events,
     'TCT earned': score.earned_tct,
     forfeited: score.forfeited_tct,
-    reliability: score.reliability.toFixed(4),
+    reliability: score.evidence.word === 'none' ? 'no recent evidence' : score.reliability.toFixed(4),
   };
 }
 

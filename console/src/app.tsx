@@ -1,4 +1,5 @@
 import { useEffect } from 'react';
+import { Boundary } from './boundary.tsx';
 import { IdentityView } from './identity/identity-view.tsx';
 import { SearchForm, SearchView } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
@@ -64,17 +65,19 @@ export function App() {
         </div>
       </header>
       <main tabIndex={-1}>
-        {isIdentity ? (
-          <IdentityView key={id} trisId={id} parameters={parameters} />
-        ) : isLab ? (
-          <LabView id={id} />
-        ) : isLive ? (
-          <LiveView />
-        ) : isOperations ? (
-          <OperationsView />
-        ) : (
-          <SearchView />
-        )}
+        <Boundary at={window.location.hash}>
+          {isIdentity ? (
+            <IdentityView key={id} trisId={id} parameters={parameters} />
+          ) : isLab ? (
+            <LabView id={id} />
+          ) : isLive ? (
+            <LiveView />
+          ) : isOperations ? (
+            <OperationsView />
+          ) : (
+            <SearchView />
+          )}
+        </Boundary>
       </main>
     </>
   );

@@ -15,6 +15,8 @@ const share = new Intl.NumberFormat(undefined, { style: 'percent', maximumFracti
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
 export const count = (value: number): string => whole.format(value);
+/** A number of things, such as "1 event" or "2 events". */
+export const counted = (value: number, thing: string): string => `${count(value)} ${thing}${value === 1 ? '' : 's'}`;
 export const decimal = (value: number): string => exact.format(value);
 export const score = (value: number): string => tenths.format(value);
 export const percent = (value: number): string => share.format(value);
@@ -40,8 +42,9 @@ export function Rating({ name }: { name: string }) {
   return <span className={`rating rating-${name.toLowerCase().replace(' ', '-')}`}>{name}</span>;
 }
 
-/** The value of an input of type datetime-local, in the reader's zone, to the second. */
+/** The value of an input of type datetime-local, in the reader's zone, to the second; empty for no time. */
 export function toInput(milliseconds: number): string {
+  if (Number.isNaN(milliseconds)) return '';
   const date = new Date(milliseconds);
   return new Date(milliseconds - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }

@@ -31,6 +31,9 @@ export function Waiting({ what, reason }: { what: string; reason?: Error | null 
   );
 }
 
+/** What a request with such an answer gets again, however often it is sent. */
+const FINAL = new Set([400, 404, 409, 422]);
+
 /** The problem's own text. */
 export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   const problem = error instanceof ApiError ? error : null;
@@ -48,7 +51,7 @@ export function Failure({ error, retry }: { error: Error; retry?: () => void }) 
       )}
       {problem?.status === 401 && <p>Enter a key with “API key” at the top of the page.</p>}
       <p className="actions">
-        {retry && (
+        {retry && !FINAL.has(problem?.status ?? 0) && (
           <button type="button" onClick={retry}>
             Try again
           </button>

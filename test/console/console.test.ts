@@ -161,7 +161,7 @@ describeBrowser('the console', () => {
     const slider = page.getByRole('slider', { name: 'As of (occurred by), slider' });
     await slider.focus();
     await page.keyboard.press('Home');
-    await page.getByText('1 events.').waitFor();
+    await page.getByText('1 event.', { exact: true }).waitFor();
     await page.keyboard.press('End');
     await page.getByText('57 events.').waitFor();
     expect(parametersOf(page).has('as_of')).toBe(false);
@@ -172,9 +172,42 @@ describeBrowser('the console', () => {
     await page.getByRole('heading', { level: 1, name: '<img src=x onerror=alert(1)>' }).waitFor();
     await page.getByRole('alert').filter({ hasText: 'tris_id must be a TRIS id' }).first().waitFor();
     expect(await page.locator('img').count()).toBe(0);
+    // What is wrong with a request stays wrong.
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0);
     await page.goto(`${server.url}/console#/identity/${FALLEN}?as_of=2001-01-01T00:00:00Z`);
     await page.getByRole('alert').filter({ hasText: 'identity_not_found' }).first().waitFor();
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0);
     expect(await violations(page)).toEqual([]);
+  });
+
+  test('a false time in the address is told, and can be changed', async () => {
+    for (const parameter of ['as_of', 'known_at']) {
+      const page = await open(`#/identity/${FALLEN}?${parameter}=yesterday`);
+      await page.getByRole('alert').filter({ hasText: parameter }).first().waitFor();
+      await page.getByRole('button', { name: 'Now', exact: true }).click();
+      await page.getByTestId('score').waitFor();
+    }
+  });
+
+  test('a view that fails says so, and the others still work', async () => {
+    // Not watched: its error is on purpose.
+    const page = await browser.newPage();
+    await page.route('**/explain*', (route) => route.fulfill({ json: { contributions: 7 } }));
+    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await page.getByRole('alert').filter({ hasText: 'This view cannot be shown' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('link', { name: 'Policies', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Policy lab' }).waitFor();
+    await page.close();
+  });
+
+  test('one event is not several, and the mark of the selected one covers no letter', async () => {
+    const relayed = await server.relay({ tris_id: 'tris:one' });
+    const { json } = await server.getAfter(relayed, '/v1/disc/score/tris:one/history');
+    const page = await open(`#/identity/tris:one?event=${json.entries[0].event_id}`);
+    await page.getByText('1 event.', { exact: true }).waitFor();
+    const cell = page.locator('tr.selected > :first-child');
+    expect(await cell.evaluate((it: any) => parseFloat(getComputedStyle(it).paddingLeft))).toBeGreaterThan(3);
   });
 
   test('words say what they mean on hover and on focus, until Escape', async () => {

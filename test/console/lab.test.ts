@@ -104,12 +104,16 @@ describeBrowser('the policy lab', () => {
     await page.getByText('The platform’s lens is the model’s own.').waitFor();
     const row = page.getByRole('row', { name: /^VP_TRADE/ });
     expect(await row.innerText()).toContain('tris:otc');
+    expect(await row.getByRole('link', { name: 'VP_TRADE', exact: true }).getAttribute('href')).toBe(
+      '#/lab/VP_TRADE_V2',
+    );
+    await page.getByRole('columnheader', { name: 'Visibility' }).waitFor();
     await page
       .getByRole('row', { name: /^AP_TRADE_V1/ })
       .getByText('public')
       .waitFor();
     expect(await page.title()).toBe('Policy lab · Credence console');
-    await row.getByRole('link', { name: 'VP_TRADE_V2' }).press('Enter');
+    await row.getByRole('link', { name: 'VP_TRADE_V2', exact: true }).press('Enter');
     await page.getByRole('heading', { level: 1, name: 'VP_TRADE_V2' }).waitFor();
     await page.getByRole('row', { name: /^social_trade_rating Critical 0.14/ }).waitFor();
     expect(await numbersOf(page, /^compliance 0.14/)).toEqual(['0.14']);
@@ -121,7 +125,7 @@ describeBrowser('the policy lab', () => {
   test('keeps form and JSON of a draft in step, finds faults as they are typed, and survives a reload', async () => {
     const page = await open('#/lab/VP_TRADE_V2');
     await settled(page);
-    await page.getByRole('button', { name: 'Edit as a new version' }).click();
+    await page.getByRole('button', { name: 'Draft a new version' }).click();
     await page.getByText('The draft follows the rules.').waitFor();
     expect(await draftOf(page)).toEqual({ ...TRADE_2, policy_id: 'VP_TRADE_V3' });
     expect(await page.getByTestId('total-weight').innerText()).toBe('0.98');
@@ -217,6 +221,18 @@ describeBrowser('the policy lab', () => {
     await page.getByText('gains AP_TRADE_V1').waitFor();
   });
 
+  test('a draft that nobody has touched is not wrong', async () => {
+    const page = await open('#/lab/draft');
+    await page.getByText('2 things to correct.').waitFor();
+    expect(await page.locator('.field .problem').count()).toBe(0);
+    await page.getByLabel('Organization that owns it').fill('tris:otc');
+    expect(await page.locator('.field .problem').count()).toBe(0);
+    await page.getByRole('button', { name: 'Create the policy' }).click();
+    await problemOf(page, 'Metric 1').first().waitFor();
+    await page.getByRole('alert').filter({ hasText: 'validation_failed' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0);
+  });
+
   test('what the service refuses of a draft stands at its field, and names that try HTML are text', async () => {
     const page = await open('#/lab/draft');
     const tries = '<img src=x onerror=alert(1)>';
@@ -249,13 +265,14 @@ describeBrowser('the policy lab', () => {
     await page.getByRole('heading', { level: 1, name: 'VP_SMALL_V1' }).waitFor();
     await page.getByText('the weights of the inputs add up to 0.08, less than 0.95; total_weight declares 1').waitFor();
     expect((await server.get('/v1/policies/vp/VP_SMALL_V1')).json.inputs).toEqual(TRADE_1.inputs);
-    // Of such weights a promotion for the platform is refused; the problem says why.
+    const promote = page.getByRole('button', { name: 'Promote…' });
     await page.getByRole('combobox', { name: /^For/ }).selectOption('platform');
-    await page.getByRole('button', { name: 'Promote…' }).click();
+    await page.getByText('The weights add up to 0.08; for the platform they must add up to 0.95 to 1.05.').waitFor();
+    expect(await promote.isDisabled()).toBe(true);
+    await page.getByRole('combobox', { name: /^For/ }).selectOption('organization');
+    await promote.click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('This policy has not been replayed.').waitFor();
-    await dialog.getByRole('button', { name: 'Promote for the platform' }).click();
-    await dialog.getByText('It cannot be promoted for the platform.').waitFor();
+    await dialog.getByText('This promotion is not based on a replay.').waitFor();
     expect(await violations(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'hidden' });
@@ -402,7 +419,7 @@ describeBrowser('the policy lab', () => {
   test('edits the rules of an access policy as a tree, and checks a subject while they are edited', async () => {
     const subject = 'tris:otc:905';
     const page = await open('#/lab');
-    await page.getByRole('button', { name: 'Edit AP_TRADE_V1 as a new version' }).click();
+    await page.getByRole('button', { name: 'Draft a new version of AP_TRADE_V1' }).click();
     const json = page.getByLabel('The access policy as JSON');
     const draft = async () => JSON.parse(await json.inputValue());
     await page.getByRole('heading', { level: 1, name: 'Draft of an access policy' }).waitFor();
@@ -435,7 +452,7 @@ describeBrowser('the policy lab', () => {
     };
     expect((await draft()).rules).toEqual(rules);
 
-    // The check follows: every node has its outcome, and the cheapest way to pass is named.
+    // The check follows: every node has its outcome, and a smallest set of changes is named.
     await page.getByLabel('Subject to check the rules against').fill(subject);
     await page.getByText(`${subject} does not pass`).waitFor();
     const { json: checked } = await server.post('/v1/policies/ap/evaluate', { rules, subjects: [subject] });
@@ -448,7 +465,7 @@ describeBrowser('the policy lab', () => {
       .waitFor();
     expect(how_to_pass).toEqual([expect.objectContaining({ fact: 'net_tct' })]);
     await page.getByText(`net TCT of at least ${how_to_pass[0].required.toLocaleString('en-GB')}`).waitFor();
-    expect(await page.getByText('the cheapest to change').count()).toBe(how_to_pass[0].pointers.length);
+    expect(await page.getByText('suggested to change').count()).toBe(how_to_pass[0].pointers.length);
     await page.getByLabel('Score at least').first().fill('2');
     await page.getByText(`${subject} passes`).waitFor();
 
@@ -484,8 +501,11 @@ describeBrowser('the policy lab', () => {
     // Its rules are for its owner.
     await server.post('/v1/policies/ap/AP_TRADE_V2/retire');
     const stranger = await open('#/lab', null);
-    await stranger.getByRole('button', { name: 'Edit AP_TRADE_V2 as a new version' }).click();
-    await stranger.getByRole('alert').filter({ hasText: 'unauthorized' }).waitFor();
+    await stranger
+      .getByRole('row', { name: /^AP_TRADE_V2/ })
+      .getByText('private')
+      .waitFor();
+    expect(await stranger.getByRole('button', { name: 'Draft a new version of AP_TRADE_V2' }).count()).toBe(0);
   });
 
   test('a key without the scope, an unknown key and too many requests show the problem’s own text', async () => {
@@ -494,8 +514,9 @@ describeBrowser('the policy lab', () => {
       .getByText('A replay needs the scope policies:write, which the key secret-nothing does not have.')
       .waitFor();
     await page.getByText('A promotion for the platform needs the scope ops').waitFor();
-    await page.getByRole('button', { name: 'Replay over everyone' }).click();
-    await page.getByRole('alert').filter({ hasText: 'policies:write' }).waitFor();
+    for (const name of ['Replay over everyone', 'Promote…']) {
+      expect(await page.getByRole('button', { name }).isDisabled()).toBe(true);
+    }
     await page.getByRole('button', { name: 'API key: set' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Forget key' }).click();
     await page.getByText('A replay needs a key with the scope policies:write.').waitFor();

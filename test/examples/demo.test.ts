@@ -9,6 +9,9 @@ test('npm run demo shows who has the highest and the lowest score, and how a mem
   expect(stdout).toMatch(/^2003 ratings among \d+ members of Bitcoin OTC/);
   const [, top, bottom, fall] = stdout.split('\n\n') as [string, string, string, string];
   expect(top).toMatch(/^Top 5\n(.*\n){5}tris:otc:/);
+  // Without evidence the figure would be that of the prior.
+  expect(stdout).not.toMatch(/ 0\.8333$/m);
+  expect(bottom).toContain('no recent evidence');
   expect(bottom).toMatch(/^Bottom 5\n(.*\n){5}.*BAD/);
   expect(fall).toMatch(/^How tris:otc:\d+, who had earned \d+ TCT, fell: \d+ of \d+ events\n(.*\n)+.*BAD/);
 

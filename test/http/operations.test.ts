@@ -132,6 +132,7 @@ describe('a running service', () => {
     expect(text).not.toMatch(/<script>(?!\s*<\/script>)/);
     const { text: problems } = await get('/docs/problems');
     expect(problems).toContain('id="validation_failed"');
+    expect(problems).toMatch(/<style>[^<]*border-collapse/);
     expect(problems).toContain('<td>the platform used this <code>external_id</code> for another action</td>');
     expect((await get('/docs/nothing')).json.code).toBe('not_found');
     // Not 403, which would say that the credential does not allow it.

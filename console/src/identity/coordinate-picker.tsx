@@ -97,7 +97,7 @@ function TimePicker(props: {
   }, [moving]);
   const from = Math.min(earliest === undefined ? now - HOUR : Date.parse(earliest), now - HOUR);
   const shown = moving ?? chosen;
-  const text = shown >= now ? 'now' : localTime(shown);
+  const text = Number.isNaN(shown) ? 'not a time' : shown >= now ? 'now' : localTime(shown);
   return (
     <div className="time-picker" role="group" aria-label={label}>
       <label>
@@ -121,7 +121,7 @@ function TimePicker(props: {
         min={from}
         max={now}
         step={Math.max(1000, Math.round((now - from) / STEPS))}
-        value={shown}
+        value={Number.isNaN(shown) ? now : shown}
         onChange={({ target }) => {
           // The last step of a slider can end before its maximum.
           const time = Number(target.value);

@@ -11,7 +11,7 @@ import {
   type Score,
   type Wallets,
 } from '../api.ts';
-import { count, decimal, percent, Rating, score, Time } from '../format.tsx';
+import { count, counted, decimal, percent, Rating, score, Time } from '../format.tsx';
 import { Head } from '../head.tsx';
 import { Failure, Loaded, Waiting } from '../loading.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
@@ -187,7 +187,7 @@ function History(props: { trisId: string; coordinates: Coordinates; eventId: str
           <p className="small">
             Circles earn TCT, triangles forfeit it, squares change a status.
             {events.late > 0 &&
-              ` ${count(events.late)} events were recorded after later ones; by time, each is drawn where the one before it in the log is.`}{' '}
+              ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}{' '}
             <label>
               Axis{' '}
               <select
@@ -201,7 +201,8 @@ function History(props: { trisId: string; coordinates: Coordinates; eventId: str
           </p>
           {selected >= 0 && <EventDetails events={events} index={selected} />}
           <p role="status" className="small">
-            {count(events.entries.length)} events{hasNextPage ? ' loaded' : ''}
+            {counted(events.entries.length, 'event')}
+            {hasNextPage ? ' loaded' : ''}
             {isFetching ? ', loading more…' : '.'}
           </p>
           {hasNextPage && !isFetching && !error && (
@@ -288,7 +289,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
             {next && (
               <p>
                 {count(next.tct_needed)} TCT are missing for {next.rating}
-                {next.days_needed != null && `, which takes at least ${count(next.days_needed)} days`}.
+                {next.days_needed != null && `, which takes at least ${counted(next.days_needed, 'day')}`}.
               </p>
             )}
             <Rows

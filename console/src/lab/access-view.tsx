@@ -47,7 +47,7 @@ export function AccessView() {
   const marks = {
     outcomes: new Map(check.isSuccess ? result?.nodes.map((node) => [node.pointer, node]) : []),
     problems: under('/rules', problems),
-    cheapest: new Set(check.isSuccess ? result?.how_to_pass.flatMap(({ pointers }) => pointers) : []),
+    suggested: new Set(check.isSuccess ? result?.how_to_pass.flatMap(({ pointers }) => pointers) : []),
   };
   return (
     <>
@@ -218,7 +218,7 @@ function Verdict({ result, lens }: { result: DryRun['results'][number]; lens: st
       {!granted && how_to_pass.length === 0 && <p>No increase would be enough.</p>}
       {how_to_pass.length > 0 && (
         <>
-          <p>The cheapest way to pass:</p>
+          <p>A smallest set of changes that passes:</p>
           <ul>
             {how_to_pass.map((change) => (
               <li key={change.fact}>{wordsOf(change)}</li>

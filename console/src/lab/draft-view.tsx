@@ -4,7 +4,7 @@ import { ApiError, type FieldError, post } from '../api.ts';
 import { hrefOf } from '../place.ts';
 import { Failure } from '../loading.tsx';
 import { DraftEditor } from './draft-editor.tsx';
-import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText } from './draft.ts';
+import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText, valueAt } from './draft.ts';
 import { DryRun } from './dry-run.tsx';
 
 import { type Policy, VP_PATH } from './policies.ts';
@@ -29,6 +29,9 @@ export function DraftView() {
   };
   const refused = create.error instanceof ApiError ? create.error.errors : [];
   const faults = 'value' in draft ? faultsOf(draft.value) : [];
+  // What nobody has filled in yet is not wrong before the policy is created.
+  const isTold = ({ pointer }: FieldError) =>
+    create.isError || !('value' in draft) || valueAt(draft.value, pointer) !== '';
   return (
     <>
       <h1>Draft of a validation policy</h1>
@@ -40,7 +43,11 @@ export function DraftView() {
       </p>
       <h2>Policy</h2>
       <p className="small">The draft is kept in this tab. Form and JSON show the same draft.</p>
-      <DraftEditor text={text} onChange={edit} problems={distinct([...refused, ...refusedTry, ...faults])} />
+      <DraftEditor
+        text={text}
+        onChange={edit}
+        problems={distinct([...refused, ...refusedTry, ...faults.filter(isTold)])}
+      />
       <p className="actions">
         <button
           type="button"

@@ -53,6 +53,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** What is at a place. @param pointer RFC 6901, of names without `/` and `~` */
+export function valueAt(root: unknown, pointer: string): unknown {
+  const names = pointer.split('/').slice(1);
+  return names.reduce((value, name) => (value as Record<string, unknown> | null | undefined)?.[name], root);
+}
+
 /** The value with another one at a place in it; undefined removes the place. */
 export function withValue(root: unknown, [first, ...rest]: readonly (string | number)[], value: unknown): unknown {
   if (first === undefined) return value;

@@ -18,6 +18,7 @@ import {
   useAccessPolicies,
   usePolicies,
 } from './policies.ts';
+import { type Me, useMe } from './needs.tsx';
 import { PolicyView } from './policy-view.tsx';
 import { ReplayView } from './replay-view.tsx';
 
@@ -72,7 +73,9 @@ function ValidationPolicies() {
                       const latest = versions.at(-1)!;
                       return (
                         <tr key={name}>
-                          <th scope="row">{name}</th>
+                          <th scope="row">
+                            <a href={hrefOf('lab', latest.policy_id)}>{name}</a>
+                          </th>
                           <td>{latest.tris_org}</td>
                           <td className="versions">
                             {versions.map(({ policy_id, status }) => (
@@ -125,8 +128,14 @@ function byName(policies: readonly ListedPolicy[]): { name: string; versions: Li
   }));
 }
 
+/** Private rules are for their owner and for operators. */
+function mayRead({ visibility, tris_org }: ListedAccessPolicy, me: Me | undefined): boolean {
+  return visibility === 'public' || (me !== undefined && (me.organization === null || me.organization === tris_org));
+}
+
 function AccessPolicies() {
   const query = useAccessPolicies();
+  const me = useMe();
   const edit = useMutation({
     mutationFn: ({ policy_id }: ListedAccessPolicy) =>
       get<ListedAccessPolicy & { rules: unknown }>(`${AP_PATH}/${encodeURIComponent(policy_id)}`),
@@ -149,26 +158,28 @@ function AccessPolicies() {
           ) : (
             <Region label="List of access policies">
               <table>
-                <Head columns={['Policy', 'Status', 'Owner', 'Lens', 'Rules', 'Created', 'Draft']} />
+                <Head columns={['Policy', 'Status', 'Owner', 'Lens', 'Visibility', 'Created', 'Draft']} />
                 <tbody>
                   {policies.map((policy) => (
                     <tr key={policy.policy_id}>
                       <th scope="row">{policy.policy_id}</th>
                       <td>{policy.status}</td>
                       <td>{policy.tris_org ?? 'the platform’s operators'}</td>
-                      <td>{policy.vp ?? 'the owner’s'}</td>
+                      <td>{policy.vp === null ? 'the owner’s' : <a href={hrefOf('lab', policy.vp)}>{policy.vp}</a>}</td>
                       <td>{policy.visibility}</td>
                       <td>
                         <Time value={policy.created_at} />
                       </td>
                       <td>
-                        <button
-                          type="button"
-                          aria-label={`Edit ${policy.policy_id} as a new version`}
-                          onClick={() => edit.mutate(policy)}
-                        >
-                          Edit
-                        </button>
+                        {mayRead(policy, me.data) && (
+                          <button
+                            type="button"
+                            aria-label={`Draft a new version of ${policy.policy_id}`}
+                            onClick={() => edit.mutate(policy)}
+                          >
+                            New version
+                          </button>
+                        )}
                       </td>
                     </tr>
                   ))}

@@ -1,16 +1,23 @@
 import { useQuery } from '@tanstack/react-query';
 import { type Schemas, currentKey, get } from '../api.ts';
 
+export type Me = Schemas['MeDto'];
+
 /** What the key may do; no data without a key. */
 export const useMe = () =>
   useQuery({
     queryKey: ['me'],
-    queryFn: ({ signal }) => get<Schemas['MeDto']>('v1/me', {}, signal),
+    queryFn: ({ signal }) => get<Me>('v1/me', {}, signal),
     enabled: currentKey() !== null,
   });
 
+/** Whether the key has the scope. Without a key it has none. */
+export function useMay(scope: Me['scopes'][number]): boolean {
+  return useMe().data?.scopes.includes(scope) ?? false;
+}
+
 /** Says before a request is refused that the key does not permit it. */
-export function Needs({ scope, what }: { scope: Schemas['MeDto']['scopes'][number]; what: string }) {
+export function Needs({ scope, what }: { scope: Me['scopes'][number]; what: string }) {
   const { data } = useMe();
   if (currentKey() === null) {
     return (

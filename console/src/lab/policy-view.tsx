@@ -9,7 +9,7 @@ import { Region } from '../region.tsx';
 import { Weights } from './draft-editor.tsx';
 import { isConfiguration, storeDraft, type VpDraft } from './draft.ts';
 import { nextId, type Policy, type Replay, type Scope, SCOPES, usePolicies, usePolicy, VP_PATH } from './policies.ts';
-import { Needs, useMe } from './needs.tsx';
+import { Needs, useMay, useMe } from './needs.tsx';
 import { SwitchDialog } from './switch-dialog.tsx';
 
 /** One version of a validation policy. */
@@ -111,9 +111,13 @@ function Shown({ policy }: { policy: Policy }) {
 
 function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy; isConfiguration: boolean }) {
   const me = useMe();
+  const mayWrite = useMay('policies:write');
+  const mayOperate = useMay('ops');
   const [chosen, setScope] = useState<Scope | null>(null);
   // A key of an organization acts for it, and a policy of other weights cannot serve the platform.
   const scope = chosen ?? (canServePlatform && !me.data?.organization ? 'platform' : 'organization');
+  const isUnfit = scope === 'platform' && !canServePlatform;
+  const maySwitch = scope === 'platform' ? mayOperate : mayWrite;
   const all = usePolicies();
   const { policy_id, tris_org, active_for, status } = policy;
   const replay = useMutation({
@@ -133,6 +137,11 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
       <h2 id="actions-title">Try and promote</h2>
       <Needs scope="policies:write" what="A replay" />
       {scope === 'platform' && <Needs scope="ops" what="A promotion for the platform" />}
+      {isUnfit && (
+        <p className="small">
+          The weights add up to {decimal(policy.computed_weight)}; for the platform they must add up to 0.95 to 1.05.
+        </p>
+      )}
       <p className="actions">
         <label>
           For{' '}
@@ -144,17 +153,28 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
             ))}
           </select>
         </label>
-        <button type="button" className="primary" disabled={replay.isPending} onClick={() => replay.mutate()}>
+        <button
+          type="button"
+          className="primary"
+          disabled={!mayWrite || replay.isPending}
+          onClick={() => replay.mutate()}
+        >
           Replay over everyone
         </button>
         {!active_for.includes(scope) && status !== 'retired' && (
-          <SwitchDialog policyId={policy_id} owner={tris_org} scope={scope} action="promote" />
+          <SwitchDialog
+            policyId={policy_id}
+            owner={tris_org}
+            scope={scope}
+            action="promote"
+            isPermitted={maySwitch && !isUnfit}
+          />
         )}
         {active_for.includes(scope) && (
-          <SwitchDialog policyId={policy_id} owner={tris_org} scope={scope} action="rollback" />
+          <SwitchDialog policyId={policy_id} owner={tris_org} scope={scope} action="rollback" isPermitted={maySwitch} />
         )}
         <button type="button" onClick={edit}>
-          Edit as a new version
+          Draft a new version
         </button>
       </p>
       {replay.error && <Failure error={replay.error} retry={() => replay.mutate()} />}

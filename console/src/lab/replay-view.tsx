@@ -5,6 +5,8 @@ import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
 import { Change } from './change.tsx';
+import { isConfiguration } from './draft.ts';
+import { useMay } from './needs.tsx';
 import { type LensName, type Replay, usePolicy, VP_PATH } from './policies.ts';
 import { SwitchDialog } from './switch-dialog.tsx';
 
@@ -71,6 +73,7 @@ function Progress(props: { replay: Replay; path: string; looked: number; onCance
 
 function Finished({ replay }: { replay: Replay }) {
   const { policy_id, scope, status, result, error, started_at, finished_at } = replay;
+  const mayReplay = useMay('policies:write');
   const again = useMutation({
     mutationFn: () => post<Replay>(`${VP_PATH}/${encodeURIComponent(policy_id!)}/replay`, { scope }),
     onSuccess: ({ replay_id }) => {
@@ -89,7 +92,7 @@ function Finished({ replay }: { replay: Replay }) {
       <p className="actions">
         {status === 'completed' && policy_id !== null && <Promotion replay={replay} policyId={policy_id} />}
         {policy_id !== null && (
-          <button type="button" disabled={again.isPending} onClick={() => again.mutate()}>
+          <button type="button" disabled={!mayReplay || again.isPending} onClick={() => again.mutate()}>
             Replay again
           </button>
         )}
@@ -116,8 +119,10 @@ function nameOf({ policy_id, model }: LensName, { before, after }: { before: Len
 
 function Promotion({ replay, policyId }: { replay: Replay; policyId: string }) {
   const policy = usePolicy(policyId);
+  const maySwitch = useMay(replay.scope === 'platform' ? 'ops' : 'policies:write');
   if (!policy.data) return null;
-  const { tris_org, active_for } = policy.data;
+  const { tris_org, active_for, computed_weight, status } = policy.data;
+  const isUnfit = status === 'retired' || (replay.scope === 'platform' && !isConfiguration(computed_weight));
   const action = active_for.includes(replay.scope) ? 'rollback' : 'promote';
   return (
     <SwitchDialog
@@ -125,6 +130,7 @@ function Promotion({ replay, policyId }: { replay: Replay; policyId: string }) {
       owner={tris_org}
       scope={replay.scope}
       action={action}
+      isPermitted={maySwitch && (action === 'rollback' || !isUnfit)}
       {...(action === 'promote' && { replay })}
     />
   );

@@ -25,8 +25,8 @@ export type NodeOutcome = Schemas['RuleOutcomeDto'];
 export interface Marks {
   outcomes: ReadonlyMap<string, NodeOutcome>;
   problems: readonly FieldError[];
-  /** Conditions that the cheapest way to pass fulfils. */
-  cheapest: ReadonlySet<string>;
+  /** Conditions that the suggested changes fulfil. */
+  suggested: ReadonlySet<string>;
 }
 
 /** A rule and all rules in it, as a tree. */
@@ -328,7 +328,7 @@ function Outcome({ marks, pointer }: { marks: Marks; pointer: string }) {
       {outcome}
       {outcome !== 'met' && typeof actual === 'number' && ` (${actual})`}
       {outcome !== 'met' && typeof actual === 'string' && ` (${actual})`}
-      {marks.cheapest.has(pointer) && ', the cheapest to change'}
+      {marks.suggested.has(pointer) && ', suggested to change'}
     </span>
   );
 }

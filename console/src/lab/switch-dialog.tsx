@@ -14,10 +14,12 @@ export function SwitchDialog(props: {
   owner: string;
   scope: Scope;
   action: 'promote' | 'rollback';
+  /** Whether the key may do it, and the policy fits. */
+  isPermitted: boolean;
   /** The completed replay that a promotion is based on. */
   replay?: Replay;
 }) {
-  const { policyId, owner, scope, action, replay } = props;
+  const { policyId, owner, scope, action, isPermitted, replay } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const client = useQueryClient();
   const title = useId();
@@ -51,7 +53,7 @@ export function SwitchDialog(props: {
   };
   return (
     <>
-      <button type="button" onClick={() => dialog.current!.showModal()}>
+      <button type="button" disabled={!isPermitted} onClick={() => dialog.current!.showModal()}>
         {verb}…
       </button>
       <dialog
@@ -106,8 +108,8 @@ function Effect({ replay }: { replay: Replay | undefined }) {
   if (!replay?.result)
     return (
       <p>
-        This policy has not been replayed. A replay over everyone shows what changes, and is recorded with the
-        promotion.
+        This promotion is not based on a replay. On the page of a replay you see what changes, and the replay is
+        recorded with the promotion.
       </p>
     );
   const { count: all, up, down, mean_delta, rating_moves, access } = replay.result;
