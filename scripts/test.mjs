@@ -146,7 +146,8 @@ async function main() {
   const checks = (async () => {
     if (!types) return;
     count(await types);
-    for (const name of ['lint', 'format', 'dependencies', 'unused', 'openapi', 'size']) count(await check(name));
+    for (const name of ['lint', 'format', 'dependencies', 'unused', 'changelog', 'openapi', 'size'])
+      count(await check(name));
   })();
 
   const faults = option('--faults');

@@ -1,14 +1,27 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { eventually } from '../contracts/harness.js';
 import { spawnInstalledServer } from '../servers/launch.js';
 
-/** Both packages as npm packs them, installed in an empty folder with the dependencies that they declare. */
+/** Both packages as a release makes them in a new repository, installed in an empty folder. */
 
+const VERSION = '9.9.9';
 const folder = mkdtempSync(join(tmpdir(), 'credence-packages-'));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const repository = mkdtempSync(join(tmpdir(), 'credence-release-'));
+afterAll(() => [folder, repository].forEach((path) => rmSync(path, { recursive: true, force: true })));
 
 const execute = (program: string, args: string[], cwd = folder): string =>
   execFileSync(program, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
@@ -42,23 +55,87 @@ const { active } = verify(check.data.eligibility_token, { jwks });
 console.log(JSON.stringify([score.data.total_tct, active, typeof verifyWebhook]));
 `;
 
-test('both packages work in an empty folder, where npx credence serve --example starts the service with its pages', async () => {
-  const packed = ['.', 'clients/typescript'].map((from) => {
-    const [{ filename, files }] = JSON.parse(execute('npm', ['pack', '--json', '--pack-destination', folder], from));
-    return { tarball: join(folder, filename), paths: files.map(({ path }: { path: string }) => path) as string[] };
+/** The repository as it is here, in one commit that states the version. */
+function makeRepository(): void {
+  const listed = execute('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], '.');
+  for (const file of listed.split('\0').filter((path) => path !== '' && existsSync(path))) {
+    mkdirSync(dirname(join(repository, file)), { recursive: true });
+    cpSync(file, join(repository, file));
+  }
+  const replace = (file: string, from: RegExp | string, to: string) =>
+    writeFileSync(join(repository, file), readFileSync(file, 'utf8').replaceAll(from, to));
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+  for (const from of ['.', 'clients/typescript']) {
+    replace(join(from, 'package.json'), `"version": "${version}"`, `"version": "${VERSION}"`);
+    const lock = JSON.parse(readFileSync(join(from, 'package-lock.json'), 'utf8'));
+    lock.version = lock.packages[''].version = VERSION;
+    writeFileSync(join(repository, from, 'package-lock.json'), `${JSON.stringify(lock, null, 2)}\n`);
+  }
+  replace('src/kernel/version.ts', version, VERSION);
+  replace('docker-compose.yml', `credence:${version}`, `credence:${VERSION}`);
+  replace('CHANGELOG.md', '## [Unreleased]', `## [Unreleased]\n\n## [${VERSION}] - 2026-01-01\n\n### Added\n\n- This.`);
+  // npm test runs the checks of this repository, in a fraction of the time.
+  execute('npm', ['pkg', 'set', 'scripts.check=node scripts/changelog.mjs'], repository);
+  // Installed before the tests. The client's lock file is another one here, so its packages are installed anew.
+  for (const from of ['console', 'tracing']) {
+    symlinkSync(join(process.cwd(), from, 'node_modules'), join(repository, from, 'node_modules'));
+  }
+  execute('git', ['init', '--quiet'], repository);
+  for (const [name, value] of [
+    ['name', 'Test'],
+    ['email', 'test@example.org'],
+  ]) {
+    execute('git', ['config', `user.${name}`, value!], repository);
+  }
+  execute('git', ['add', '--all'], repository);
+  execute('git', ['commit', '--quiet', '--message', 'Release'], repository);
+}
+
+test('a release: both packages work in an empty folder, where npx credence serve --example starts the service with its pages', async () => {
+  makeRepository();
+  execute('npm', ['run', 'release', '--', VERSION], repository);
+  expect(execute('git', ['describe', '--exact-match'], repository)).toBe(`v${VERSION}\n`);
+  const release = join(repository, 'release', VERSION);
+  const file = (name: string) => readFileSync(join(release, name));
+  const tarballs = [`credence-${VERSION}.tgz`, `credence-client-${VERSION}.tgz`];
+  const parts = tarballs.map((name) => name.replace('.tgz', '.cdx.json'));
+  expect(readdirSync(release).sort()).toEqual(['NOTES.md', 'SHA256SUMS', ...parts, ...tarballs].sort());
+  const sums = String(file('SHA256SUMS')).trim().split('\n');
+  expect(sums.map((line) => line.split('  '))).toEqual(
+    ['NOTES.md', ...parts, ...tarballs]
+      .sort()
+      .map((name) => [createHash('sha256').update(file(name)).digest('hex'), name]),
+  );
+  expect(String(file('NOTES.md'))).toMatch(/^### Added\n\n- This\./);
+  const { bomFormat, metadata, components } = JSON.parse(String(file(parts[0]!)));
+  expect([bomFormat, metadata.component.name, metadata.component.version]).toEqual(['CycloneDX', 'credence', VERSION]);
+  const names = new Set(components.map(({ name }: { name: string }) => name));
+  expect([names.has('fastify'), names.has('typescript')]).toEqual([true, false]);
+
+  const packed = tarballs.map((name) => {
+    const paths = execute('tar', ['-tzf', join(release, name)])
+      .replaceAll(/^package\//gm, '')
+      .trim()
+      .split('\n');
+    return { tarball: join(release, name), paths };
   });
   // No keys, no data, no tests and no source maps.
   const stray = /(^|\/)(data(-example)?|secrets|test|node_modules)\/|\.(map|env|pem)$|\.built-from$/;
   expect(packed.flatMap(({ paths }) => paths.filter((path) => stray.test(path)))).toEqual([]);
   const wanted = ['dist/src/cli.js', 'dist/console/index.html', 'dist/tracing/sdk.mjs', 'docs/http.md', 'README.md'];
-  expect(packed[0]!.paths).toEqual(expect.arrayContaining(wanted));
+  expect(packed[0]!.paths).toEqual(expect.arrayContaining([...wanted, 'npm-shrinkwrap.json']));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   const options = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'];
   execute('npm', ['install', ...options, ...packed.map(({ tarball }) => tarball)]);
 
-  expect(execute('npx', ['credence', '--version'])).toBe(
-    `${JSON.parse(readFileSync('package.json', 'utf8')).version}\n`,
-  );
+  expect(execute('npx', ['credence', '--version'])).toBe(`${VERSION}\n`);
+  // Of the versions that were tested here, whatever has been published since.
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'));
+  const installed = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')).packages;
+  for (const [path, { version }] of Object.entries<{ version: string }>(installed)) {
+    const [, own] = /^node_modules\/credence\/(.*)/.exec(path) ?? [];
+    if (own !== undefined) expect([own, version]).toEqual([own, packages[own]?.version]);
+  }
   const service = spawnInstalledServer(folder);
   try {
     let output = '';
@@ -77,4 +154,4 @@ test('both packages work in an empty folder, where npx credence serve --example 
     // npx ends before the service does.
     await eventually(() => !isGroupAlive(service.pid!), 'the service has ended');
   }
-});
+}, 900_000);

@@ -204,3 +204,105 @@ describe('build.mjs', () => {
     expect(calls()).toEqual(['nest', 'nest', 'bundle']);
   });
 });
+
+describe('in a repository', () => {
+  const git = (...args: string[]) => {
+    const identity = ['-c', 'user.name=Test', '-c', 'user.email=test@example.org'];
+    const { status, stderr } = spawnSync('git', ['-C', root, ...identity, ...args], { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([0, '']);
+  };
+  const commit = () => {
+    git('add', '--all');
+    git('commit', '--quiet', '--message', 'Change');
+  };
+  beforeEach(() => {
+    for (const folder of ['.', 'clients/typescript']) {
+      for (const file of ['package.json', 'package-lock.json']) write(`${folder}/${file}`, '{"version":"1.2.0"}');
+    }
+    write('src/kernel/version.ts', "export const VERSION = '1.2.0';");
+    write('docker-compose.yml', '  image: credence:1.2.0\n');
+    write('CHANGELOG.md', '## [Unreleased]\n\n## [1.2.0]\n\n- This.\n\n## [1.1.0]\n');
+    write('bin/npm', `#!/bin/sh\necho "$1" >> '${root}/.git/calls'\n[ ! -e '${root}/.git/fails-'"$1" ]\n`);
+    chmodSync(join(root, 'bin/npm'), 0o755);
+    git('init', '--quiet');
+    commit();
+  });
+
+  describe('release.mjs', () => {
+    const refusal = (...args: string[]) => {
+      const { status, stderr } = run('release.mjs', ...args);
+      expect(status).toBe(1);
+      const tags = spawnSync('git', ['-C', root, 'tag'], { encoding: 'utf8' }).stdout.trim().split('\n');
+      expect(tags.filter((tag) => tag !== '' && tag !== 'v1.2.0-rc.1')).toEqual([]);
+      return stderr;
+    };
+
+    test('refuses what is no version', () => {
+      for (const version of ['1.2', 'v1.2.0', '1.2.0+build', '01.2.0', '']) {
+        expect(refusal(version)).toBe('release: Name a version of semver.org, such as 1.2.0.\n');
+      }
+    });
+
+    test('refuses a tree with changes, and one with a new file', () => {
+      write('new', '');
+      expect(refusal('1.2.0')).toBe('release: The working tree has changes that are not committed:\n?? new\n');
+    });
+
+    test('refuses a version that was released', () => {
+      git('tag', 'v1.2.0-rc.1');
+      expect(refusal('1.2.0-rc.1')).toBe('release: v1.2.0-rc.1 exists: a version is released once.\n');
+    });
+
+    test('refuses a version without an entry, or with an empty one', () => {
+      for (const version of ['1.3.0', '1.1.0']) {
+        expect(refusal(version)).toBe(`release: CHANGELOG.md has no entry "## [${version}]" with a text.\n`);
+      }
+    });
+
+    test('refuses a version that a file contradicts', () => {
+      write('CHANGELOG.md', '## [1.3.0]\n\n- That.\n');
+      write('package.json', '{"version":"1.3.0"}');
+      commit();
+      expect(refusal('1.3.0')).toBe(
+        'release: Another version stands in package-lock.json, clients/typescript/package.json, ' +
+          'clients/typescript/package-lock.json, src/kernel/version.ts, docker-compose.yml: write 1.3.0 there, and commit.\n',
+      );
+    });
+
+    test('refuses without a network', () => {
+      write('.git/fails-ping', '');
+      expect(refusal('1.2.0')).toBe(
+        'release: The registry of npm gives no answer, and a release installs its packages from it.\n',
+      );
+    });
+
+    test('ends without a tag where a check fails', () => {
+      write('.git/fails-run', '');
+      expect(refusal('1.2.0')).toBe('release: "npm run --silent check" failed. Nothing was tagged.\n');
+      expect(readFileSync(join(root, '.git/calls'), 'utf8')).toBe('ping\nci\nrun\n');
+    });
+
+    test('makes the files of a tag from its own commit only', () => {
+      git('tag', 'v1.2.0-rc.1');
+      write('src/a.ts', '');
+      commit();
+      expect(refusal('1.2.0-rc.1', '--tagged')).toBe('release: v1.2.0-rc.1 is not this commit.\n');
+    });
+  });
+
+  test('changelog.mjs fails while the sources changed since the last tag and the changelog did not', () => {
+    const check = () => run('changelog.mjs');
+    write('src/a.ts', '');
+    expect(check()).toMatchObject({ status: 0, stderr: '' }); // There is no tag yet.
+    commit();
+    git('tag', 'v1.2.0');
+    expect(check()).toMatchObject({ status: 0, stderr: '' });
+    write('src/a.ts', 'changed');
+    const stderr = 'src/ or projections/ changed since v1.2.0, and CHANGELOG.md does not say what that changes.\n';
+    expect(check()).toMatchObject({ status: 1, stderr });
+    commit();
+    expect(check()).toMatchObject({ status: 1, stderr });
+    write('CHANGELOG.md', '## [Unreleased]\n\n- That.\n');
+    expect(check()).toMatchObject({ status: 0, stderr: '' });
+  });
+});
