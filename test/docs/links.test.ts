@@ -7,6 +7,8 @@ import { read } from './markdown.js';
 const DOCUMENTS = [
   'README.md',
   'CONTRIBUTING.md',
+  'CODE_OF_CONDUCT.md',
+  'SECURITY.md',
   'circuits/README.md',
   'clients/typescript/README.md',
   'examples/README.md',
