@@ -36,6 +36,7 @@ const FAULTS = [
   'test/console/console.test',
   'test/console/lab.test',
   'test/console/operations.test',
+  'test/deploy/nginx.test',
   'test/e2e/crash.test',
   'test/e2e/example.test',
   'test/e2e/lifecycle.test',

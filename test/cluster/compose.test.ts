@@ -105,7 +105,7 @@ test('runs the service without root, after the stores are healthy, with a valid 
   }
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
-  expect(dockerfile).toMatch(/^USER node$/m);
+  expect(dockerfile).toMatch(/^USER 1000:1000$/m);
   // As the user that is given here, whoever that is.
   expect(dockerfile).toMatch(/^ENV CREDENCE_DATA=\/data\nRUN install --directory .*--mode=1777 \/data$/m);
   expect(dockerfile).toMatch(/^COPY --from=build .*LICENSE/m);

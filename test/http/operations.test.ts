@@ -74,6 +74,10 @@ describe('a running service', () => {
     const proxied = { 'x-forwarded-for': '203.0.113.9' };
     expect((await get('/metrics', proxied)).status).toBe(401);
     expect((await get('/metrics', { ...proxied, 'x-api-key': served.key })).status).toBe(200);
+    // As the Prometheus Operator sends it; on other routes it is refused.
+    const asToken = { ...proxied, authorization: `Bearer ${served.key}` };
+    expect([(await get('/metrics', asToken)).status, (await get('/v1/keyed', asToken)).status]).toEqual([200, 401]);
+    expect((await get('/metrics', { authorization: 'Bearer x' })).status).toBe(401);
   });
 
   test('publishes its public keys only', async () => {
