@@ -8,10 +8,10 @@ import { PlacedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type Checkpoint, startOf } from '../stores/ports/read-models.js';
 import { Blocks, TemporaryFile } from './build-files.js';
-import { Divider, FreshRows, PartitionFold, SortedRows } from './bulk-fold.js';
+import { Divider, FreshRows, PartitionFold, SortedRows } from './build-fold.js';
 import { decodeSlice } from './fold.js';
 import { MergedRuns, blocksOf } from './merged-runs.js';
-import { EventSpill, eventsOf, packed } from './packed-events.js';
+import { EventSpill, eventsOf, packed } from './event-spill.js';
 
 /**
  * The one way to fold the log from its start: for the first start, a rebuild, damaged read models and verification. No

@@ -14,7 +14,7 @@ import { projectionsOf } from './own-views.js';
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
 /** Events folded at once while catching up, if rows are read over a network, all in one request. */
-const FAR_BULK_SLICE = 20_000;
+const FAR_SLICE = 20_000;
 /**
  * A build is ready once it has applied what was the log's head at most this many ms ago, since the head itself may
  * never rest.
@@ -147,7 +147,7 @@ export class Follower {
 
   private slices({ position }: Checkpoint, { toHead }: FollowOptions, signal: AbortSignal) {
     if (!toHead) return this.store.subscribe(position, { sliceSize: SLICE, signal });
-    const sliceSize = this.readModels.rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
+    const sliceSize = this.readModels.rowsPerBatch === undefined ? SLICE : FAR_SLICE;
     return this.store.readAll(position, { sliceSize, signal });
   }
 

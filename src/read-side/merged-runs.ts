@@ -1,5 +1,5 @@
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
-import type { SortedRows } from './bulk-fold.js';
+import type { SortedRows } from './build-fold.js';
 
 /** Sorted rows as blocks, each row after a header: the lengths of its address (16 bits) and of its content (32 bits). */
 const ROW_HEADER = 6;

@@ -12,7 +12,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Checkpoint, Generation, ReadModels, RowKey, ScannedPage } from '../stores/ports/read-models.js';
 import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
-import { FreshRows } from './bulk-fold.js';
+import { FreshRows } from './build-fold.js';
 import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
 /**

@@ -8,7 +8,7 @@ import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import {
   startOf,
   type Batch,
-  type BulkLoad,
+  type Load,
   type Checkpoint,
   type RowQuery,
   type RangeRow,
@@ -171,7 +171,7 @@ export class LmdbGeneration {
   }
 
   /** See ReadModels. */
-  async load(holder: string, clock: Clock): Promise<BulkLoad | undefined> {
+  async load(holder: string, clock: Clock): Promise<Load | undefined> {
     let before: Buffer | null = null;
     /** Writes if the lease is held and nothing was applied. */
     const write = async (queue: (loading: Applied) => void): Promise<boolean> => {

@@ -13,7 +13,7 @@ import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {
   startOf,
   type Batch,
-  type BulkLoad,
+  type Load,
   type Generation,
   type GenerationStatus,
   type Manifest,
@@ -201,7 +201,7 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
-  async load(id: string, holder: string): Promise<BulkLoad | undefined> {
+  async load(id: string, holder: string): Promise<Load | undefined> {
     const load = await this.ask(id, (generation) => generation.load(holder, this.clock));
     if (!load) return undefined;
     const unlessDamaged = async (written: Promise<boolean>) => (await this.unlessDamaged(id, written)) ?? false;

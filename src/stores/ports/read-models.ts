@@ -108,7 +108,7 @@ export interface ReadResult {
  * batch is applied meanwhile. Each call does nothing and returns false if the lease is not held or the generation is
  * gone.
  */
-export interface BulkLoad {
+export interface Load {
   /** Appends rows, in one atomic step. Each address must be beyond the one before. */
   append(rows: PlacedRows): Promise<boolean>;
   /** Stores the checkpoint: the rows are those of the log up to it. */
@@ -171,7 +171,7 @@ export interface ReadModels {
    * interrupted load has left is removed. Undefined: something was applied already, the lease is not held, or the
    * generation is gone.
    */
-  load(id: string, holder: string): Promise<BulkLoad | undefined>;
+  load(id: string, holder: string): Promise<Load | undefined>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;

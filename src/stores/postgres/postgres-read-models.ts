@@ -12,7 +12,7 @@ import type { PlacedRows } from '../ports/encoded-rows.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import {
   type Batch,
-  type BulkLoad,
+  type Load,
   type Checkpoint,
   type Generation,
   type GenerationStatus,
@@ -312,7 +312,7 @@ export class PostgresReadModels implements ReadModels {
     return isAttached;
   }
 
-  async load(id: string, holder: string): Promise<BulkLoad | undefined> {
+  async load(id: string, holder: string): Promise<Load | undefined> {
     let part: number | undefined;
     const loads = await this.writing('loads');
     const { restarts } = loads;

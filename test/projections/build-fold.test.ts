@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { decodeEvent } from '../../projections/events.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
-import { Divider, PartitionFold, SortedRows } from '../../src/read-side/bulk-fold.js';
+import { Divider, PartitionFold, SortedRows } from '../../src/read-side/build-fold.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { rowAddress } from '../../src/stores/ports/row-key.js';
 import { logs, logsOfLarge } from './arbitrary-log.js';
