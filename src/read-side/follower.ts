@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { EventStore } from '../stores/ports/event-store.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { Applier, BatchRefused } from './applier.js';
@@ -50,7 +50,7 @@ export class Follower {
   readonly holder = randomUUID();
   /** Whether to build, rather than to apply the whole log in batches: not without space or memory for it. */
   private builds = true;
-  /** Events that a build has reported. They are not reported again by the next one, or by what replaces it. */
+  /** Events whose progress a build has reported. Neither the next build nor the ordinary follower reports them again. */
   private reported = 0;
 
   constructor(
@@ -90,9 +90,10 @@ export class Follower {
     const built = await this.build(generation, options, held);
     if (built === 'refused' || built === 'aborted') {
       if (options.signal.aborted) return 'aborted';
-      const ended = await this.refused(id);
-      if (ended === 'lease_lost') startsAgain(id, 'lost its lease, or its rows', options);
-      return ended;
+      const left = await this.generation(id);
+      if (!left) return 'gone';
+      startsAgain(left, 'lost its lease, or its rows', options);
+      return 'lease_lost';
     }
     if (built) this.reported = 0;
     const begun = built ? { ...generation, checkpoint: built } : generation;
@@ -171,10 +172,12 @@ export class Follower {
         return (await load.finish(built.checkpoint)) ? built.checkpoint : 'refused';
       }
     } catch (error) {
-      if (!(await this.generation(id))) return 'refused';
+      const left = await this.generation(id);
+      if (!left) return 'refused';
       // The ordinary follower needs less space.
       if (error instanceof NoSpaceToBuild) this.builds = false;
-      else if (!options.signal.aborted) startsAgain(id, 'failed', options, { error });
+      // The caller logs other failures, with their reason.
+      else if (error instanceof StoreUnavailable && !options.signal.aborted) startsAgain(left, 'failed', options);
       throw error;
     }
     this.builds = false;
@@ -201,7 +204,8 @@ export class Follower {
   }
 }
 
-/** Logs that nothing is kept of a build that was interrupted. */
-function startsAgain(id: string, what: string, { logger }: FollowOptions, fields?: { error: unknown }): void {
-  logger?.warn(`the build of ${id} ${what}: it starts again from the beginning`, fields);
+/** Logs that nothing is kept of an interrupted build. One that the store could not confirm may be complete. */
+function startsAgain({ id, checkpoint }: Generation, what: string, { logger }: FollowOptions): void {
+  if (checkpoint.position > 0) return;
+  logger?.warn(`the build of ${id} ${what}: it starts again from the beginning`);
 }

@@ -13,8 +13,9 @@ import { ensureManifest } from '../../src/read-side/manifest.js';
 import { Projector } from '../../src/read-side/projector.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
-import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
-import { type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
+import { EncodedRows, type PlacedRows } from '../../src/stores/ports/encoded-rows.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { type Checkpoint, type ReadModels, startOf } from '../../src/stores/ports/read-models.js';
 import { contentOf, severalLogs } from '../contracts/builds.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
@@ -207,14 +208,61 @@ test('is told of by the process that begins it again after it failed or lost its
 
   expect(await follow(() => models.releaseLease(id, follower.holder))).toBe('lease_lost');
   expect(lines.splice(0)).toEqual([again('lost its lease, or its rows')]);
-  const failing = follow(() => {
-    throw new Killed('for a reason');
-  });
-  await expect(failing).rejects.toThrow(Killed);
-  expect(lines[0]).toContain('for a reason');
+  const failing = (error: Error) =>
+    follow(() => {
+      throw error;
+    });
+  await expect(failing(new StoreUnavailable('away'))).rejects.toThrow(StoreUnavailable);
   expect(lines.splice(0)).toEqual([again('failed')]);
+  // Its caller logs it.
+  await expect(failing(new Killed('for a reason'))).rejects.toThrow(Killed);
+  expect(lines).toEqual([]);
   expect(await follow(() => stopping.abort())).toBe('aborted');
   expect(lines).toEqual([]);
+});
+
+test.each(['refuses it', 'fails'])('is not said to start again if it ended and the store then %s', async (what) => {
+  const id = await newGeneration();
+  const lines: string[] = [];
+  const answerIsLost = async (...args: Parameters<ReadModels['load']>) => {
+    const load = (await models.load(...args))!;
+    const finish = async (next: Checkpoint) => {
+      await load.finish(next);
+      if (what === 'fails') throw new StoreUnavailable('away');
+      return false;
+    };
+    return decorated(load, { finish });
+  };
+  const follower = new Follower(store, decorated<ReadModels>(models, { load: answerIsLost }), sizes);
+  const logger = new Logger('warn', (line) => lines.push(line));
+  const follow = () => follower.follow(id, { signal, toHead: true, logger });
+  if (what === 'fails') await expect(follow()).rejects.toThrow(StoreUnavailable);
+  else expect(await follow()).toBe('lease_lost');
+  expect(await follow()).toBe('at_head');
+  expect(lines).toEqual([]);
+  expect(await content(id)).toEqual(await content(await ordinary()));
+});
+
+test('that fails is logged once by a worker, with the reason', async () => {
+  await ensureManifest(PROJECTIONS, store, models);
+  const lines: string[] = [];
+  let isFailing = true;
+  const load = async (...args: Parameters<ReadModels['load']>) => {
+    const load = (await models.load(...args))!;
+    const append = async (rows: PlacedRows) => {
+      if (!isFailing) return load.append(rows);
+      isFailing = false;
+      throw new Killed('for a reason');
+    };
+    return decorated(load, { append });
+  };
+  const failingOnce = decorated<ReadModels>(models, { load });
+  const projector = new Projector(PROJECTIONS, store, failingOnce, new Logger('warn', (line) => lines.push(line)));
+  await projector.start();
+  const isReady = async () => (await models.generations()).every(({ status }) => status === 'ready');
+  await eventually(isReady, 'the build has ended');
+  await projector.stop();
+  expect(lines).toEqual([expect.stringContaining('for a reason')]);
 });
 
 test('applies no other event once it is aborted, whether it divides the log or folds a partition', async () => {
