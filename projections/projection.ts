@@ -7,8 +7,8 @@ export interface Rows {
   /** A row named by `reads`. The value may be changed in place, and takes effect with `put`. */
   get<T>(row: RowKey): T | undefined;
   /**
-   * As `get`, for a row that `readsNext` names only if it may already be stored. A row that was neither named nor
-   * written by this batch does not exist.
+   * Gets a row that `readsNext` names only if it may already be stored. A row that was neither named nor written by this
+   * batch does not exist.
    */
   find<T>(row: RowKey): T | undefined;
   /** Writes a row, which may exist. */

@@ -47,7 +47,7 @@ export class IdempotencyKeys {
   }
 
   /**
-   * As `claim`.
+   * Claims the key unless the command is refused.
    * @param refuse rejects if the command is refused
    * @returns whether no earlier try of the command can have written anything
    */

@@ -62,8 +62,8 @@ export class Writer {
   }
 
   /**
-   * As `execute`, on a stream that may be long: decides on its state, which is kept, so that only what was appended since
-   * is read. A retry that may find its own event reads the whole stream.
+   * Executes a command on a stream that may be long. It decides on the state of the stream, which is kept, so that only
+   * what was appended since is read. A retry that may find its own event reads the whole stream.
    * @throws Problem idempotency_key_reused, write_conflict
    */
   async executeFolded<S>(
@@ -77,8 +77,8 @@ export class Writer {
   }
 
   /**
-   * As `executeFolded`, but decides only once: for commands that must not be decided again on a state their author has
-   * not seen.
+   * Does what `executeFolded` does, but decides only once: for commands that must not be decided again on a state that
+   * their author has not seen.
    * @throws WrongExpectedRevision when another writer came between the reading and the append
    */
   async executeFoldedOnce<S>(
@@ -188,8 +188,8 @@ export class Writer {
   }
 
   /**
-   * As `update`, but decides only once: for commands that must not be decided again on a state that their author has
-   * not seen.
+   * Does what `update` does, but decides only once: for commands that must not be decided again on a state that their
+   * author has not seen.
    * @throws WrongExpectedRevision when another writer came between the reading and the append
    */
   async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {

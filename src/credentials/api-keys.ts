@@ -249,7 +249,7 @@ export function listKeys(config: Config): ApiKeyRecord[] {
   });
 }
 
-/** As `listKeys`; none if the file does not exist. */
+/** The stored keys; none if the file does not exist. */
 const storedKeys = (config: Config): ApiKeyRecord[] => (existsSync(keysFile(config)) ? listKeys(config) : []);
 
 /** The keys that a server with this configuration accepts. @throws ConfigError as `listKeys` */

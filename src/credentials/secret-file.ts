@@ -67,7 +67,7 @@ export function exclusively<T>(file: string, change: () => T): T {
   return changeAndRelease(lock, change);
 }
 
-/** As `exclusively`, for a process that must go on with other work while it waits. */
+/** Does what `exclusively` does, for a process that must go on with other work while it waits. */
 export async function exclusivelyWithoutBlocking<T>(file: string, change: () => T): Promise<T> {
   let lock: FileLock | undefined;
   for (let waited = 0; !(lock = tryToLock(file, waited)); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);

@@ -23,7 +23,7 @@ export class KnownPaths {
   /** Answers a request without a route: OPTIONS 204, a known path with another method 405 with Allow, else 404. */
   answerUnrouted(request: FastifyRequest, reply: FastifyReply): void {
     const path = request.url.split('?')[0]!;
-    // As the router does: of several patterns the one with the fewest parameters.
+    // Of several patterns, the router takes the one with the fewest parameters.
     const [at] = [...this.byUrl.values()]
       .filter(({ pattern }) => pattern.test(path))
       .sort((a, b) => a.parameters - b.parameters);

@@ -19,7 +19,7 @@ export async function replaceBy(path: string, aside: string, write: () => Promis
   }
 }
 
-/** As `replaceBy`, for a small file that is replaced in one go. */
+/** Does what `replaceBy` does, for a small file that is replaced in one go. */
 export function replaceBySync(path: string, aside: string, write: () => void): void {
   try {
     write();

@@ -88,8 +88,8 @@ export function yieldIfDue(): Promise<void> | undefined {
 }
 
 /**
- * As `yieldIfDue`, where events are applied that a read may wait for: while these loops and others wait, they take
- * turns. Builds in bulk wait with the others.
+ * Does what `yieldIfDue` does, for loops that apply events for which a read may wait. While such loops and others wait,
+ * they take turns. Builds wait with the others.
  */
 export function yieldFoldIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn(folds) : undefined;
@@ -126,7 +126,7 @@ function resumeOne(): void {
 /** The items of one part of `mapInParts`: their reads are made together. */
 const PART = 25;
 
-/** As `Promise.all(items.map(map))`, for items whose number grows with the stored data: yields to other work between parts. */
+/** Maps items whose number grows with the stored data, several at a time, and yields to other work in between. */
 export async function mapInParts<T, R>(items: readonly T[], map: (item: T) => Promise<R>): Promise<R[]> {
   const mapped: R[] = [];
   await yieldIfDue();

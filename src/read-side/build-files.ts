@@ -124,7 +124,6 @@ export class Blocks {
 
   constructor(private readonly file: TemporaryFile) {}
 
-  /** As of TemporaryFile. */
   async append(bytes: Buffer): Promise<void> {
     this.length += bytes.length;
     this.blocks.push(await this.file.append(bytes));

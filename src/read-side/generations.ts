@@ -102,7 +102,7 @@ async function behind(store: EventStore, position: Position, clock: Clock): Prom
   return null;
 }
 
-/** As `generationStates`, counted in events, which may take as long as reading the whole log. */
+/** The states of the generations with their lag in events. Counting may take as long as reading the whole log. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,

@@ -80,7 +80,7 @@ export class Views implements PositionGate {
     return read;
   }
 
-  /** As `read`, but returns undefined if the rows cannot be read soon: for a caller that can do without them. */
+  /** Reads rows for a caller that can do without them. @returns undefined if they cannot be read soon */
   async readIfServed(queries: readonly RowQuery[]): Promise<ViewRead | undefined> {
     try {
       const read = await inTime(this.readServing(queries), IF_SERVED_MS);
@@ -142,8 +142,8 @@ export class Views implements PositionGate {
   }
 
   /**
-   * As `read`, but the rows reflect at least a given position: that of rows read before for the same answer. A
-   * generation that began to serve in between may be behind it.
+   * Reads rows that reflect at least a given position: that of rows read before for the same answer. A generation that
+   * began to serve in between may be behind it.
    * @throws Problem projection_rebuilding, projection_behind
    */
   async readSince(position: Position, queries: readonly RowQuery[]): Promise<ViewRead> {
@@ -174,7 +174,7 @@ export class Views implements PositionGate {
     return this.readEach(serving, queries);
   }
 
-  /** As `readFrom`, of several generations. */
+  /** Does what `readFrom` does, for rows of several generations. */
   private async readEach(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const results: unknown[] = [];
     let least: ReadResult | undefined;

@@ -26,7 +26,7 @@ export interface Audited {
   policy_id: string;
   granted: boolean;
   score: number | null;
-  /** As `<what>: recorded …, derived …`; empty if there are none. */
+  /** Each is `<what>: recorded …, derived …`. */
   differences: string[];
 }
 

@@ -47,7 +47,7 @@ export function parseRules(value: unknown): { rule: Rule } | { errors: FieldErro
   return rule && parser.errors.length === 0 ? { rule } : { errors: parser.errors };
 }
 
-/** As `parseRules`. @throws Problem validation_failed */
+/** The parsed rules. @throws Problem validation_failed */
 export function validRules(value: unknown): Rule {
   const parsed = parseRules(value);
   if ('errors' in parsed) throw refusal(parsed.errors);

@@ -39,7 +39,7 @@ export class Subjects {
     }
   }
 
-  /** As `observe`, of several, from one state of the read models. For what is not recorded. */
+  /** Observes several subjects in one state of the read models, for decisions that are not recorded. */
   async observeAll(
     trisIds: readonly string[],
     { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,

@@ -72,7 +72,7 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
   return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
 }
 
-/** As `numbers.map(map)`, but yields to other work. */
+/** Maps numbers, and yields to other work in between. */
 async function mapYielding<T>(numbers: readonly number[], map: (number: number) => T): Promise<T[]> {
   const mapped: T[] = [];
   for (const number of numbers) {

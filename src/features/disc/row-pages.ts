@@ -21,7 +21,7 @@ export class RowPages {
     return (await this.readAt(queries)).results;
   }
 
-  /** As `read`, with the position that the rows reflect. */
+  /** Reads rows, and returns the position that they reflect as well. */
   async readAt(queries: readonly RowQuery[]): Promise<{ results: unknown[]; position: Position }> {
     if (isDue()) await yieldIfDue();
     return this.views.readSince(this.position, queries);

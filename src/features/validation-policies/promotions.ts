@@ -88,7 +88,7 @@ export class Promotions {
     }));
   }
 
-  /** As `switchLens`, of the version of the model that serves the platform. */
+  /** Switches the version of the model that serves the platform. */
   async switchModel(command: Switch, decide: (stack: ModelStack) => Fact[]): Promise<Switched<ModelSwitchDto>> {
     return this.switch(PLATFORM, this.models, command, decide, (events, stack) => {
       const event = events.at(-1);

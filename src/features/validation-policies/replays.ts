@@ -108,7 +108,7 @@ export class Replays implements OnModuleInit {
     });
   }
 
-  /** As `start`, of another version of the model for the platform, whose lens stays. */
+  /** Starts a replay of another version of the model for the platform, whose lens stays. */
   async startModel(
     { id, hash }: ModelName,
     accessPolicies: readonly string[] | undefined,

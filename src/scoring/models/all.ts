@@ -18,7 +18,7 @@ export function modelByHash(hash: string): ScoringModel | undefined {
   return BY_HASH.get(hash);
 }
 
-/** As `modelByHash`; the first version for a hash that this build does not know. */
+/** The model with this hash, or the first one if this build does not know the hash. */
 export function modelOrFirst(hash: string): ScoringModel {
   return modelByHash(hash) ?? disc1;
 }

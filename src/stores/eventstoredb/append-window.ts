@@ -31,7 +31,7 @@ export class AppendWindow {
     return this.isMeasuring ? MEASURED : this.size;
   }
 
-  /** As `limit`, but not lower while the idle server's time is being measured. */
+  /** The appends that may be in flight. It does not become lower while the idle server's time is being measured. */
   get size(): number {
     return Math.floor(this.exactSize);
   }

@@ -6,7 +6,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { StartError } from '../../kernel/start-error.js';
 import { Pulse, type PulseTimes } from './pulse.js';
 
-/** As in grpc-js, which is not imported just for these numbers. */
+/** These numbers are those of grpc-js, which is not imported just for them. */
 const CONNECTING = 1;
 const READY = 2;
 const SHUTDOWN = 4;

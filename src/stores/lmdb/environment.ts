@@ -146,7 +146,7 @@ export class LmdbEnvironment {
     return awaitingCall(this.inGroup(() => this.root!.childTransaction(action) as Promise<T>));
   }
 
-  /** As `write`, for writes that need more space. @throws StoreUnavailable also if the disk is almost full */
+  /** Does what `write` does, for writes that need more space. @throws StoreUnavailable also if the disk is almost full */
   async grow<T>(action: () => T): Promise<T> {
     this.requireSpace();
     return this.write(action);

@@ -56,7 +56,7 @@ interface PendingAppend {
   stream: string;
   expected: ExpectedRevision;
   events: readonly NewEvent[];
-  /** As `checkAppend` returns it. */
+  /** What `checkAppend` returned. */
   units: number[];
   outcome: Appended | WrongExpectedRevision | IndexDamaged | undefined;
   resolve: (appended: Appended) => void;

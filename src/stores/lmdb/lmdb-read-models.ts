@@ -295,7 +295,7 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
-  /** As `of`, of a generation that need not be open yet. */
+  /** Does what `of` does, for a generation that need not be open yet. */
   private async ask<T>(
     id: string,
     ask: (generation: LmdbGeneration) => T | undefined,

@@ -46,7 +46,7 @@ export class LogReader {
     return bytes && readEntry(bytes, bytes.length, position);
   }
 
-  /** As `get`, but a position within the log always has an event, and no other one has. */
+  /** The event at a position. Every position within the log has one, and no other has. */
   at(position: Position): RecordedEvent | undefined {
     if (position < 1 || position > this.head()) return undefined;
     return this.get(position) ?? damaged(position, 'there is nothing at its place');

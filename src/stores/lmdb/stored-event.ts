@@ -15,7 +15,7 @@ import { firstBytes } from './first-bytes.js';
  * is valid at this position only.
  */
 const FORM = 2;
-/** As the form that is written, with fewer words. */
+/** This form differs from the one that is written only in its shorter list of words. */
 const FORM_OF_FEWER_WORDS = 1;
 /** The index of streams stores revisions in 32 bits. */
 const MAX_REVISION = 0xffff_ffff;

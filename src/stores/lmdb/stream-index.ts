@@ -443,7 +443,7 @@ function indexKey(stream: string, revision: number): Buffer {
 }
 
 const scratch = Buffer.alloc(MAX_STREAM_BYTES + 5);
-/** As indexKey, valid until the next call. */
+/** Returns the bytes of `indexKey`, which are valid until the next call. */
 function lookUpKey(stream: string, revision: number): Buffer {
   const length = scratch.write(stream, 0, MAX_STREAM_BYTES);
   scratch[length] = 0;

@@ -12,7 +12,7 @@ export function addressOf({ view, key, sort }: RowKey): string {
   return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
 }
 
-/** As `addressOf`. @throws TypeError for a NUL in a part, RangeError for an address over 1,978 bytes */
+/** The address of a row that may be stored. @throws TypeError for a NUL in a part, RangeError for an address over 1,978 bytes */
 export function rowAddress(row: RowKey): string {
   const { view, key, sort } = row;
   const text = addressOf(row);

@@ -142,7 +142,7 @@ export class PostgresConnection {
     });
   }
 
-  /** As `rows`; repeats a statement that another one has forced to end. */
+  /** Returns the rows of a statement, and repeats it if another one has forced it to end. */
   async rowsAgain<T extends unknown[]>(statement: Statement): Promise<T[]> {
     for (let tries = 1; ; tries++) {
       try {

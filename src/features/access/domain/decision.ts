@@ -33,7 +33,7 @@ export function decisionOf(history: readonly RecordedEvent[]): RecordedDecision 
   return { event, actor, revoked: later.some(({ type }) => type === 'EligibilityRevoked') };
 }
 
-/** As `decisionOf`; undefined also for a denial, which has no token. */
+/** The recorded decision, if it is a grant: a denial has no token. */
 export function grantOf(history: readonly RecordedEvent[]): RecordedDecision | undefined {
   const decision = decisionOf(history);
   return decision?.event.data.granted ? decision : undefined;
