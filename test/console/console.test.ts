@@ -207,7 +207,9 @@ describeBrowser('the console', () => {
     const page = await open(`#/identity/tris:one?event=${json.entries[0].event_id}`);
     await page.getByText('1 event.', { exact: true }).waitFor();
     const cell = page.locator('tr.selected > :first-child');
-    expect(await cell.evaluate((it: any) => parseFloat(getComputedStyle(it).paddingLeft))).toBeGreaterThan(3);
+    expect(
+      await cell.evaluate((it: any) => parseFloat(it.ownerDocument.defaultView.getComputedStyle(it).paddingLeft)),
+    ).toBeGreaterThan(3);
   });
 
   test('words say what they mean on hover and on focus, until Escape', async () => {

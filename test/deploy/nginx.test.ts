@@ -19,7 +19,7 @@ const NGINX = ['nginx', '/usr/sbin/nginx'].find(isOnPath);
 const without = NGINX === undefined ? 'nginx is not on the PATH' : noCluster;
 if (without !== undefined) process.stderr.write(`skipped: nginx in front of two API processes: ${without}\n`);
 
-const RESTARTS = repeated(4, 20);
+const RESTARTS = repeated(2, 4);
 const CLIENTS = 8;
 const NAME = 'credence.example.org';
 

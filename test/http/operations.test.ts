@@ -269,7 +269,7 @@ describe('the configuration', () => {
     ['CREDENCE_ROLES', 'worker', /^CREDENCE_ROLES must be absent or name both roles in the embedded profile/],
     ['REDIS_URL', 'http://user:secret@host', /^REDIS_URL must have the form [^"]*\.$/],
     ['EVENTSTORE_URL', 'secret@host', /^EVENTSTORE_URL must be a connection string such as [^"]*\.$/],
-    ['CREDENCE_MODULES', 'disc,polices', /comma-separated list of relay, disc, .* not "disc,polices"/],
+    ['CREDENCE_MODULES', 'disc,polices', /comma-separated list of relay, withdrawals, disc, .* not "disc,polices"/],
     ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
     ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
     ['CREDENCE_PUBLIC_URL', 'https://bücher.example', /RFC 3986/],
