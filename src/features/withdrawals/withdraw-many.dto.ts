@@ -120,6 +120,6 @@ export class WithdrawalAppliedDto {
   /** Actions of the set; each of them is withdrawn. */
   @ApiProperty({ type: 'integer' })
   actions: number;
-  /** Of the last withdrawal; for `Credence-Min-Position`. */
+  /** All withdrawals are up to here; for `Credence-Min-Position`. */
   position: string;
 }

@@ -91,8 +91,8 @@ export class WithdrawMany implements OnModuleInit {
 
   /**
    * Withdraws the set of a dry run. Asked again, continues it if the queue was lost or the job failed.
-   * @throws Problem forbidden, job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of the set was
-   * withdrawn or reinstated since
+   * @throws Problem forbidden, job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of
+   * the set was withdrawn or reinstated since
    */
   async startApply(dryRun: string, { actor }: CommandContext): Promise<{ job_id: string }> {
     refuseUnlessMayChangeSome(actor);
@@ -110,11 +110,11 @@ export class WithdrawMany implements OnModuleInit {
     const job = await this.jobs.get(DRY_RUN.kind, dryRun);
     if (!job || !mayUse(actor, job)) throw unknownDryRun(dryRun);
     if (job.status !== 'completed') throw new Problem('job_not_completed', `The dry run ${dryRun} is ${job.status}.`);
-    const { stored, reason } = job.result as unknown as WithdrawalDryRunDto;
+    const { stored, reason, actions } = job.result as unknown as WithdrawalDryRunDto;
     await this.refuseChanged(stored);
     const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS);
     const organization = job.input['organization'] as string | null;
-    const mine: Begun = { stored: kept, reason, caller: actor.name, organization };
+    const mine: Begun = { stored: kept, actions, reason, caller: actor.name, organization };
     await this.keyValue.putIfAbsent(begunKey(dryRun), mine, FOREVER_MS);
     return this.keyValue.get(begunKey(dryRun));
   }
@@ -133,9 +133,9 @@ export class WithdrawMany implements OnModuleInit {
       signal.throwIfAborted();
       for (const { action_id, stream, platform_id, position: at, changes } of actions) {
         lines.add({ action_id, tris_id, platform_id, position: formatPosition(this.store.logId, at), stream, changes });
+        await lines.store();
         if (isDue()) await yieldIfDue();
       }
-      await lines.store();
       const effect = await this.effectOn(tris_id, actions);
       sums.actions += actions.length;
       if (effect.score_rating !== effect.score_rating_after) sums.ratings_changed++;
@@ -183,8 +183,9 @@ export class WithdrawMany implements OnModuleInit {
 
   /** Withdraws each action of the set. One that is withdrawn already, by an earlier attempt, is left as it is. */
   private async apply({ input, signal, progress }: RunningJob): Promise<WithdrawalAppliedDto> {
-    const { dry_run, stored, reason, caller } = input as unknown as Begun & { dry_run: string };
-    let [done, last] = [0, 0];
+    const { dry_run, stored, actions: total, reason, caller } = input as unknown as Begun & { dry_run: string };
+    let [done, last] = [0, await this.store.head()];
+    progress(done, total);
     for await (const text of await this.lines.read(stored)) {
       const actions = linesIn(text);
       await mapInParts(actions, async ({ action_id, stream }) => {
@@ -201,7 +202,7 @@ export class WithdrawMany implements OnModuleInit {
         last = Math.max(last, position);
       });
       done += actions.length;
-      progress(done, done);
+      progress(done, total);
     }
     return { dry_run, actions: done, position: formatPosition(this.store.logId, last) };
   }
@@ -247,7 +248,7 @@ interface FindInput {
 }
 
 /** A set that is being withdrawn, or was. A type, not an interface: it is stored as JSON. */
-type Begun = { stored: StoredLines; reason: Reason; caller: string; organization: string | null };
+type Begun = { stored: StoredLines; actions: number; reason: Reason; caller: string; organization: string | null };
 
 function unknownDryRun(dryRun: string): Problem {
   return new Problem('job_not_found', `There is no dry run ${dryRun}.`);
