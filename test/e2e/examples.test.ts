@@ -45,6 +45,7 @@ const NOTHING_THERE = [
   'Verifications_retire',
   'Webhooks_redeliver',
   'Webhooks_test',
+  'Withdrawals_affected',
   'Withdrawals_get',
   'Withdrawals_reinstate',
   'Withdrawals_withdraw',

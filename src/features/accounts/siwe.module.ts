@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { Consumers } from '../../read-side/consumers.js';
 import { ChainsModule } from './chains.module.js';
 import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
@@ -11,7 +10,7 @@ import { Signatures } from './signatures.js';
 /** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
   imports: [ChainsModule, WalletLinksModule],
-  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds, Consumers],
-  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds, Consumers],
+  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
+  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds],
 })
 export class SiweModule {}

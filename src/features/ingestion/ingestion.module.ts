@@ -2,7 +2,6 @@ import { Module } from '@nestjs/common';
 import { ChainsModule } from '../accounts/chains.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
-import { ActionChanges } from '../relay/action-changes.js';
 import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { IngestionController } from './ingestion.controller.js';
@@ -12,6 +11,6 @@ import { Ingestion } from './ingestion.js';
 @Module({
   imports: [JobsModule, ChainsModule, SiweModule, PlatformsModule, ActionRecorderModule],
   controllers: [IngestionController],
-  providers: [Ingestion, ActionChanges, IngestWalletHandler, GetIngestionHandler],
+  providers: [Ingestion, IngestWalletHandler, GetIngestionHandler],
 })
 export class IngestionModule {}

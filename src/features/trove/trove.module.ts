@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
-import { ActionChanges } from '../relay/action-changes.js';
+import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { IssuersController } from './issuers.controller.js';
 import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './issuers.handlers.js';
 import { Issuers } from './issuers.js';
@@ -11,13 +11,12 @@ import { CountedContent } from './counted-content.js';
 import { ProofChecks } from './proof-checks.js';
 
 @Module({
-  imports: [PlatformsModule, JobsModule],
+  imports: [PlatformsModule, ActionRecorderModule, JobsModule],
   controllers: [IssuersController, TroveController],
   providers: [
     Issuers,
     ProofChecks,
     CountedContent,
-    ActionChanges,
     RegisterIssuerHandler,
     RetireIssuerHandler,
     GetIssuerHandler,

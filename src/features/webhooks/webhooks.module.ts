@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { Consumers } from '../../read-side/consumers.js';
 import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
@@ -34,7 +33,6 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
-    Consumers,
     DeliveryCreator,
     Sender,
     Dispatcher,

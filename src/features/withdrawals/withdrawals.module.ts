@@ -4,7 +4,7 @@ import { AffectedDecisions } from '../access/affected-decisions.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
-import { ActionChanges } from '../relay/action-changes.js';
+import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { GetAffectedDecisionsHandler } from './affected-decisions.handlers.js';
 import { RecordedActions } from './recorded-actions.js';
 import { ApplyWithdrawalsHandler, FindWithdrawalsHandler } from './withdraw-many.handlers.js';
@@ -14,11 +14,10 @@ import { WithdrawalsController } from './withdrawals.controller.js';
 import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './withdrawals.handlers.js';
 
 @Module({
-  imports: [PlatformsModule, IdentityReaderModule, AccessPolicyLookUpModule, JobsModule],
+  imports: [PlatformsModule, ActionRecorderModule, IdentityReaderModule, AccessPolicyLookUpModule, JobsModule],
   controllers: [WithdrawalsController],
   providers: [
     RecordedActions,
-    ActionChanges,
     ChangeActionHandler,
     PreviewChangeHandler,
     GetActionHandler,
