@@ -2,8 +2,9 @@ import { Server } from '../e2e/server.js';
 import { blocks } from './markdown.js';
 
 /**
- * Follows a text on a server with the example data: sends every line `get <path>` or `post <path> '<body>'` of its shell
- * blocks, and holds the last answer against the JSON block below. `json at=/results/0` shows a part of the answer.
+ * Follows a text on a server with the example data: sends every line `get <path>`, `keyed <path>` or
+ * `post <path> '<body>'` of its shell blocks, and holds the last answer against the JSON block below.
+ * `json at=/results/0` shows a part of the answer.
  * @returns how many answers were compared
  */
 export async function follow(markdown: string): Promise<number> {
@@ -16,10 +17,10 @@ export async function follow(markdown: string): Promise<number> {
       if (language === 'sh') {
         for (const line of text.split('\n')) {
           const [command, path, body] = words(line);
-          if (command !== 'get' && command !== 'post') continue;
+          if (command !== 'get' && command !== 'keyed' && command !== 'post') continue;
           const headers: Record<string, string> = position === undefined ? {} : { 'credence-min-position': position };
           const key = command === 'get' ? false : undefined;
-          const response = await server.send(command.toUpperCase(), path!, { key, headers, body });
+          const response = await server.send(command === 'post' ? 'POST' : 'GET', path!, { key, headers, body });
           position = (response.headers['credence-position'] as string | undefined) ?? position;
           answer = response.json;
         }
