@@ -73,7 +73,7 @@ async function fill(root, data, actions, shape) {
       slice.map((each) => {
         const actor = internalActor('cli');
         const context = { actor, correlation_id: 'bench', idempotency: null, body_hash: randomUUID() };
-        return writer.create(`action-${randomUUID()}`, decide(each, null), context);
+        return writer.create(`action-${randomUUID()}`, decide(each, null, 'vouched'), context);
       }),
     );
   }

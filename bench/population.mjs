@@ -45,7 +45,7 @@ export async function fill(stores, identities, actionsEach) {
         idempotency: null,
         body_hash: randomUUID(),
       };
-      inFlight.push(writer.create(`action-${randomUUID()}`, decide(action(i, k, now), null), context));
+      inFlight.push(writer.create(`action-${randomUUID()}`, decide(action(i, k, now), null, 'vouched'), context));
       if (inFlight.length === IN_FLIGHT) {
         await Promise.all(inFlight);
         inFlight = [];
