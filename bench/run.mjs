@@ -29,6 +29,7 @@ import { fillLog } from './population.mjs';
 import { proofVerification } from './proofs.mjs';
 import { replaceTable, report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
+import { affectedDecisions } from './withdrawals.mjs';
 
 const USAGE = `npm run bench -- [options]: every figure with its peer, medians of interleaved rounds, as a table.
   --profile cluster        the figures of that profile, on new servers or those in EVENTSTORE_URL, REDIS_URL and
@@ -116,6 +117,14 @@ const embedded = {
     rates('import of actions by a running server', { ours: lines.served, peer: lines.alone }, 'alone', '≥ 0.8×');
     const times = [`${p99.importing} ms`, `in quiet: ${p99.quiet} ms`];
     add('GET p99 meanwhile, 400/s', ...times, ratio(p99.importing, p99.quiet), '≤ 2×');
+  },
+  withdrawals: async () => {
+    const [decisions, actions] = options.quick ? [500, 2_000] : [10_000, 100_000];
+    const { ofSmall, ofLarge, waited } = await affectedDecisions(decisions, actions);
+    const row = (what, seconds, wanted) => add(what, `${seconds.toFixed(1)} s`, '–', '–', wanted);
+    row(`${count(decisions)} decisions about as many identities, each without an action`, ofSmall, '< 5 s');
+    row(`${count(decisions)} decisions about one identity with ${count(actions)} actions`, ofLarge, '< 60 s');
+    add('GET of another client meanwhile, at most', `${waited.toFixed(0)} ms`, '–', '–', '–');
   },
   http: async () => {
     const { gets, posts } = await overHttp(rounds);
