@@ -41,13 +41,15 @@ export function affectedDecisions(decisions, actions) {
     if (code !== 0) throw new Error(`import ended with ${code}`);
     const server = await startServer(join(ROOT, 'dist/src/main.js'), { CREDENCE_DATA: data });
     try {
-      const send = (method) => async (path, body) => {
-        const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
-        const answer = await fetch(server.url + path, { method, headers, body: body && JSON.stringify(body) });
-        if (!answer.ok) throw new Error(`${path} answers ${answer.status}: ${await answer.text()}`);
+      const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
+      const answered = async (request) => {
+        const answer = await request;
+        if (!answer.ok) throw new Error(`${answer.url} answers ${answer.status}: ${await answer.text()}`);
         return answer.json();
       };
-      const [get, post] = [send('GET'), send('POST')];
+      const get = (path) => answered(fetch(server.url + path, { headers }));
+      const post = (path, body) =>
+        answered(fetch(server.url + path, { method: 'POST', headers, body: JSON.stringify(body) }));
       await post('/v1/policies/ap', { policy_id: POLICY, rules: { all: [{ tct_min: 1 }, { reliability_min: 0.1 }] } });
       for (let from = 0; from < decisions; from += CHECKS_AT_ONCE) {
         const subject_tris = Array.from({ length: Math.min(CHECKS_AT_ONCE, decisions - from) }, (_, n) => {

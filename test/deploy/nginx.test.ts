@@ -99,7 +99,9 @@ interface Answer {
     const args = ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')];
     servers.push(await start(0), await start(1));
     nginx = spawn(NGINX!, args, { stdio: ['ignore', 'ignore', 'inherit'] });
-    await eventually(async () => (await send('GET', '/health/live')).status === 200, 'nginx answers');
+    // Connections are refused until it listens.
+    const isUp = async () => (await send('GET', '/health/live').catch(() => undefined))?.status === 200;
+    await eventually(isUp, 'nginx answers');
   }, 240_000);
   afterAll(async () => {
     agent.destroy();

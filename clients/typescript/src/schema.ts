@@ -5858,7 +5858,7 @@ export interface components {
             actions: number;
             /** @description The dry run whose set it is. */
             dry_run: string;
-            /** @description Of the last withdrawal; for `Credence-Min-Position`. */
+            /** @description All withdrawals are up to here; for `Credence-Min-Position`. */
             position: string;
         };
         /** @description Conditions, or a combinator of rules, which is alone in its object. At most 8 levels deep, with at most 64 combinators and conditions. What is not known is neither met nor not met: only rules that are met grant. */
