@@ -20,7 +20,6 @@ import { OrganizationsModule } from '../features/organizations/organizations.mod
 import { PoliciesModule } from '../features/access/policies.module.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Staleness } from '../read-side/staleness.js';
-import { Consumers } from '../read-side/consumers.js';
 import { Views } from '../read-side/views.js';
 import { READ_MODELS } from '../stores/ports/read-models.js';
 import { RelayModule } from '../features/relay/relay.module.js';
@@ -82,7 +81,6 @@ class PortsModule {
       { provide: CLOCK, useValue: clock },
       Writer,
       Views,
-      Consumers,
       {
         provide: Staleness,
         useFactory: (views: Views) => new Staleness(stores.eventStore, views, maxStalenessSeconds),

@@ -61,9 +61,11 @@ beforeAll(async () => {
   const last = await post(`/v1/identities/${HOT}/bad-status`, { level: 5, reason_code: 'fraud' });
   const applied = await server.getAfter(last, `/v1/disc/score/${HOT}`);
   const log = String(applied.json.position).split('.')[0];
+  const { entries } = (await server.get(`/v1/disc/score/${HOT}/history?limit=1`)).json;
   Object.assign(values, {
     tris_id: [HOT],
     tris_ids: [HOT],
+    action_id: [entries[0].event_id],
     vp: ['VP_HOT_V1'],
     model: ['disc-2'],
     policy_id: ['VP_HOT_V1', 'AP_HOT_V1'],
@@ -153,7 +155,7 @@ const READS: Record<string, unknown[]> = {
 };
 /** What else is not a GET: it changes something. */
 const WRITES =
-  /^(?:DELETE |PATCH |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:decision-relay|models|organizations|platforms|identities|issuers|dead-letters|ops|tris|trove|trove-issuers|wallets|webhooks|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
+  /^(?:DELETE |PATCH |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:actions|decision-relay|models|organizations|platforms|identities|issuers|dead-letters|ops|tris|trove|trove-issuers|wallets|webhooks|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
 
 /** Every request that reads, with each value of each parameter. */
 function requests(): Asked[] {

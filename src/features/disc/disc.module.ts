@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ChangeFeed } from './change-feed.js';
@@ -17,7 +18,7 @@ import { IdentityReaderModule } from './identity-reader.module.js';
 import { LiveChanges } from './live-changes.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule, SiweModule],
+  imports: [LensesModule, IdentityReaderModule, SiweModule, ConsumersModule],
   controllers: [DiscController],
   providers: [
     GetIdentityHandler,

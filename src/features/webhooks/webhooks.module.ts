@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
@@ -25,7 +26,7 @@ import {
 import { Webhooks } from './webhooks.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule],
+  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule, ConsumersModule],
   controllers: [WebhooksController],
   providers: [
     Webhooks,
