@@ -1,7 +1,7 @@
 import { statfsSync, utimesSync } from 'node:fs';
 import { failureOf } from './failures.js';
 
-/** How long a reading of `FreeSpace` is valid, ms. */
+/** How long `FreeSpace` goes by a reading of enough space, ms. */
 const VALID_MS = 100;
 
 /** Bytes that are free on the disk of a folder; Infinity if its file system does not tell. */
@@ -31,7 +31,6 @@ export function unwritable(file: string): string | undefined {
 
 /** Tells before each write whether a disk is almost full. */
 export class FreeSpace {
-  private enough = true;
   private until = -Infinity;
 
   /** @param reserved bytes of the disk of this folder that writes leave free */
@@ -42,10 +41,9 @@ export class FreeSpace {
 
   isEnough(): boolean {
     const now = performance.now();
-    if (now > this.until) {
-      this.enough = freeBytes(this.folder) >= this.reserved;
-      this.until = now + VALID_MS;
-    }
-    return this.enough;
+    if (now <= this.until) return true;
+    const enough = freeBytes(this.folder) >= this.reserved;
+    if (enough) this.until = now + VALID_MS;
+    return enough;
   }
 }
