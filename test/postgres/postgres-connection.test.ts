@@ -522,6 +522,23 @@ describePostgres('read models in a PostgreSQL', () => {
       },
     );
 
+    test('that was cut: once a call is answered, no later one is refused', async () => {
+      for (let round = 0; round < 4; round++) {
+        network.target = await freePort();
+        network.cut();
+        await refused(() => rows.read());
+        const failed_ms = performance.now();
+        await sleep(850);
+        network.target = postgres.port;
+        await answered(() => rows.read());
+        while (performance.now() < failed_ms + 1_400) {
+          expect(await rows.read()).toBe(1);
+          await sleep(10);
+        }
+        await eventually(() => !rows.models.main.isUnavailable, 'it counts as available');
+      }
+    });
+
     test('that is gone without a word: calls end in time, and it goes on by itself', async () => {
       network.freeze();
       const first = await timeOf(() => Promise.all(Array.from({ length: 20 }, () => refusalOf(() => rows.read()))));

@@ -187,6 +187,8 @@ export class PostgresConnection {
       try {
         const result = await work(client);
         client.release();
+        // The server is back, as the next check will find. Without its tables it stays unavailable.
+        if (this.unavailableSince !== undefined && this.tables !== null) this.unavailableSince = performance.now();
         return result;
       } catch (error) {
         // After anything but a refusal, its next answer may be that of this statement.
