@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,9 +9,10 @@ import { type Ran, ended, spawnCommand } from '../servers/launch.js';
 import { Progress, SEED, credence, limit, randomFrom, repeated, verified } from './faults.js';
 
 /**
- * Rounds of a server that is written to and read from, an import, and a rebuild that swaps or an older generation that
- * is dropped, all at once, until kill -9 hits some of them. Then: nothing acknowledged is lost, nothing is there twice, what was
- * interrupted can be finished, and the read models are what the log says.
+ * Rounds of a server that is written to and read from, an import, a backup, and a rebuild that swaps or an older
+ * generation that is dropped, all at once, until kill -9 hits some of them. Then: nothing acknowledged is lost, nothing
+ * is there twice, what was interrupted can be finished, a copy is whole or not there, and the read models are what the
+ * log says.
  */
 
 /** A round for each choice of victims. */
@@ -75,7 +77,7 @@ test(
   async () => {
     const data = join(folder, 'data');
     const totals = new Map<string, number>();
-    const count = { acknowledged: 0, imported: 0, importsFinished: 0, killedCommands: 0, rebuilds: 0 };
+    const count = { acknowledged: 0, imported: 0, importsFinished: 0, killedCommands: 0, copies: 0, rebuilds: 0 };
     const progress = new Progress('kill -9', ROUNDS);
     let server = await Server.start({ data });
 
@@ -92,8 +94,10 @@ test(
       const load = Array.from({ length: 12 }, () => ledger.write(server));
       const reader = new Reader(`tris:r${round}-reader`);
       const reading = reader.run(server, () => over);
+      const copy = join(folder, `copy-${round}`);
       const commands = [
         command(data, 'import', file),
+        command(data, 'backup', copy),
         command(data, 'rebuild', ['all', 'timeline', 'identities'][below(3)]!, '--swap'),
       ];
       if (round % 4 === 1) commands.push(command(data, 'rollback'));
@@ -103,7 +107,7 @@ test(
 
       const victims = round % 4; // 0, 1: everything; 2: the server only; 3: a command, and the server later
       if (victims !== 2) {
-        for (const { child } of victims === 3 ? [commands[below(2)]!] : commands) child.kill('SIGKILL');
+        for (const { child } of victims === 3 ? [commands[below(3)]!] : commands) child.kill('SIGKILL');
         count.killedCommands++;
       }
       if (victims === 3) await ledger.acknowledges(below(200));
@@ -118,6 +122,11 @@ test(
         const { recorded, already_present } = JSON.parse(again.stdout);
         expect([what, recorded + already_present]).toEqual([what, IMPORTED]);
         count.importsFinished++;
+      }
+      if (existsSync(copy)) {
+        await verified(copy, '--index');
+        await rm(copy, { recursive: true });
+        count.copies++;
       }
       for (const tris_id of ledger.identities) ledger.elsewhere.set(tris_id, IMPORTED / 8);
       count.acknowledged += ledger.acknowledged;

@@ -2,12 +2,16 @@ import { type ChildProcess, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { Child } from '../embedded/processes/child.js';
 import { eventually } from '../contracts/harness.js';
-import { type Ran, ended, runCommand, spawnServer } from '../servers/launch.js';
+import { Ledger } from '../e2e/ledger.js';
+import { ACTION, Server } from '../e2e/server.js';
+import { type Ran, ended, runCommand, spawnCommand, spawnServer } from '../servers/launch.js';
 import { ANOTHER_CONTAINER, namespaceTest } from '../servers/namespaces.js';
 import { VERSION } from '../../src/kernel/version.js';
+import { Progress, SEED, limit, randomFrom, repeated, verified } from './faults.js';
 
 /** Servers of one data folder: the second one is refused, and no end of the first one holds up the next. */
 
@@ -184,3 +188,51 @@ describe('a server starts at once after the one before was killed', () => {
     SLOW,
   );
 });
+
+const KILLS = repeated(10, 40);
+const KILLS_OF_A_SERVER = 10;
+
+namespaceTest(
+  `${KILLS} kills of what runs in another container lose nothing that was acknowledged, nor write anything twice`,
+  async () => {
+    const random = randomFrom(SEED);
+    const elsewhere = program('elsewhere', ANOTHER_CONTAINER);
+    const file = join(folder.path, 'actions.ndjson');
+    const imported = Array.from({ length: 400 }, (_, n) => ({ ...ACTION, tris_id: 'tris:many', external_id: `i${n}` }));
+    writeFileSync(file, imported.map((line) => JSON.stringify(line)).join('\n'));
+    const victims = [
+      () => start(elsewhere).child,
+      () => spawnCommand(['import', file], { CREDENCE_DATA: data }, { node: elsewhere }),
+      () => spawnCommand(['rebuild', 'all', '--swap'], { CREDENCE_DATA: data }, { node: elsewhere }),
+      () => spawnCommand(['verify'], { CREDENCE_DATA: data }, { node: elsewhere }),
+    ];
+    const progress = new Progress('kills in another container', KILLS);
+    let acknowledged = 0;
+    for (let killed = 0, round = 0; killed < KILLS; round++) {
+      const server = await Server.start({ data });
+      const ledger = new Ledger(`r${round}`);
+      const writers = Array.from({ length: 8 }, () => ledger.write(server));
+      for (let n = 0; n < KILLS_OF_A_SERVER; n++, killed++) {
+        const victim = victims[Math.floor(random() * victims.length)]!();
+        const gone = ended(victim);
+        await sleep(random() * 1_500);
+        victim.kill('SIGKILL');
+        await gone;
+        progress.step();
+      }
+      await server.kill();
+      await Promise.all(writers);
+      acknowledged += ledger.acknowledged;
+      const again = await Server.start({ data });
+      await ledger.expectHistories(again, await ledger.retryAll(again));
+      expect(await again.stop()).toBe(0);
+      await verified(data);
+    }
+    expect(await command('import', file)).toMatchObject({ code: 0 });
+    const many = await Server.start({ data });
+    expect((await many.get('/v1/disc/score/tris:many?model=disc-1')).json.total_tct).toBe(100 * imported.length);
+    expect(await many.stop()).toBe(0);
+    progress.end(`${acknowledged} relays acknowledged`);
+  },
+  limit(600_000),
+);
