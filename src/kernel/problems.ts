@@ -182,7 +182,7 @@ export const PROBLEMS = {
   delivery_not_found: [
     404,
     'Unknown delivery',
-    'the webhook has no delivery with this id, or it ended over seven days ago',
+    'the webhook has no delivery with this id, or it ended over seven days or 1,000 deliveries ago',
   ],
   method_not_allowed: [
     405,
@@ -305,7 +305,7 @@ export const PROBLEMS = {
   job_result_expired: [
     410,
     'The result is no longer stored',
-    'what a job found for each identity was stored for 24 hours, or was lost with the short-lived state',
+    'what a job found for each identity was stored for 24 hours, was removed for later jobs of the same owner, or was lost with the short-lived state',
   ],
   payload_too_large: [413, 'The body is too large', 'the body is over 1 MiB, or over 64 KiB on a public route'],
   uri_too_long: [414, 'The address is too long', 'a path parameter is over 512 characters'],

@@ -1665,7 +1665,7 @@ export interface paths {
         };
         /**
          * List deliveries of a webhook, newest first
-         * @description Deliveries of the last seven days, and older ones that still wait. Needs a key with the scope `webhooks:write`.
+         * @description The newest 1,000 deliveries of the last seven days, and older ones that still wait. Needs a key with the scope `webhooks:write`.
          */
         get: operations["Webhooks_deliveries"];
         put?: never;

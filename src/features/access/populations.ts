@@ -74,7 +74,7 @@ export class Populations implements OnModuleInit {
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const sums = { count: 0, granted: 0, denied: 0, unknown: 0 };
-    const lines = this.jobLines.begin();
+    const lines = this.jobLines.begin((input['organization'] ?? input['caller']) as string);
     progress(0, population.total);
     await eachIdentity(
       this.readModels,

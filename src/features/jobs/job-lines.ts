@@ -2,16 +2,22 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 
 /** Lines in one stored part. */
 const PART = 1_000;
 const HOUR_MS = 3_600_000;
 /** How long lines are stored. */
 const KEPT_MS = 24 * HOUR_MS;
+/** What is stored of one owner's jobs. Beyond that, the oldest lines are removed, but not those that are being written. */
+const MOST_RUNS = 50;
+const MOST_BYTES = 200 * 2 ** 20;
 
 /** Where lines are stored, and until when they can be read. A type, not an interface: it is stored as JSON. */
 export type StoredLines = { run: string; parts: number; until: string };
+
+/** Lines as they are counted; `until` in ms. A type, not an interface: it is stored as JSON. */
+type Run = { run: string; parts: number; bytes: number; until: number };
 
 /** Stores what a job found, as lines of JSON, where that is more than its result can hold. */
 @Injectable()
@@ -21,9 +27,13 @@ export class JobLines {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** Begins new lines. */
-  begin(): LineWriter {
-    return new LineWriter(this.keyValue, this.clock);
+  /** Begins new lines. @param owner whose lines count together */
+  begin(owner: string): LineWriter {
+    const put = async (part: string, written: Run) => {
+      await this.keyValue.put(partOf(written.run, written.parts - 1), part, KEPT_MS + HOUR_MS);
+      await this.count(owner, written);
+    };
+    return new LineWriter(put, this.clock);
   }
 
   /**
@@ -42,11 +52,37 @@ export class JobLines {
   private async part({ run, until }: StoredLines, index: number): Promise<string> {
     const text = Date.parse(until) > this.clock() ? await this.keyValue.get(partOf(run, index)) : undefined;
     if (typeof text === 'string') return text;
-    throw new Problem('job_result_expired', `What the job found was stored until ${until}; start it again.`);
+    throw new Problem(
+      'job_result_expired',
+      `What the job found is not stored any more: it expired at ${until}, or later jobs of the same owner needed the space. Start it again.`,
+    );
   }
 
-  /** Stores the same lines for longer. @throws Problem job_result_expired */
-  async keep(stored: StoredLines, until: number): Promise<StoredLines> {
+  /** Removes the oldest lines of an owner that are too many with these. */
+  private async count(owner: string, written: Run): Promise<void> {
+    let removed: Run[] = [];
+    await changeValue<Run[]>(this.keyValue, runsOf(owner), KEPT_MS, async (stored = []) => {
+      const now = this.clock();
+      const runs = [...stored.filter(({ run, until }) => run !== written.run && until > now), written];
+      let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
+      removed = [];
+      while (runs.length > 1 && (runs.length > MOST_RUNS || bytes > MOST_BYTES)) {
+        const oldest = runs.shift()!;
+        bytes -= oldest.bytes;
+        removed.push(oldest);
+      }
+      return runs;
+    });
+    for (const { run, parts } of removed) {
+      for (let index = 0; index < parts; index++) await this.keyValue.take(partOf(run, index));
+    }
+  }
+
+  /** Stores the same lines for longer, and counts them no more. @throws Problem job_result_expired */
+  async keep(stored: StoredLines, until: number, owner: string): Promise<StoredLines> {
+    await changeValue<Run[]>(this.keyValue, runsOf(owner), KEPT_MS, async (runs) =>
+      runs?.filter(({ run }) => run !== stored.run),
+    );
     for (let index = 0; index < stored.parts; index++) {
       const text = await this.part(stored, index);
       await this.keyValue.put(partOf(stored.run, index), text, until + HOUR_MS - this.clock());
@@ -58,10 +94,12 @@ export class JobLines {
 export class LineWriter {
   private readonly run = randomUUID();
   private parts = 0;
+  private bytes = 0;
   private lines: string[] = [];
 
+  /** @param put stores the last part of a run */
   constructor(
-    private readonly keyValue: KeyValue,
+    private readonly put: (part: string, written: Run) => Promise<void>,
     private readonly clock: Clock,
   ) {}
 
@@ -82,9 +120,14 @@ export class LineWriter {
   }
 
   private async flush(): Promise<void> {
-    await this.keyValue.put(partOf(this.run, this.parts++), this.lines.join(''), KEPT_MS + HOUR_MS);
+    const part = this.lines.join('');
     this.lines = [];
+    this.parts++;
+    this.bytes += Buffer.byteLength(part);
+    const { run, parts, bytes } = this;
+    await this.put(part, { run, parts, bytes, until: this.clock() + KEPT_MS });
   }
 }
 
 const partOf = (run: string, index: number): string => `job-lines:${run}:${index}`;
+const runsOf = (owner: string): string => `job-lines-of:${owner}`;

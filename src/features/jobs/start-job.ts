@@ -3,7 +3,7 @@ import { type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import type { Job, Jobs, RunningJob } from '../../stores/ports/jobs.js';
-import { FOREVER_MS, type KeyValue } from '../../stores/ports/key-value.js';
+import { FOREVER_MS, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 
 /** The maximum number of queued or running jobs of one kind and organization, or key without one. */
 const MAX_OPEN = 5;
@@ -54,10 +54,9 @@ type Started = Record<string, number>;
 /** Counts a job before it is enqueued, in one step for all processes. @throws Problem rate_limited */
 async function take({ jobs, keyValue, now }: StartsJobs, of: JobsOf, id: string, owner: string): Promise<void> {
   const key = `jobs-started:${of.kind}:${owner}`;
-  for (;;) {
-    const stored = (await keyValue.get(key)) as Started | undefined;
+  await changeValue<Started>(keyValue, key, FOREVER_MS, async (stored = {}) => {
     const next: Started = { [id]: now };
-    for (const [other, at] of Object.entries(stored ?? {})) {
+    for (const [other, at] of Object.entries(stored)) {
       const job = other === id ? undefined : await jobs.get(of.kind, other);
       const isOpen = job
         ? job.status === 'queued' || job.status === 'running'
@@ -68,11 +67,8 @@ async function take({ jobs, keyValue, now }: StartsJobs, of: JobsOf, id: string,
       const detail = `${MAX_OPEN} ${of.plural} of ${owner} are queued or running. Wait for one to finish, or cancel one.`;
       throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
     }
-    const isStored = stored
-      ? await keyValue.replace(key, stored, next, FOREVER_MS)
-      : await keyValue.putIfAbsent(key, next, FOREVER_MS);
-    if (isStored) return;
-  }
+    return next;
+  });
 }
 
 /** The last job that was started in a slot. A type, not an interface: it is stored as JSON. */

@@ -11,6 +11,8 @@ import type { Outcome } from './receivers.js';
  * one may have ended earlier.
  */
 const KEPT_MS = 7 * 86_400_000;
+/** The newest deliveries of a webhook that are kept, and those that wait. */
+const KEPT = 1_000;
 
 /** One message to one webhook. */
 export interface Delivery {
@@ -89,6 +91,16 @@ export class Deliveries {
     }
   }
 
+  /**
+   * Removes those that are too old to be kept once there are new ones.
+   * @param from the number of the first new one
+   */
+  async trim(webhookId: string, from: number, { next, open }: Progress): Promise<void> {
+    const waiting = new Set(open);
+    const old = numbers(from - KEPT, next - KEPT).filter((n) => !waiting.has(n));
+    await mapInParts(old, (n) => this.keyValue.take(deliveryKey(webhookId, n)));
+  }
+
   /** @returns what is stored then: `after`, unless something other than `before` was stored */
   async replace(webhookId: string, before: Delivery, after: Delivery): Promise<Delivery | undefined> {
     const key = deliveryKey(webhookId, before.n);
@@ -99,12 +111,14 @@ export class Deliveries {
   }
 
   /**
-   * Removes the progress of a deleted webhook and its deliveries that wait, which nothing would end.
-   * @param open numbers of deliveries that may not be in the stored progress
+   * Removes the progress and the deliveries of a deleted webhook.
+   * @param last progress that may not be stored
    */
-  async forget(webhookId: string, open: readonly number[] = []): Promise<void> {
-    const progress = (await this.keyValue.take(progressKey(webhookId))) as Progress | undefined;
-    for (const n of [...open, ...(progress?.open ?? [])]) await this.keyValue.take(deliveryKey(webhookId, n));
+  async forget(webhookId: string, last?: Progress): Promise<void> {
+    const stored = (await this.keyValue.take(progressKey(webhookId))) as Progress | undefined;
+    const progress = [stored, last].filter((each) => each !== undefined);
+    const kept = progress.flatMap(({ next, open }) => [...numbers(next - KEPT, next), ...open]);
+    await mapInParts([...new Set(kept)], (n) => this.keyValue.take(deliveryKey(webhookId, n)));
   }
 
   /** A page of deliveries, newest first. @param before the number of the last one on the page before */
@@ -121,6 +135,10 @@ export class Deliveries {
     return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
   }
 }
+
+/** From `from` to before `to`, of those from 0 on. */
+const numbers = (from: number, to: number): number[] =>
+  Array.from({ length: Math.max(0, to - Math.max(0, from)) }, (_, i) => Math.max(0, from) + i);
 
 /** Of one group, so that no server loses a delivery and keeps the progress that includes it. */
 const progressKey = (webhookId: string): string => `webhook:{${webhookId}}`;

@@ -13,6 +13,8 @@ import { Sender } from './sender.js';
 
 /** Deliveries of one webhook that may wait. Beyond that, no further events are read for it. */
 const MAX_OPEN = 1_000;
+/** The same of all webhooks of an owner. */
+const MAX_OPEN_OF_OWNER = 10_000;
 
 /** Reads the log for webhooks, and creates the deliveries of the messages about its events. */
 @Injectable()
@@ -40,7 +42,13 @@ export class DeliveryCreator {
    * @returns whether there is more
    */
   read(all: readonly Pump[], known: Position): Promise<boolean> {
-    const ready = all.filter((pump) => pump.isActive && pump.progress.open.length < MAX_OPEN);
+    const open = new Map<string | null, number>();
+    for (const { webhook, progress } of all)
+      open.set(webhook.owner, (open.get(webhook.owner) ?? 0) + progress.open.length);
+    const ready = all.filter(
+      ({ isActive, progress, webhook }) =>
+        isActive && progress.open.length < MAX_OPEN && open.get(webhook.owner)! < MAX_OPEN_OF_OWNER,
+    );
     return this.consumers.hand(ready, (part, pumps) => this.create(part, pumps), known);
   }
 
@@ -82,7 +90,9 @@ export class DeliveryCreator {
     pump.progress.position = end;
     pump.isUnsaved = true;
     for (const delivery of pending) pump.enqueue(delivery);
-    if (made.length > 0) await this.sender.save(pump);
+    if (made.length === 0) return;
+    await this.deliveries.trim(pump.id, added[0]!.n, pump.progress);
+    await this.sender.save(pump);
   }
 }
 

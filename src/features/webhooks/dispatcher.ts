@@ -139,7 +139,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       pump.stop();
       this.pumps.delete(id);
       // Again after the command that deleted it, for what was stored since.
-      await this.deliveries.forget(id, pump.progress.open);
+      await this.deliveries.forget(id, pump.progress);
     }
     for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
     return upTo;

@@ -3,7 +3,7 @@ import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /** The maximum number of webhooks of an organization. */
@@ -58,17 +58,9 @@ export class WebhookLimit {
   /** @param change returns what is stored instead; undefined: nothing changes */
   private change(owner: string | null, change: (created: Created) => Promise<Created | undefined>): Promise<void> {
     const key = `webhooks-created:${owner ?? ''}`;
-    const done = this.last.then(async () => {
-      for (;;) {
-        const stored = (await this.keyValue.get(key)) as Created | undefined;
-        const next = await change(stored ?? {});
-        if (!next) return;
-        const isStored = stored
-          ? await this.keyValue.replace(key, stored, next, REMEMBERED_MS)
-          : await this.keyValue.putIfAbsent(key, next, REMEMBERED_MS);
-        if (isStored) return;
-      }
-    });
+    const done = this.last.then(() =>
+      changeValue<Created>(this.keyValue, key, REMEMBERED_MS, (stored) => change(stored ?? {})),
+    );
     this.last = done.catch(() => undefined);
     return done;
   }

@@ -166,7 +166,7 @@ export class WebhooksController {
   @Keyed({
     scope: SCOPE,
     summary: 'List deliveries of a webhook, newest first',
-    description: 'Deliveries of the last seven days, and older ones that still wait.',
+    description: 'The newest 1,000 deliveries of the last seven days, and older ones that still wait.',
     type: DeliveriesDto,
     problems: ['webhook_not_found'],
   })

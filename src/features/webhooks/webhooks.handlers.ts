@@ -315,7 +315,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     if (!delivery)
       throw new Problem(
         'delivery_not_found',
-        `${webhookId} has no delivery ${deliveryId}. A delivery is kept for seven days after it has ended.`,
+        `${webhookId} has no delivery ${deliveryId}. The newest 1,000 are kept, for seven days after they have ended.`,
       );
     if (delivery.status === 'pending') {
       throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);

@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { type Actor, type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
+import { type Actor, type CommandContext, bodyHash, internalActor, ownerOfTurns } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -112,8 +112,9 @@ export class WithdrawMany implements OnModuleInit {
     if (job.status !== 'completed') throw new Problem('job_not_completed', `The dry run ${dryRun} is ${job.status}.`);
     const { stored, reason, actions } = job.result as unknown as WithdrawalDryRunDto;
     await this.refuseChanged(stored);
-    const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS);
     const organization = job.input['organization'] as string | null;
+    const owner = organization ?? (job.input['caller'] as string);
+    const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS, owner);
     const mine: Begun = { stored: kept, actions, reason, caller: actor.name, organization };
     await this.keyValue.putIfAbsent(begunKey(dryRun), mine, FOREVER_MS);
     return this.keyValue.get(begunKey(dryRun));
@@ -126,7 +127,8 @@ export class WithdrawMany implements OnModuleInit {
     const set = await this.sets.find(filter, actor, signal, progress);
     const position = await this.store.head();
     await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
-    const [lines, affected] = [this.lines.begin(), this.lines.begin()];
+    const owner = ownerOfTurns(actor);
+    const [lines, affected] = [this.lines.begin(owner), this.lines.begin(owner)];
     const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
     const effects: WithdrawalEffectDto[] = [];
     for (const [tris_id, actions] of set) {

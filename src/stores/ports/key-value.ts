@@ -32,6 +32,27 @@ export const FOREVER_MS = 100 * 365 * 86_400_000;
 /** Begins the keys of texts that events name by their hash (src/commands/kept-texts.ts). */
 export const TEXT_KEY = 'text:';
 
+/**
+ * Changes a value to which other callers may make changes at the same time.
+ * @param change gets what is stored, and is called again if that changes meanwhile; undefined: nothing changes
+ */
+export async function changeValue<T extends Json>(
+  keyValue: KeyValue,
+  key: string,
+  ttlMs: number,
+  change: (stored: T | undefined) => Promise<T | undefined>,
+): Promise<void> {
+  for (;;) {
+    const stored = (await keyValue.get(key)) as T | undefined;
+    const next = await change(stored);
+    if (next === undefined) return;
+    const isStored = await (stored === undefined
+      ? keyValue.putIfAbsent(key, next, ttlMs)
+      : keyValue.replace(key, stored, next, ttlMs));
+    if (isStored) return;
+  }
+}
+
 /** Longer keys are stored under their hash: LMDB refuses more than 1,978 bytes. */
 const MAX_KEY_LENGTH = 400;
 
