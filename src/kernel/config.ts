@@ -43,16 +43,39 @@ function Variable(declared: Declared): PropertyDecorator {
   return (_target, property) => void variables.push({ property: String(property), declared });
 }
 
-const AsInteger = () => Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value));
-const AsSwitch = () => Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value));
-const AsList = () =>
-  Transform(({ value }) => [
-    ...new Set(
-      String(value)
-        .split(',')
-        .map((item) => item.trim()),
-    ),
-  ]);
+type Described = Omit<Declared, 'must'>;
+
+/** As Nest's `applyDecorators`, which commands that need nothing else of Nest would load for this alone. */
+const all =
+  (...decorators: PropertyDecorator[]): PropertyDecorator =>
+  (target, property) =>
+    decorators.forEach((decorate) => decorate(target, property));
+
+const Whole = (min: number, max: number, declared: Described): PropertyDecorator =>
+  all(
+    Variable({ ...declared, must: `be an integer from ${min} to ${max}` }),
+    Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value)),
+    IsInt(),
+    Min(min),
+    Max(max),
+  );
+const Switch = (declared: Described): PropertyDecorator =>
+  all(
+    Variable({ ...declared, must: 'be "on" or "off"' }),
+    Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value)),
+    IsIn([true, false]),
+  );
+const OneOf = (values: readonly string[], declared: Described): PropertyDecorator =>
+  all(Variable({ ...declared, must: `be one of ${values.join(', ')}` }), IsIn(values));
+const ListOf = (values: readonly string[], declared: Described): PropertyDecorator =>
+  all(
+    Variable({ ...declared, must: `be a comma-separated list of ${values.join(', ')}` }),
+    Transform(({ value }) => [...new Set((value as string).split(',').map((item) => item.trim()))]),
+    ArrayNotEmpty(),
+    IsIn(values, { each: true }),
+  );
+const FilePath = (declared: Described): PropertyDecorator =>
+  all(Variable({ ...declared, must: 'be the path of a file' }), IsOptional(), IsString(), Length(1, 4096));
 
 export const MODULES = [
   'relay',
@@ -94,16 +117,11 @@ export class Config {
   @Length(1, 255)
   readonly host: string;
 
-  @Variable({
+  @Whole(0, 65535, {
     name: 'CREDENCE_PORT',
     description: 'Port to listen on; 0 takes any free port and prints it',
     default: '3000',
-    must: 'be an integer from 0 to 65535',
   })
-  @AsInteger()
-  @IsInt()
-  @Min(0)
-  @Max(65535)
   readonly port: number;
 
   @Variable({
@@ -117,26 +135,20 @@ export class Config {
   @Length(1, 4096)
   readonly data: string;
 
-  @Variable({
+  @OneOf(PROFILES, {
     name: 'CREDENCE_PROFILE',
     description:
       '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
     default: 'embedded',
-    must: `be one of ${PROFILES.join(', ')}`,
   })
-  @IsIn(PROFILES)
   readonly profile: Profile;
 
-  @Variable({
+  @ListOf(ROLES, {
     name: 'CREDENCE_ROLES',
     description:
       'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs; the embedded profile does both',
     default: ROLES.join(','),
-    must: `be a comma-separated list of ${ROLES.join(', ')}`,
   })
-  @AsList()
-  @ArrayNotEmpty()
-  @IsIn(ROLES, { each: true })
   readonly roles: readonly Role[];
 
   @Variable({
@@ -174,15 +186,11 @@ export class Config {
   @Matches(/^postgres(ql)?:\/\/\S+$/)
   readonly databaseUrl?: string;
 
-  @Variable({
+  @ListOf(MODULES, {
     name: 'CREDENCE_MODULES',
     description: `Modules to serve, as a comma-separated list of ${MODULES.join(', ')}`,
     default: MODULES.join(','),
-    must: `be a comma-separated list of ${MODULES.join(', ')}`,
   })
-  @AsList()
-  @ArrayNotEmpty()
-  @IsIn(MODULES, { each: true })
   readonly modules: readonly ModuleName[];
 
   @Variable({
@@ -198,139 +206,94 @@ export class Config {
   @IsUrl({ protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_query_components: false })
   readonly publicUrl?: string;
 
-  @Variable({
+  @OneOf(PUBLIC_READS, {
     name: 'CREDENCE_PUBLIC_READS',
     description:
       'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all; private access policies always need the owner’s or an operator’s',
     default: 'scores',
-    must: `be one of ${PUBLIC_READS.join(', ')}`,
   })
-  @IsIn(PUBLIC_READS)
   readonly publicReads: PublicReads;
 
-  @Variable({
+  @Switch({
     name: 'CREDENCE_CONSOLE',
     description: 'Serve the [console](docs/console.md) at `/console`, if it has been built',
     default: 'on',
-    must: 'be "on" or "off"',
   })
-  @AsSwitch()
-  @IsIn([true, false])
   readonly console: boolean;
 
-  @Variable({
+  @Whole(0, 1_000_000_000, {
     name: 'CREDENCE_RATE_LIMIT',
     description: 'Requests per minute and client address on public routes; 0 = no limit',
     default: '600',
-    must: 'be an integer from 0 to 1000000000',
   })
-  @AsInteger()
-  @IsInt()
-  @Min(0)
-  @Max(1_000_000_000)
   readonly rateLimit: number;
 
-  @Variable({
+  @Whole(1, 1_000_000, {
     name: 'CREDENCE_MAX_STALENESS_SECONDS',
     description:
       'Seconds for which the read models may be behind the log before access checks return 503 `projection_behind`, and reads say so in the header `Credence-Lag`',
     default: '10',
-    must: 'be an integer from 1 to 1000000',
   })
-  @AsInteger()
-  @IsInt()
-  @Min(1)
-  @Max(1_000_000)
   readonly maxStalenessSeconds: number;
 
-  @Variable({
+  @Whole(1, 100, {
     name: 'CREDENCE_RETAINED_GENERATIONS',
     description:
       'Number of generations of read models that are kept beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
     default: '3',
-    must: 'be an integer from 1 to 100',
   })
-  @AsInteger()
-  @IsInt()
-  @Min(1)
-  @Max(100)
   readonly retainedGenerations: number;
 
-  @Variable({
+  @Whole(0, 1_000_000, {
     name: 'CREDENCE_FREEZE_MINUTES',
     description:
       'Minutes for which a worker keeps a generation up to date that does not serve; after that, a swap or rollback to it catches up first; 0 = always up to date',
     default: '60',
-    must: 'be an integer from 0 to 1000000',
   })
-  @AsInteger()
-  @IsInt()
-  @Min(0)
-  @Max(1_000_000)
   readonly freezeMinutes: number;
 
-  @Variable({
+  @Switch({
     name: 'CREDENCE_TRUST_PROXY',
     description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',
-    must: 'be "on" or "off"',
   })
-  @AsSwitch()
-  @IsIn([true, false])
   readonly trustProxy: boolean;
 
-  @Variable({
+  @Switch({
     name: 'CREDENCE_WEBHOOK_LOOPBACK',
     description: 'Let webhooks lead to this machine, also by http: for development',
     default: 'off',
-    must: 'be "on" or "off"',
   })
-  @AsSwitch()
-  @IsIn([true, false])
   readonly webhookLoopback: boolean;
 
-  @Variable({
+  @FilePath({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
     unset:
       'a development key with every scope in `<data>/dev-api-key`, not if NODE_ENV is `production`; required in the cluster profile',
-    must: 'be the path of a file',
   })
-  @IsOptional()
-  @IsString()
-  @Length(1, 4096)
   readonly apiKeys?: string;
 
-  @Variable({
+  @FilePath({
     name: 'CREDENCE_SIGNING_KEYS',
     description: 'JWK set with the private signing keys (Ed25519), created if absent',
     unset: '`<data>/signing-keys.json`; required in the cluster profile, the same file for all processes',
-    must: 'be the path of a file',
   })
-  @IsOptional()
-  @IsString()
-  @Length(1, 4096)
   readonly signingKeys?: string;
 
-  @Variable({
+  @FilePath({
     name: 'CREDENCE_VOUCHER_KEYS',
     description: 'JWK set with the private keys (secp256k1) that sign vouchers, created if absent',
     unset:
       '`<data>/voucher-keys.json`; the cluster profile issues no vouchers without this file, which all processes share',
-    must: 'be the path of a file',
   })
-  @IsOptional()
-  @IsString()
-  @Length(1, 4096)
   readonly voucherKeys?: string;
 
-  @Variable({
+  @OneOf(LOG_LEVELS, {
     name: 'CREDENCE_LOG_LEVEL',
     description: `Least severe level to log: ${LOG_LEVELS.join(', ')}; requests are logged at debug`,
     default: 'info',
-    must: `be one of ${LOG_LEVELS.join(', ')}`,
   })
-  @IsIn(LOG_LEVELS)
   readonly logLevel: LogLevel;
 
   @Variable({
@@ -359,16 +322,12 @@ export class Config {
   )
   readonly rpc: ReadonlyMap<string, string>;
 
-  @Variable({
+  @FilePath({
     name: 'CREDENCE_CHAIN_CONTRACTS',
     description:
       'JSON file `{"<chain id>": [{address, protocol, attesters?}]}`: contracts whose events count for linked wallets',
     unset: 'the list in `src/features/ingestion/chain-events.ts`',
-    must: 'be the path of a file',
   })
-  @IsOptional()
-  @IsString()
-  @Length(1, 4096)
   readonly chainContracts?: string;
 
   @Variable({
