@@ -6,6 +6,10 @@ import { MODEL } from '../scoring/model.js';
 
 const DATE_TIME = { format: 'date-time' };
 const COUNT = { type: 'integer', minimum: 0 };
+/** Fields that are whole numbers, where they are numbers. */
+const WHOLE =
+  'parts denied unknown events not_applied rows passes disk_bytes damaged_events applied_events lag_events open ' +
+  'acknowledged to_block logs recorded counted_elsewhere identities ratings_changed decisions decisions_differ';
 const SHARE = { minimum: 0, maximum: 1 };
 const HEALTH = Object.fromEntries(
   MODEL.categories.map((name) => [name, { description: `Health of the category \`${name}\`.`, ...SHARE }]),
@@ -86,7 +90,7 @@ export const REFERENCE: Reference = {
 
     // Times and places
     as_of: { description: 'Only events that occurred by then count.', ...DATE_TIME },
-    position: { description: 'A position in the log, `<log id>.<decimal>`.' },
+    position: { description: 'A position in the log, `<log id>.<decimal>`.', type: 'integer' },
     occurred_at: { description: 'When it happened.', ...DATE_TIME },
     recorded_at: { description: 'When the service recorded it.', ...DATE_TIME },
     last_at: { description: 'When the last of these actions occurred.', ...DATE_TIME },
@@ -103,6 +107,7 @@ export const REFERENCE: Reference = {
     expires_at: { description: 'When it expires; null if it does not.', ...DATE_TIME },
     signs_from: DATE_TIME,
     ends_at: DATE_TIME,
+    until: DATE_TIME,
     since: { description: 'When the status was set.', ...DATE_TIME },
     at: { description: 'The time of this entry.', ...DATE_TIME },
     timestamp: { description: 'The time of the answer.', ...DATE_TIME },
@@ -160,7 +165,7 @@ export const REFERENCE: Reference = {
     organization: { description: 'The TRIS id of the organization.' },
     domain: { description: 'The EIP-712 domain.' },
     name: { description: 'The name in the EIP-712 domain.' },
-    version: { description: 'The version in the EIP-712 domain.' },
+    version: { description: 'The version in the EIP-712 domain.', type: 'integer' },
     chainId: { description: 'The chain (EIP-155).', type: 'integer' },
     chain_id: { description: 'The chain (EIP-155).', type: 'integer' },
     time: { description: 'When the attestation was made.', type: 'integer' },
@@ -181,8 +186,9 @@ export const REFERENCE: Reference = {
     policies: { description: 'The policies, by id.' },
     // Where it is a number, that of HTTP.
     status: { type: 'integer' },
+    ...Object.fromEntries(WHOLE.split(' ').map((name) => [name, { type: 'integer' }])),
     ttl_seconds: { description: 'Lifetime of the tokens, s.', type: 'integer', minimum: 1, maximum: 86_400 },
-    granted: { description: 'Whether access is granted.' },
+    granted: { description: 'Whether access is granted.', type: 'integer' },
     iat: { description: 'When the token was issued.', type: 'integer' },
     exp: { description: 'When the token expires.', type: 'integer' },
     expiresAt: { type: 'integer' },

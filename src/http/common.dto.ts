@@ -59,7 +59,6 @@ export class ProblemDto {
   type: string;
   title: string;
   /** The HTTP status. */
-  @ApiProperty({ type: 'integer' })
   status: number;
   /** What is wrong with this request. */
   detail: string;
@@ -81,7 +80,6 @@ export class ItemProblemDto {
   type: string;
   title: string;
   /** The HTTP status of the problem. */
-  @ApiProperty({ type: 'integer' })
   status: number;
   /** What is wrong with this item. */
   detail: string;

@@ -126,7 +126,6 @@ class StoredLinesDto {
   /** Their name. */
   run: string;
   /** Number of parts. */
-  @ApiProperty({ type: 'integer' })
   parts: number;
 }
 
@@ -135,16 +134,12 @@ export class PopulationResultDto {
   policy_id: string;
   policy_hash: string;
   /** Identities. */
-  @ApiProperty({ type: 'integer' })
   count: number;
   /** Identities that pass. */
-  @ApiProperty({ type: 'integer' })
   granted: number;
   /** Identities that do not pass. */
-  @ApiProperty({ type: 'integer' })
   denied: number;
   /** Identities of which the policy is neither met nor not met, so that access is denied. */
-  @ApiProperty({ type: 'integer' })
   unknown: number;
   lens: LensDto;
   model: ModelDto;

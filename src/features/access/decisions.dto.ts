@@ -84,7 +84,6 @@ export class DecisionDto {
   /** Who asked: `key:<id>`. */
   checked_by: string;
   /** When its token expires; null: not granted. */
-  @ApiProperty({ type: String, format: 'date-time', nullable: true })
   expires_at: string | null;
   /** Whether its token was revoked. */
   revoked: boolean;

@@ -32,28 +32,20 @@ export class IngestionParams {
 
 /** In blocks. */
 export class IngestionProgressDto {
-  @ApiProperty({ type: 'integer' })
   done: number;
-  @ApiProperty({ type: 'integer' })
   total: number;
 }
 
 export class IngestionResultDto {
-  @ApiProperty({ type: 'integer' })
   from_block: number;
   /** null if there were no new blocks. */
-  @ApiProperty({ type: 'integer', nullable: true })
   to_block: number | null;
   /** Logs that concern the wallet. */
-  @ApiProperty({ type: 'integer' })
   logs: number;
   /** Actions recorded by this job. */
-  @ApiProperty({ type: 'integer' })
   recorded: number;
-  @ApiProperty({ type: 'integer' })
   already_present: number;
   /** Recorded earlier for another identity that the wallet was linked to. */
-  @ApiProperty({ type: 'integer' })
   counted_elsewhere: number;
   /** Actions withdrawn by this job, since their attestations were revoked. */
   @ApiProperty({ type: 'integer' })
@@ -65,7 +57,6 @@ export class IngestionDto {
   /** The TRIS that the history counts for; null for an organization's key. */
   tris_id: string | null;
   wallet: string;
-  @ApiProperty({ type: 'integer' })
   chain_id: number;
   /** The state of the job. */
   @ApiProperty({ enum: JOB_STATUSES })

@@ -42,7 +42,6 @@ export class RebuiltDto {
   /** The id of the generation that was built. */
   generation: string;
   /** Applied by the run that completed the job. */
-  @ApiProperty({ type: 'integer' })
   events: number;
   /** Of that run. */
   seconds: number;
@@ -63,21 +62,16 @@ class VerifiedGenerationDto {
   /** Its views. */
   views: string[];
   /** Events up to which it was followed. */
-  @ApiProperty({ type: 'integer' })
   position: number;
   /** Whether it has not caught up with the log, so that only a part of its final rows was compared. */
   is_building: boolean;
   /** Events that were in the log when the comparison began, and that it has not applied. */
-  @ApiProperty({ type: 'integer' })
   not_applied: number;
   /** Rows compared. */
-  @ApiProperty({ type: 'integer' })
   rows: number;
   /** The number of parts of the log that were folded one after the other. */
-  @ApiProperty({ type: 'integer' })
   passes: number;
   /** Bytes of the disk that temporary files took. */
-  @ApiProperty({ type: 'integer' })
   disk_bytes: number;
 }
 
@@ -106,7 +100,6 @@ class DifferenceDto {
   @ApiProperty(ANY)
   found: unknown;
   /** Applied events at which both were compared. */
-  @ApiProperty({ type: 'integer' })
   position: number;
 }
 
@@ -124,7 +117,6 @@ class DamagedEventDto {
   type: string;
   /** Its stream. */
   stream: string;
-  @ApiProperty({ type: 'integer' })
   position: number;
   /** Why it cannot be read. */
   damage?: DamageDto;
@@ -135,10 +127,8 @@ export class VerifiedDto {
   /** Whether everything was compared, and no difference was found. */
   identical: boolean;
   /** Events of the log up to the furthest position compared. */
-  @ApiProperty({ type: 'integer' })
   events: number;
   /** Rows compared. */
-  @ApiProperty({ type: 'integer' })
   rows: number;
   /** The compared generations: those that serve. */
   generations: VerifiedGenerationDto[];
@@ -147,7 +137,6 @@ export class VerifiedDto {
   /** The first 20 events of the log that cannot be read. */
   damaged: DamagedEventDto[];
   /** Number of events that cannot be read. */
-  @ApiProperty({ type: 'integer' })
   damaged_events: number;
   /** How long it took. */
   seconds: number;
@@ -184,10 +173,8 @@ class GenerationDto {
   /** Its checkpoint: the last event that it has applied. */
   position: string;
   /** Null if it is of another log, or if counting takes too long. */
-  @ApiProperty({ type: 'integer', nullable: true })
   applied_events: number | null;
   /** Events that it has not applied; null if counting takes too long. */
-  @ApiProperty({ type: 'integer', nullable: true })
   lag_events: number | null;
   /** Age of the oldest event that it has not applied; 0 at the head. */
   lag_seconds: number;
@@ -207,10 +194,8 @@ class OpenDeadLetterDto {
 
 class DeadLetterCountsDto {
   /** Over HTTP at most 1,000. */
-  @ApiProperty({ type: 'integer' })
   open: number;
   /** Over HTTP at most 1,000. */
-  @ApiProperty({ type: 'integer' })
   acknowledged: number;
   /** The oldest 20. */
   oldest_open: OpenDeadLetterDto[];
@@ -221,7 +206,6 @@ class FailedJobDto {
   kind: string;
   /** Its `job_id`. */
   id: string;
-  @ApiProperty({ type: 'integer' })
   attempts: number;
   error: string | null;
   finished_at: string | null;
@@ -229,7 +213,6 @@ class FailedJobDto {
 
 class FailedJobsDto {
   /** Over HTTP among the newest 50 jobs. */
-  @ApiProperty({ type: 'integer' })
   count: number;
   /** The newest 20. */
   newest: FailedJobDto[];
@@ -242,7 +225,6 @@ export class StatusDto {
   /** The position of the last event. */
   head: string;
   /** Events of the log; null if counting takes too long. */
-  @ApiProperty({ type: 'integer', nullable: true })
   events: number | null;
   /** Every generation that was not dropped. */
   generations: GenerationDto[];

@@ -59,7 +59,6 @@ export class AttestationDomainDto {
 export class AttestationMessageDto {
   /** The version of off-chain attestations. */
   @IsIn([2])
-  @ApiProperty({ type: 'integer' })
   version: number;
 
   /** The UID of the schema, 32 bytes as hex. */

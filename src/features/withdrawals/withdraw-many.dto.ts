@@ -57,7 +57,6 @@ export class WithdrawalStartedDto {
 export class WithdrawalEffectDto {
   tris_id: string;
   /** How many of its actions are in the set. */
-  @ApiProperty({ type: 'integer' })
   actions: number;
   score: number;
   /** What the score would be. */
@@ -74,10 +73,8 @@ class StoredSetDto {
   /** Their name. */
   run: string;
   /** Number of parts. */
-  @ApiProperty({ type: 'integer' })
   parts: number;
   /** Until when. */
-  @ApiProperty({ format: 'date-time' })
   until: string;
 }
 
@@ -87,21 +84,16 @@ export class WithdrawalDryRunDto {
   @ApiProperty({ enum: REASONS })
   reason: Reason;
   /** Actions in the set. */
-  @ApiProperty({ type: 'integer' })
   actions: number;
   /** Identities that they are about. */
-  @ApiProperty({ type: 'integer' })
   identities: number;
   /** Identities whose rating would change. */
-  @ApiProperty({ type: 'integer' })
   ratings_changed: number;
   /** The hundred whose score would change most. */
   largest: WithdrawalEffectDto[];
   /** Recorded access decisions in which an action of the set counted. */
-  @ApiProperty({ type: 'integer' })
   decisions: number;
   /** Those of them that would be granted instead of denied, or denied instead of granted. */
-  @ApiProperty({ type: 'integer' })
   decisions_differ: number;
   /** All events up to this position were looked at. */
   position: string;
@@ -118,7 +110,6 @@ export class WithdrawalAppliedDto {
   /** The dry run whose set it is. */
   dry_run: string;
   /** Actions of the set; each of them is withdrawn. */
-  @ApiProperty({ type: 'integer' })
   actions: number;
   /** All withdrawals are up to here; for `Credence-Min-Position`. */
   position: string;

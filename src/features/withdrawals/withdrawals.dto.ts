@@ -58,7 +58,6 @@ export class ActionDto {
   criticality: Criticality;
   platform_id: string;
   /** The organization that owns the platform; null: it is not registered. */
-  @ApiProperty({ type: String, nullable: true })
   organization: string | null;
   /** As in the answer to its relay. */
   @ApiProperty({ enum: SOURCES })
