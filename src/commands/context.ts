@@ -1,4 +1,5 @@
 import type { Scope, Session } from '../credentials/caller.js';
+import type { Position } from '../kernel/event.js';
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 import { Problem, unauthorized } from '../kernel/problems.js';
 
@@ -45,6 +46,18 @@ export function internalActor(name: string, scopes: readonly Scope[] = []): Acto
 export function refuseSelfStatement(organization: string | null, ...about: (string | null)[]): void {
   if (organization === null || !about.includes(organization)) return;
   throw new Problem('self_statement', `A key of ${organization} cannot state anything about ${organization} itself.`);
+}
+
+/** What a command answers, and where in the log it is. */
+export interface Recorded<T> {
+  body: T;
+  position: Position;
+}
+
+/** The same, of a command that creates something. */
+export interface Created<T> extends Recorded<T> {
+  /** Whether this request, or an earlier try of it, wrote it. */
+  own: boolean;
 }
 
 /** The actor of a command, and the values by which a retry is recognised. */

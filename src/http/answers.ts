@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Created, Recorded } from '../commands/context.js';
 import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
@@ -21,6 +22,15 @@ export class Written<T = unknown> {
     /** Segments of the address where a client reads what it created: the `Location` of a 201. */
     readonly location?: readonly string[],
   ) {}
+
+  static of<T>({ body, position }: Recorded<T>): Written<T> {
+    return new Written(body, position);
+  }
+
+  /** 201, or 200 for what an earlier request has created. */
+  static created<T>({ body, position, own }: Created<T>, location: readonly string[]): Written<T> {
+    return new Written(body, position, own ? 201 : 200, location);
+  }
 }
 
 /** A body that is already serialised as JSON. */

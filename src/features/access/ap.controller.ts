@@ -72,7 +72,7 @@ export class AccessPoliciesController {
     const content = toAccessPolicy(body);
     const context = request.of(hashed(content));
     const result = await this.commands.execute(new CreateAccessPolicy(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'policies', 'ap', body.policy_id]);
+    return Written.created(result, ['v1', 'policies', 'ap', body.policy_id]);
   }
 
   @Post('/check')
@@ -99,8 +99,7 @@ export class AccessPoliciesController {
     const check = { policy_id, subject_tris, audience, target };
     // `wallet: null`, so that a request without a target has the same hash in builds without vouchers.
     const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
-    const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context, request.hasWaited));
-    return new Written(answer, position);
+    return Written.of(await this.commands.execute(new CheckAccess(check, context, request.hasWaited)));
   }
 
   @Post('/check/batch')
@@ -191,8 +190,7 @@ export class AccessPoliciesController {
   })
   async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new RetireAccessPolicy(policy_id, context)));
   }
 }
 

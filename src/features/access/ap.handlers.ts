@@ -1,7 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
-import type { Position, RecordedEvent } from '../../kernel/event.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { RecordedEvent } from '../../kernel/event.js';
+import type { CommandContext, Created, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, unauthorized } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -23,7 +23,7 @@ import {
 import { Populations } from './populations.js';
 
 /** Creates an access policy, which can never be changed. Its rules have already been validated. */
-export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
+export class CreateAccessPolicy extends Command<Created<AccessPolicyDto>> {
   constructor(
     readonly content: AccessPolicyContent,
     readonly context: CommandContext,
@@ -58,7 +58,7 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
 }
 
 /** Retires an access policy, so that it can no longer be checked. */
-export class RetireAccessPolicy extends Command<{ body: RetiredAccessPolicyDto; position: Position }> {
+export class RetireAccessPolicy extends Command<Recorded<RetiredAccessPolicyDto>> {
   constructor(
     readonly policyId: string,
     readonly context: CommandContext,

@@ -6,7 +6,7 @@ import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
-import { bodyHash, type CommandContext } from '../../commands/context.js';
+import { bodyHash, type CommandContext, type Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
@@ -24,7 +24,7 @@ import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
 /** Checks a subject by an access policy, and records the decision. */
-export class CheckAccess extends Command<{ body: AccessDto; position: Position }> {
+export class CheckAccess extends Command<Recorded<AccessDto>> {
   constructor(
     readonly request: CheckRequest,
     readonly context: CommandContext,
@@ -54,7 +54,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
    * vouchers_not_configured, idempotency_key_reused, projection_rebuilding, projection_behind
    */
-  async execute({ request, context, hasWaited }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
+  async execute({ request, context, hasWaited }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
     if (earlier) {
@@ -171,7 +171,7 @@ export interface CheckOfMany {
 }
 
 /** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
-export class CheckAccessOfMany extends Command<ItemOutcome<{ body: AccessDto; position: Position }>[]> {
+export class CheckAccessOfMany extends Command<ItemOutcome<Recorded<AccessDto>>[]> {
   constructor(
     readonly checks: readonly CheckOfMany[],
     readonly audience: string | null,

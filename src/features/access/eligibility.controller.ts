@@ -49,8 +49,7 @@ export class EligibilityController {
   async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
     const jti = this.jtiOf(body);
     const context = request.of({ jti, revoked: true });
-    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, context));
-    return new Written(answer, position);
+    return Written.of(await this.commands.execute(new RevokeEligibility(jti, context)));
   }
 
   @Get('/issuers')

@@ -1,8 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { AccessPolicies } from './access-policies.js';
 import { Problem } from '../../kernel/problems.js';
@@ -46,7 +45,7 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
 }
 
 /** Revokes a token. */
-export class RevokeEligibility extends Command<{ body: RevokedEligibilityDto; position: Position }> {
+export class RevokeEligibility extends Command<Recorded<RevokedEligibilityDto>> {
   constructor(
     readonly jti: string,
     readonly context: CommandContext,

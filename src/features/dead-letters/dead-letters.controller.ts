@@ -40,7 +40,6 @@ export class DeadLettersController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ event_id, reason_code });
-    const { body, position } = await this.commands.execute(new AcknowledgeDeadLetter(event_id, reason_code, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new AcknowledgeDeadLetter(event_id, reason_code, context)));
   }
 }

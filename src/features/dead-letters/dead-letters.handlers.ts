@@ -6,9 +6,8 @@ import {
   OPEN_DEAD_LETTERS,
   deadLetterRow,
 } from '../../../projections/dead-letters.js';
-import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { Decoded } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
@@ -19,7 +18,7 @@ import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-lett
 import { deadLetterStream, decideAcknowledge } from './domain/dead-letter.js';
 
 /** Acknowledges an undecodable event. Only the first acknowledgement is stored; later ones return it. */
-export class AcknowledgeDeadLetter extends Command<{ body: DeadLetterDto; position: Position }> {
+export class AcknowledgeDeadLetter extends Command<Recorded<DeadLetterDto>> {
   constructor(
     readonly eventId: string,
     readonly reasonCode: string,

@@ -31,8 +31,7 @@ export class AccreditationController {
   })
   async accredit(@Body() { issuer, statuses }: AccreditIssuerDto, @Context() request: RequestContext) {
     const context = request.of({ issuer, statuses });
-    const result = await this.commands.execute(new SetAccreditation(issuer, { accredit: statuses }, context));
-    return new Written(result.body, result.position);
+    return Written.of(await this.commands.execute(new SetAccreditation(issuer, { accredit: statuses }, context)));
   }
 
   @Get()
@@ -55,7 +54,8 @@ export class AccreditationController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ issuer, withdrawn: statuses ?? null });
-    const result = await this.commands.execute(new SetAccreditation(issuer, { withdraw: statuses ?? null }, context));
-    return new Written(result.body, result.position);
+    return Written.of(
+      await this.commands.execute(new SetAccreditation(issuer, { withdraw: statuses ?? null }, context)),
+    );
   }
 }

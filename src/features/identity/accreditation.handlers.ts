@@ -1,8 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCREDITATIONS } from '../../../projections/accreditations.js';
-import type { Position } from '../../kernel/event.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Views } from '../../read-side/views.js';
@@ -17,13 +16,8 @@ import {
   statusesOf,
 } from './domain/accreditation.js';
 
-interface Result {
-  body: AccreditedIssuerDto;
-  position: Position;
-}
-
 /** Accredits an issuer for some statuses, or withdraws the accreditation. */
-export class SetAccreditation extends Command<Result> {
+export class SetAccreditation extends Command<Recorded<AccreditedIssuerDto>> {
   constructor(
     readonly issuer: string,
     readonly change: { accredit: readonly GrantableStatus[] } | { withdraw: readonly GrantableStatus[] | null },
@@ -41,7 +35,7 @@ export class SetAccreditationHandler implements ICommandHandler<SetAccreditation
   ) {}
 
   /** @throws Problem idempotency_key_reused, write_conflict */
-  async execute({ issuer, change, context }: SetAccreditation): Promise<Result> {
+  async execute({ issuer, change, context }: SetAccreditation): Promise<Recorded<AccreditedIssuerDto>> {
     const stream = accreditationStream(issuer);
     const { position } = await this.writer.execute(stream, context, (history) => {
       const before = accreditationOf(history);

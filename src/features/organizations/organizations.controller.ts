@@ -44,7 +44,7 @@ export class OrganizationsController {
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
     const context = request.of({ tris_org, platform_ids });
     const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'organizations', tris_org]);
+    return Written.created(result, ['v1', 'organizations', tris_org]);
   }
 
   @Get('/organizations')
@@ -102,12 +102,11 @@ export class OrganizationsController {
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
     const context = request.of({ platform_id, tris_org });
     const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'organizations', tris_org]);
+    return Written.created(result, ['v1', 'organizations', tris_org]);
   }
 
   private async setVetting(trisOrg: string, vetted: boolean, request: RequestContext) {
     const context = request.of({ tris_org: trisOrg, vetted });
-    const { body, position } = await this.commands.execute(new SetVetting(trisOrg, vetted, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new SetVetting(trisOrg, vetted, context)));
   }
 }

@@ -1,9 +1,8 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../../projections/organizations.js';
-import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { Problem } from '../../kernel/problems.js';
@@ -12,15 +11,8 @@ import { decideRegister, decideVetting, organizationOf, organizationStream } fro
 import type { OrganizationDto, OrganizationsDto } from './organizations.dto.js';
 import { Platforms, platformStream } from './platforms.js';
 
-interface Result<T> {
-  body: T;
-  position: Position;
-  /** Whether this request, or an earlier try of it, wrote it. */
-  own: boolean;
-}
-
 /** Registers an organization and its platforms. Each platform has its own stream; a retry adds those still missing. */
-export class RegisterOrganization extends Command<Result<OrganizationDto>> {
+export class RegisterOrganization extends Command<Created<OrganizationDto>> {
   constructor(
     readonly trisOrg: string,
     readonly platformIds: readonly string[],
@@ -38,7 +30,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
   ) {}
 
   /** @throws Problem platform_already_registered; nothing is written then, unless two requests race for a platform */
-  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Result<OrganizationDto>> {
+  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Created<OrganizationDto>> {
     for (const [i, platformId] of platformIds.entries()) {
       await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
     }
@@ -70,7 +62,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
 }
 
 /** Makes an organization the permanent owner of a platform. */
-export class RegisterPlatform extends Command<Result<{ platform_id: string; tris_org: string }>> {
+export class RegisterPlatform extends Command<Created<{ platform_id: string; tris_org: string }>> {
   constructor(
     readonly platformId: string,
     readonly trisOrg: string,
@@ -100,7 +92,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
 }
 
 /** Vets an organization, or revokes its vetting. */
-export class SetVetting extends Command<Result<{ tris_org: string; vetted: boolean }>> {
+export class SetVetting extends Command<Created<{ tris_org: string; vetted: boolean }>> {
   constructor(
     readonly trisOrg: string,
     readonly vetted: boolean,

@@ -36,11 +36,7 @@ export class IssuersController {
     const content = toIssuer(body);
     const context = request.of(content);
     const result = await this.commands.execute(new RegisterIssuer(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, [
-      'v1',
-      'trove-issuers',
-      content.issuer_id,
-    ]);
+    return Written.created(result, ['v1', 'trove-issuers', content.issuer_id]);
   }
 
   @Get('/:issuer_id')
@@ -59,7 +55,6 @@ export class IssuersController {
   })
   async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
     const context = request.of({ issuer_id, retired: true });
-    const { body, position } = await this.commands.execute(new RetireIssuer(issuer_id, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new RetireIssuer(issuer_id, context)));
   }
 }

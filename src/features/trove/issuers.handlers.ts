@@ -1,6 +1,5 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { Position } from '../../kernel/event.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import {
   type Issuer,
@@ -12,15 +11,8 @@ import {
 } from './domain/issuer.js';
 import { Issuers } from './issuers.js';
 
-interface Result {
-  body: Issuer;
-  position: Position;
-  /** Whether this request, or an earlier try of it, wrote it. */
-  own: boolean;
-}
-
 /** Trusts an issuer's proofs from now on. */
-export class RegisterIssuer extends Command<Result> {
+export class RegisterIssuer extends Command<Created<Issuer>> {
   constructor(
     readonly content: IssuerContent,
     readonly context: CommandContext,
@@ -37,7 +29,7 @@ export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
   ) {}
 
   /** @throws Problem issuer_conflict, idempotency_key_reused */
-  async execute({ content, context }: RegisterIssuer): Promise<Result> {
+  async execute({ content, context }: RegisterIssuer): Promise<Created<Issuer>> {
     const { position, own } = await this.writer.execute(issuerStream(content.issuer_id), context, (history) =>
       decideRegister(issuerOf(history), content),
     );
@@ -46,7 +38,7 @@ export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
 }
 
 /** Stops trusting an issuer's proofs. */
-export class RetireIssuer extends Command<Result> {
+export class RetireIssuer extends Command<Created<Issuer>> {
   constructor(
     readonly issuerId: string,
     readonly context: CommandContext,
@@ -63,7 +55,7 @@ export class RetireIssuerHandler implements ICommandHandler<RetireIssuer> {
   ) {}
 
   /** @throws Problem issuer_not_found, idempotency_key_reused */
-  async execute({ issuerId, context }: RetireIssuer): Promise<Result> {
+  async execute({ issuerId, context }: RetireIssuer): Promise<Created<Issuer>> {
     await this.issuers.get(issuerId);
     const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
       decideRetire(issuerOf(history)!),

@@ -53,8 +53,7 @@ export class TroveController {
     // The submitter is known by the key.
     const { submitter: _submitter, ...command } = submission;
     const context = request.of(command);
-    const { body: answer, position } = await this.commands.execute(new SubmitRecord(submission, context));
-    return new Written(answer, position);
+    return Written.of(await this.commands.execute(new SubmitRecord(submission, context)));
   }
 
   @Get()
@@ -99,8 +98,7 @@ export class TroveController {
     const actor = request.actor.name;
     const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
     const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), context);
-    const { body, position } = await this.commands.execute(review);
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(review));
   }
 }
 

@@ -1,9 +1,9 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { troveList } from '../../../projections/trove.js';
-import type { Position, RecordedEvent } from '../../kernel/event.js';
+import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
+import { type Actor, type CommandContext, refuseSelfStatement, type Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -40,10 +40,7 @@ import {
 import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
 import { ProofChecks } from './proof-checks.js';
 
-interface Submitted {
-  body: SubmittedRecordDto;
-  position: Position;
-}
+type Submitted = Recorded<SubmittedRecordDto>;
 
 /** Stores a submitted record and enqueues the verification of its proof. */
 export class SubmitRecord extends Command<Submitted> {

@@ -86,12 +86,7 @@ export class ValidationPoliciesController {
     const content = toContent(body);
     const context = request.of(identityOf(content));
     const result = await this.commands.execute(new CreatePolicy(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, [
-      'v1',
-      'policies',
-      'vp',
-      content.policy_id,
-    ]);
+    return Written.created(result, ['v1', 'policies', 'vp', content.policy_id]);
   }
 
   @Get('/policies/vp')
@@ -122,8 +117,7 @@ export class ValidationPoliciesController {
   })
   async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new RetirePolicy(policy_id, context)));
   }
 
   @Post('/policies/vp/evaluate')

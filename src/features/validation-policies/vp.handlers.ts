@@ -2,9 +2,9 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
-import type { Position, RecordedEvent } from '../../kernel/event.js';
+import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Created, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -36,7 +36,7 @@ import {
 } from '../lenses/domain/validation-policy.js';
 
 /** Creates a policy, which can never be changed. */
-export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Position; own: boolean }> {
+export class CreatePolicy extends Command<Created<CreatedPolicyDto>> {
   constructor(
     readonly content: PolicyContent,
     readonly context: CommandContext,
@@ -73,7 +73,7 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
 }
 
 /** Retires a policy, so that it can no longer be promoted. */
-export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Position }> {
+export class RetirePolicy extends Command<Recorded<RetiredPolicyDto>> {
   constructor(
     readonly policyId: string,
     readonly context: CommandContext,

@@ -1,8 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
-import type { Position } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/event-definition.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -23,13 +22,7 @@ import {
 import { Schemes, retired } from './schemes.js';
 import { ProofVerifier } from './verifier.js';
 
-interface Result {
-  body: SchemeView;
-  position: Position;
-  own: boolean;
-}
-
-export class RegisterScheme extends Command<Result> {
+export class RegisterScheme extends Command<Created<SchemeView>> {
   constructor(
     readonly definition: SchemeDefinition,
     readonly context: CommandContext,
@@ -47,7 +40,7 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
   ) {}
 
   /** @throws Problem validation_failed, scheme_conflict, verifier_unavailable */
-  async execute({ definition, context }: RegisterScheme): Promise<Result> {
+  async execute({ definition, context }: RegisterScheme): Promise<Created<SchemeView>> {
     const errors = [
       ...checkInputs(definition.public_inputs, definition.verification_key),
       ...checkTranscript(definition),
@@ -65,7 +58,7 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
 }
 
 /** Adds or removes an accepted root, or retires the scheme. */
-export class ChangeScheme extends Command<Result> {
+export class ChangeScheme extends Command<Created<SchemeView>> {
   constructor(
     readonly scheme: string,
     readonly change: { kind: 'add_root' | 'remove_root'; root: string } | { kind: 'retire' },
@@ -83,7 +76,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
   ) {}
 
   /** @throws Problem scheme_not_found, scheme_retired, validation_failed */
-  async execute({ scheme: id, change, context }: ChangeScheme): Promise<Result> {
+  async execute({ scheme: id, change, context }: ChangeScheme): Promise<Created<SchemeView>> {
     await this.schemes.get(id);
     const { position, own } = await this.writer.execute(schemeStream(id), context, (history) =>
       decide(schemeOf(history)!, change),

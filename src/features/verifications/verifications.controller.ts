@@ -55,12 +55,7 @@ export class VerificationsController {
     const { scheme, proof, public_signals, tris_id = null } = body;
     const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
     const result = await this.commands.execute(new SubmitProof(submission, request));
-    return new Written(result.body, result.position, result.own ? 201 : 200, [
-      'v1',
-      'disc',
-      'score',
-      result.body.tris_id,
-    ]);
+    return Written.created(result, ['v1', 'disc', 'score', result.body.tris_id]);
   }
 
   @Post('/verification-schemes')
@@ -81,7 +76,7 @@ export class VerificationsController {
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
     const context = request.of(definition);
     const result = await this.commands.execute(new RegisterScheme(definition, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'verification-schemes', scheme]);
+    return Written.created(result, ['v1', 'verification-schemes', scheme]);
   }
 
   @Get('/verification-schemes')
@@ -136,7 +131,6 @@ export class VerificationsController {
 
   private async change(scheme: string, change: ChangeScheme['change'], request: RequestContext) {
     const context = request.of({ scheme, ...change });
-    const { body, position } = await this.commands.execute(new ChangeScheme(scheme, change, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new ChangeScheme(scheme, change, context)));
   }
 }

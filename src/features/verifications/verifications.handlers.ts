@@ -2,10 +2,10 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import type { NewEvent, Position } from '../../kernel/event.js';
+import type { NewEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
-import type { Actor, CommandContext, CommandRequest } from '../../commands/context.js';
+import type { Actor, CommandContext, CommandRequest, Created } from '../../commands/context.js';
 import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { Writer } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';
@@ -27,7 +27,7 @@ interface Submission {
 }
 
 /** Verifies a proof and grants the status of its scheme. */
-export class SubmitProof extends Command<{ body: VerificationGrantedDto; position: Position; own: boolean }> {
+export class SubmitProof extends Command<Created<VerificationGrantedDto>> {
   constructor(
     readonly submission: Submission,
     readonly request: CommandRequest,

@@ -99,8 +99,7 @@ export class WebhooksController {
       ...(status && { active: status === 'active' }),
     };
     const context = request.of({ webhook_id, ...change });
-    const { body: answer, position } = await this.commands.execute(new ChangeWebhook(webhook_id, change, context));
-    return new Written(answer, position);
+    return Written.of(await this.commands.execute(new ChangeWebhook(webhook_id, change, context)));
   }
 
   @Delete('/:webhook_id')
@@ -126,8 +125,7 @@ export class WebhooksController {
   })
   async rotate(@Param() { webhook_id }: WebhookParams, @Context() request: RequestContext) {
     const context = request.of({ webhook_id, rotate: true });
-    const { body, position } = await this.commands.execute(new RotateSecret(webhook_id, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new RotateSecret(webhook_id, context)));
   }
 
   @Post('/:webhook_id/test')
@@ -158,8 +156,7 @@ export class WebhooksController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ webhook_id, after });
-    const { body, position } = await this.commands.execute(new ReplayWebhook(webhook_id, after, context));
-    return new Written(body, position);
+    return Written.of(await this.commands.execute(new ReplayWebhook(webhook_id, after, context)));
   }
 
   @Get('/:webhook_id/deliveries')

@@ -2,7 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
-import { type Actor, type CommandContext, ownerOfTurns, refuseUnlessAccepted } from '../../commands/context.js';
+import {
+  type Actor,
+  type CommandContext,
+  ownerOfTurns,
+  refuseUnlessAccepted,
+  type Recorded,
+} from '../../commands/context.js';
 import { withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
@@ -44,11 +50,6 @@ const MAX_SENDING = 8;
 /** Of one organization, or key without one. */
 const MAX_SENDING_OF_ONE = 4;
 
-interface Result<T> {
-  body: T;
-  position: Position;
-}
-
 /** The content of a webhook that a client asks for. */
 export interface WebhookRequest {
   url: string;
@@ -87,7 +88,7 @@ function checkUrl(receivers: Receivers, url: string): void {
   if (message !== undefined) throw refusal([{ pointer: '/url', code: 'webhook_url', message }]);
 }
 
-export class CreateWebhook extends Command<Result<WebhookView & { secret: string }>> {
+export class CreateWebhook extends Command<Recorded<WebhookView & { secret: string }>> {
   constructor(
     readonly webhook: WebhookRequest,
     readonly context: CommandContext,
@@ -136,7 +137,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
   }
 }
 
-export class ChangeWebhook extends Command<Result<WebhookView>> {
+export class ChangeWebhook extends Command<Recorded<WebhookView>> {
   constructor(
     readonly webhookId: string,
     readonly change: Partial<WebhookRequest> & { active?: boolean },
@@ -203,7 +204,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   }
 }
 
-export class RotateSecret extends Command<Result<{ webhook_id: string; secret: string }>> {
+export class RotateSecret extends Command<Recorded<{ webhook_id: string; secret: string }>> {
   constructor(
     readonly webhookId: string,
     readonly context: CommandContext,
@@ -232,7 +233,7 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
 }
 
 /** Delivers again what happened after a position. */
-export class ReplayWebhook extends Command<Result<{ webhook_id: string; after: string }>> {
+export class ReplayWebhook extends Command<Recorded<{ webhook_id: string; after: string }>> {
   constructor(
     readonly webhookId: string,
     readonly after: string,
