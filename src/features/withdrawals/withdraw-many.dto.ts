@@ -1,9 +1,12 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional, IsUUID } from 'class-validator';
 import { KEY_ID } from '../../credentials/api-keys.js';
+import { parseTimestamp } from '../../kernel/identifiers.js';
+import { type Problem, refusal } from '../../kernel/problems.js';
 import { IsPlatformId, IsTimestamp, Matches } from '../../http/fields.js';
 import { RATINGS, type Rating } from '../../scoring/model.js';
 import { REASONS, type Reason } from '../relay/domain/relay.events.js';
+import type { SetFilter } from './withdrawal-sets.js';
 
 /** Either a dry run, which finds a set of actions, or the id of one, whose set is then withdrawn. */
 export class WithdrawActionsDto {
@@ -46,6 +49,48 @@ export class WithdrawActionsDto {
   @IsOptional()
   @Matches(/^wdr_[0-9a-f]{32}$/, { message: 'apply must be the job_id of a dry run' })
   apply?: string;
+}
+
+/** What is asked: a dry run, or the withdrawal of the set that one has found. */
+export type AskedWithdrawal = { filter: SetFilter; reason: Reason } | { apply: string };
+
+/** @returns also what identifies the request @throws Problem validation_failed */
+export function toWithdrawal(
+  { apply, dry_run, reason, ...filter }: WithdrawActionsDto,
+  now: number,
+): { asked: AskedWithdrawal; hashed: object } {
+  const { action_id, key_id, platform_id, recorded_from, recorded_to } = filter;
+  if (apply !== undefined) {
+    const others = { dry_run, reason, ...filter };
+    const other = Object.entries(others).find(([, value]) => value !== undefined);
+    if (other) throw refused(other[0], 'exclusive', `${other[0]} is that of the dry run: leave it out beside apply`);
+    return { asked: { apply }, hashed: { apply } };
+  }
+  if (dry_run !== true)
+    throw refused('dry_run', 'dry_run_first', 'dry_run must be true; then send its job_id as apply');
+  if (reason === undefined) throw refused('reason', 'required', 'reason is required for a dry run');
+  if (action_id === undefined && key_id === undefined && platform_id === undefined) {
+    throw refused('key_id', 'required', 'action_id, key_id or platform_id is required');
+  }
+  const to = recorded_to === undefined ? now : parseTimestamp(recorded_to)!;
+  if (to > now) throw refused('recorded_to', 'in_the_future', 'recorded_to must not be in the future');
+  const from = recorded_from === undefined ? undefined : parseTimestamp(recorded_from)!;
+  if (from !== undefined && from > to) {
+    throw refused('recorded_from', 'empty_range', 'recorded_from must not be after recorded_to');
+  }
+  const set = {
+    action_id: action_id ?? null,
+    key_id: key_id ?? null,
+    platform_id: platform_id ?? null,
+    recorded_from: from ?? null,
+  };
+  // Without `recorded_to`, the time of the request is the server's: a retry means the same.
+  const hashed = { ...set, recorded_to: recorded_to ?? null, reason };
+  return { asked: { filter: { ...set, recorded_to: to }, reason }, hashed };
+}
+
+function refused(name: string, code: string, message: string): Problem {
+  return refusal([{ pointer: `/${name}`, code, message }]);
 }
 
 export class WithdrawalStartedDto {

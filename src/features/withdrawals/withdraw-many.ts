@@ -1,4 +1,5 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, type OnModuleInit } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, type CommandContext, bodyHash, internalActor, ownerOfTurns } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -22,7 +23,13 @@ import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
 import { dtoOf } from './affected-decisions.handlers.js';
 import { refuseUnlessMayChangeSome } from './recorded-actions.js';
-import { WithdrawalAppliedDto, WithdrawalDryRunDto, type WithdrawalEffectDto } from './withdraw-many.dto.js';
+import {
+  type AskedWithdrawal,
+  WithdrawalAppliedDto,
+  WithdrawalDryRunDto,
+  type WithdrawalEffectDto,
+  type WithdrawalStartedDto,
+} from './withdraw-many.dto.js';
 import { type SetAction, type SetFilter, WithdrawalSets } from './withdrawal-sets.js';
 
 const DRY_RUN = { kind: 'withdrawals_dry_run', prefix: 'wdr', plural: 'dry runs of withdrawals' };
@@ -41,9 +48,19 @@ interface SetLine {
   changes: number;
 }
 
+/** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
+export class WithdrawActions extends Command<WithdrawalStartedDto> {
+  constructor(
+    readonly asked: AskedWithdrawal,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
 /** Withdraws many actions: a dry run finds and keeps a set of them, and exactly this set can then be withdrawn. */
-@Injectable()
-export class WithdrawMany implements OnModuleInit {
+@CommandHandler(WithdrawActions)
+export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleInit {
   constructor(
     private readonly sets: WithdrawalSets,
     private readonly changes: ActionChanges,
@@ -68,34 +85,25 @@ export class WithdrawMany implements OnModuleInit {
     this.kinds.add({ ...APPLY, scope, isOf, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
   }
 
-  /** @throws Problem forbidden, idempotency_key_reused, rate_limited */
-  async start(filter: SetFilter, reason: Reason, context: CommandContext): Promise<{ job_id: string }> {
+  /** @throws Problem forbidden, idempotency_key_reused, rate_limited; as `startApply` */
+  async execute({ asked, context }: WithdrawActions): Promise<WithdrawalStartedDto> {
     refuseUnlessMayChangeSome(context.actor);
+    if ('apply' in asked) return this.startApply(asked.apply, context.actor);
     const { organization, scopes } = context.actor;
     const readable = ownDecisions(context.actor);
-    const input = {
-      filter,
-      reason,
-      organization,
-      scopes: [...scopes],
-      decisions_of: readable === undefined ? null : { owner: readable },
-    };
-    const { id } = await startJob(
-      { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() },
-      DRY_RUN,
-      input,
-      context,
-    );
+    const decisions_of = readable === undefined ? null : { owner: readable };
+    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
+    const input = { ...asked, organization, scopes: [...scopes], decisions_of };
+    const { id } = await startJob(stores, DRY_RUN, input, context);
     return { job_id: id };
   }
 
   /**
    * Withdraws the set of a dry run. Asked again, continues it if the queue was lost or the job failed.
-   * @throws Problem forbidden, job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of
+   * @throws Problem job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of
    * the set was withdrawn or reinstated since
    */
-  async startApply(dryRun: string, { actor }: CommandContext): Promise<{ job_id: string }> {
-    refuseUnlessMayChangeSome(actor);
+  private async startApply(dryRun: string, actor: Actor): Promise<WithdrawalStartedDto> {
     const begun = (await this.keyValue.get(begunKey(dryRun))) ?? (await this.begin(dryRun, actor));
     const input = { dry_run: dryRun, ...(begun as Begun) };
     if (!mayUse(actor, { input })) throw unknownDryRun(dryRun);

@@ -9,8 +9,8 @@ import { formatPosition } from '../../kernel/positions.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { AffectedDecisionsDto } from './affected-decisions.dto.js';
 import { GetAffectedDecisions } from './affected-decisions.handlers.js';
-import { WithdrawActionsDto, WithdrawalStartedDto } from './withdraw-many.dto.js';
-import { toCommand } from './withdraw-many.input.js';
+import { WithdrawActionsDto, WithdrawalStartedDto, toWithdrawal } from './withdraw-many.dto.js';
+import { WithdrawActions } from './withdraw-many.js';
 import { ActionDto, ActionParams, ChangeActionDto, ChangedActionDto } from './withdrawals.dto.js';
 import { type ActionChange, ChangeAction, GetAction, PreviewChange } from './withdrawals.handlers.js';
 
@@ -113,7 +113,8 @@ export class WithdrawalsController {
     problems: ['job_not_found', 'job_not_completed', 'job_result_expired', 'withdrawals_changed'],
   })
   async withdrawMany(@Body() body: WithdrawActionsDto, @Context() request: RequestContext) {
-    return new Written(await this.commands.execute(toCommand(body, this.clock(), request)), null);
+    const { asked, hashed } = toWithdrawal(body, this.clock());
+    return new Written(await this.commands.execute(new WithdrawActions(asked, request.of(hashed))), null);
   }
 
   private async change(change: ActionChange, dryRun: boolean, request: RequestContext) {

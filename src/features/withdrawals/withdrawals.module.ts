@@ -7,7 +7,6 @@ import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { GetAffectedDecisionsHandler } from './affected-decisions.handlers.js';
 import { RecordedActions } from './recorded-actions.js';
-import { ApplyWithdrawalsHandler, FindWithdrawalsHandler } from './withdraw-many.handlers.js';
 import { WithdrawMany } from './withdraw-many.js';
 import { WithdrawalSets } from './withdrawal-sets.js';
 import { WithdrawalsController } from './withdrawals.controller.js';
@@ -25,8 +24,6 @@ import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './w
     GetAffectedDecisionsHandler,
     WithdrawalSets,
     WithdrawMany,
-    FindWithdrawalsHandler,
-    ApplyWithdrawalsHandler,
   ],
 })
 export class WithdrawalsModule {}
