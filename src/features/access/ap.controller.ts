@@ -31,17 +31,12 @@ import {
   SubjectsDto,
   toAccessPolicy,
 } from './ap.dto.js';
-import {
-  CreateAccessPolicy,
-  GetAccessPolicy,
-  ListAccessPolicies,
-  RetireAccessPolicy,
-  StartPopulation,
-} from './ap.handlers.js';
+import { CreateAccessPolicy, GetAccessPolicy, ListAccessPolicies, RetireAccessPolicy } from './ap.handlers.js';
 import { CheckAccess, CheckAccessOfMany, type CheckOfMany } from './check.handlers.js';
 import type { VoucherTarget } from './access-check.js';
 import { EvaluateRules } from './dry-run.handlers.js';
 import { compile } from './evaluate.js';
+import { StartPopulation } from './populations.js';
 import { validRules } from './rules.js';
 
 @Controller('/v1/policies/ap')

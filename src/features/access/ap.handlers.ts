@@ -8,7 +8,7 @@ import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
-import type { AccessPoliciesDto, AccessPolicyDto, PopulationStartedDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import type { AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
 import {
   AP_ID,
   type AccessPolicy,
@@ -19,8 +19,8 @@ import {
   decideCreate,
   decideRetire,
   mayReadRules,
+  rulesArePrivate,
 } from './domain/access-policy.js';
-import { Populations } from './populations.js';
 
 /** Creates an access policy, which can never be changed. Its rules have already been validated. */
 export class CreateAccessPolicy extends Command<Created<AccessPolicyDto>> {
@@ -108,32 +108,6 @@ export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
   }
 }
 
-/** Evaluates a policy for all identities, in the background. */
-export class StartPopulation extends Command<PopulationStartedDto> {
-  constructor(
-    readonly policyId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(StartPopulation)
-export class StartPopulationHandler implements ICommandHandler<StartPopulation> {
-  constructor(
-    private readonly policies: AccessPolicies,
-    private readonly populations: Populations,
-  ) {}
-
-  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ policyId, context }: StartPopulation): Promise<PopulationStartedDto> {
-    const policy = await this.policies.get(policyId);
-    // A list of those who pass reveals as much as the rules.
-    if (!mayReadRules(policy, context.actor)) throw new Problem('forbidden', rulesArePrivate(policyId));
-    return this.populations.start(policy, context);
-  }
-}
-
 /** Access policies by id. */
 export class ListAccessPolicies extends Query<AccessPoliciesDto> {
   constructor(
@@ -182,8 +156,5 @@ function policyDto(policy: AccessPolicy): AccessPolicyDto {
     created_at: at,
   };
 }
-
-const rulesArePrivate = (policyId: string): string =>
-  `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
 
 const statusOf = (retired: boolean) => (retired ? 'retired' : 'active');

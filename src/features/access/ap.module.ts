@@ -13,7 +13,6 @@ import {
   GetAccessPolicyHandler,
   ListAccessPoliciesHandler,
   RetireAccessPolicyHandler,
-  StartPopulationHandler,
 } from './ap.handlers.js';
 import { CheckAccessHandler, CheckAccessOfManyHandler } from './check.handlers.js';
 import { DecisionsController } from './decisions.controller.js';
@@ -49,13 +48,6 @@ export class DecisionHandlersModule {}
     JobsModule,
   ],
   controllers: [AccessPoliciesController, DecisionsController],
-  providers: [
-    CheckAccessHandler,
-    CheckAccessOfManyHandler,
-    EvaluateRulesHandler,
-    Subjects,
-    Populations,
-    StartPopulationHandler,
-  ],
+  providers: [CheckAccessHandler, CheckAccessOfManyHandler, EvaluateRulesHandler, Subjects, Populations],
 })
 export class AccessPoliciesModule {}

@@ -1,8 +1,10 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, type OnModuleInit } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { IdentityRow } from '../../../projections/identities.js';
 import type { CommandContext } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -14,16 +16,26 @@ import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustedNow } from './access-probes.js';
-import { PopulationResultDto } from './ap.dto.js';
-import { type AccessPolicy, mayReadRules } from './domain/access-policy.js';
+import { PopulationResultDto, type PopulationStartedDto } from './ap.dto.js';
+import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
 
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
+/** Starts the evaluation of a policy for all identities. */
+export class StartPopulation extends Command<PopulationStartedDto> {
+  constructor(
+    readonly policyId: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
 /** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
-@Injectable()
-export class Populations implements OnModuleInit {
+@CommandHandler(StartPopulation)
+export class Populations implements ICommandHandler<StartPopulation>, OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly policies: AccessPolicies,
@@ -56,8 +68,12 @@ export class Populations implements OnModuleInit {
     this.kinds.add(kind, (job) => this.run(job));
   }
 
-  /** @throws Problem idempotency_key_reused, rate_limited */
-  async start({ policy_id }: AccessPolicy, context: CommandContext): Promise<{ job_id: string }> {
+  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
+  async execute({ policyId: policy_id, context }: StartPopulation): Promise<PopulationStartedDto> {
+    // A list of those who pass reveals as much as the rules.
+    if (!mayReadRules(await this.policies.get(policy_id), context.actor)) {
+      throw new Problem('forbidden', rulesArePrivate(policy_id));
+    }
     const { organization } = context.actor;
     const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
     const { id } = await startJob(stores, POPULATION, { policy_id, organization }, context);

@@ -13,8 +13,7 @@ import {
   StatusDto,
   SwapDto,
 } from './operations.dto.js';
-import { StartOperation } from './operations.handlers.js';
-import type { OperationName } from './operations.js';
+import { type OperationName, StartOperation } from './operations.js';
 import { GetStatus } from './status.handlers.js';
 
 const STARTED = { scope: 'ops', status: 202, type: OperationStartedDto } as const;

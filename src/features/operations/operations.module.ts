@@ -8,7 +8,6 @@ import {
   VerifyReadModelsHandler,
 } from './generations.handlers.js';
 import { OperationsController } from './operations.controller.js';
-import { StartOperationHandler } from './operations.handlers.js';
 import { Operations } from './operations.js';
 import { GetStatusHandler } from './status.handlers.js';
 
@@ -29,6 +28,6 @@ export class OperationsModule {}
 @Module({
   imports: [OperationsModule, JobsModule],
   controllers: [OperationsController],
-  providers: [Operations, StartOperationHandler],
+  providers: [Operations],
 })
 export class OperationsHttpModule {}

@@ -1,5 +1,5 @@
-import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
-import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { Inject, type OnModuleInit, type Type } from '@nestjs/common';
+import { Command, CommandBus, CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
@@ -24,9 +24,20 @@ const NOTED_MS = 86_400_000;
 /** The maximum number of damaged events in a result. */
 const MAX_DAMAGED = 20;
 
+/** Starts an operation of the read models as a job. */
+export class StartOperation extends Command<{ job_id: string }> {
+  constructor(
+    readonly name: OperationName,
+    readonly input: JsonObject,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
 /** Runs the operations of generations as jobs of the workers, at most one of each at a time. */
-@Injectable()
-export class Operations implements OnModuleInit {
+@CommandHandler(StartOperation)
+export class Operations implements ICommandHandler<StartOperation>, OnModuleInit {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
@@ -59,20 +70,17 @@ export class Operations implements OnModuleInit {
 
   /**
    * Enqueues an operation. A retry with the same Idempotency-Key gets its first job.
-   * @throws Problem operation_open while another of the same name is queued or running; idempotency_key_reused
+   * @throws Problem operation_open while another of the same name is queued or running; idempotency_key_reused;
+   * generation_conflict for a rollback if there was no swap
    */
-  async start(name: OperationName, input: JsonObject, context: CommandContext): Promise<string> {
-    const mine = { kind: name, id: jobId(PREFIXES[name], context), input };
+  async execute({ name, input, context }: StartOperation): Promise<{ job_id: string }> {
+    const more = name === 'rollback' ? rollbackOf(await this.readModels.manifest()) : {};
+    const mine = { kind: name, id: jobId(PREFIXES[name], context), input: { ...input, ...more } };
     const slot = `operation-open:${name}`;
     const job = await startInSlot(this.jobs, this.keyValue, slot, mine, context, ({ id, status }) => {
       throw new Problem('operation_open', `The job ${id} is ${status}: wait for it to finish, or cancel it.`);
     });
-    return job.id;
-  }
-
-  /** What the rollback that is asked for now would change. @throws GenerationError if there was no swap */
-  async rollbackNow(): Promise<Swapped> {
-    return rollbackOf(await this.readModels.manifest());
+    return { job_id: job.id };
   }
 
   /** An attempt that was interrupted may have built the generation already. */

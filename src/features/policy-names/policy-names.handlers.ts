@@ -1,7 +1,8 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import type { Position } from '../../kernel/event.js';
-import { PolicyNames } from './policy-names.js';
+import { decideAssignName, nameOwnershipOf, policyNameStream } from './domain/policy-name.js';
 
 /** Gives the name of policies to an organization, even if another one owns it. */
 export class AssignPolicyName extends Command<{ position: Position }> {
@@ -16,11 +17,12 @@ export class AssignPolicyName extends Command<{ position: Position }> {
 
 @CommandHandler(AssignPolicyName)
 export class AssignPolicyNameHandler implements ICommandHandler<AssignPolicyName> {
-  constructor(private readonly names: PolicyNames) {}
+  constructor(private readonly writer: Writer) {}
 
   /** @throws Problem idempotency_key_reused, write_conflict */
   async execute({ name, trisOrg, context }: AssignPolicyName): Promise<{ position: Position }> {
-    const { position } = await this.names.assign(name, trisOrg, context);
-    return { position };
+    return this.writer.execute(policyNameStream(name), context, (history) =>
+      decideAssignName(nameOwnershipOf(history), name, trisOrg),
+    );
   }
 }

@@ -7,7 +7,6 @@ import { PolicyNames } from './policy-names.js';
 export class PolicyNameOwnershipModule {}
 
 @Module({
-  imports: [PolicyNameOwnershipModule],
   controllers: [PolicyNamesController],
   providers: [AssignPolicyNameHandler],
 })

@@ -7,7 +7,6 @@ import { hashOf } from '../../kernel/hash.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
   type NameOwnership,
-  decideAssignName,
   decideUseName,
   nameOwnershipOf,
   policyNameOf,
@@ -62,13 +61,6 @@ export class PolicyNames {
       );
     }
     return this.writer.execute(stream, context, decide);
-  }
-
-  /** Gives a name to an organization; null: to the operators. */
-  async assign(name: string, owner: string | null, context: CommandContext): Promise<Pick<CommandEffect, 'position'>> {
-    return this.writer.execute(policyNameStream(name), context, (history) =>
-      decideAssignName(nameOwnershipOf(history), name, owner),
-    );
   }
 
   /** The owner of the oldest version of a name, by its position in the log. */

@@ -81,6 +81,10 @@ export function mayReadRules(
   return owner === null || caller.scopes.has('ops');
 }
 
+/** Why a caller gets nothing that reveals the rules. */
+export const rulesArePrivate = (policyId: string): string =>
+  `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
+
 /**
  * A policy never changes. Creating it again with the same content does nothing.
  * @param actor its organization becomes the owner; null: the operators
