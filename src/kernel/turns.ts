@@ -20,9 +20,14 @@ export class Turns {
     return this.waits;
   }
 
+  /** How much work of an owner waits. */
+  waitingOf(owner: string): number {
+    return this.waiting.get(owner)?.length ?? 0;
+  }
+
   /** How much work of an owner runs or waits. */
   countOf(owner: string): number {
-    return (this.runningOf.get(owner) ?? 0) + (this.waiting.get(owner)?.length ?? 0);
+    return (this.runningOf.get(owner) ?? 0) + this.waitingOf(owner);
   }
 
   /** Runs work of an owner, at once or in its turn. */

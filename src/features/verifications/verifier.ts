@@ -4,6 +4,7 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
+import { Turns } from '../../kernel/turns.js';
 import type { Proof, VerificationKey } from './domain/proof-format.js';
 
 /** One thread verifies about 40 proofs a second. One core is left to the main thread. */
@@ -25,26 +26,24 @@ export interface WrongPoint {
 }
 type Answer = boolean | WrongPoint;
 
-interface Task {
-  caller: string;
-  question: { hash?: string; key: VerificationKey; proof?: Proof; signals?: readonly string[] };
-  attempts: number;
-  resolve(answer: Answer): void;
-  reject(error: Error): void;
+interface Question {
+  hash?: string;
+  key: VerificationKey;
+  proof?: Proof;
+  signals?: readonly string[];
 }
 
 interface Thread {
   worker: Worker;
-  task?: Task;
-  timer?: NodeJS.Timeout;
+  /** Set while it answers: called with the answer, or with undefined if the thread has ended. */
+  answered?: (answer?: Answer) => void;
 }
 
 /** Verifies proofs in worker threads, so that they do not block the event loop. Threads start when first needed. */
 @Injectable()
 export class ProofVerifier implements OnModuleDestroy {
   private readonly threads = new Set<Thread>();
-  /** Waiting tasks by caller. The caller that was served last comes last. */
-  private readonly waiting = new Map<string, Task[]>();
+  private readonly turns = new Turns(THREADS, THREADS);
   private readonly seconds: Histogram;
   private stopped = false;
 
@@ -58,13 +57,13 @@ export class ProofVerifier implements OnModuleDestroy {
       buckets: [0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5],
       registers: [registry],
     });
-    const count = () => this.countWaiting();
+    const { turns } = this;
     const gauge = new Gauge({
       name: 'credence_proofs_waiting',
       help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
       collect() {
-        gauge.set(count());
+        gauge.set(turns.waitingCount);
       },
     });
   }
@@ -92,57 +91,38 @@ export class ProofVerifier implements OnModuleDestroy {
 
   async onModuleDestroy(): Promise<void> {
     this.stopped = true;
-    for (const task of [...this.waiting.values()].flat()) task.reject(unavailable('The service is stopping.'));
-    this.waiting.clear();
     await Promise.all([...this.threads].map(({ worker }) => worker.terminate()));
   }
 
-  private countWaiting(): number {
-    return [...this.waiting.values()].reduce((sum, { length }) => sum + length, 0);
-  }
-
-  private ask(caller: string, question: Task['question']): Promise<Answer> {
-    if (this.stopped) return Promise.reject(unavailable('The service is stopping.'));
-    const own = this.waiting.get(caller) ?? [];
-    if (own.length >= MAX_OF_ONE) {
-      return Promise.reject(
-        unavailable(`${MAX_OF_ONE} proofs of this caller are waiting. Send this one again shortly.`),
-      );
+  private async ask(caller: string, question: Question): Promise<Answer> {
+    if (this.turns.waitingOf(caller) >= MAX_OF_ONE) {
+      throw unavailable(`${MAX_OF_ONE} proofs of this caller are waiting. Send this one again shortly.`);
     }
-    if (this.countWaiting() >= MAX_WAITING) {
-      return Promise.reject(unavailable(`${MAX_WAITING} proofs are already waiting. Send the request again shortly.`));
+    if (this.turns.waitingCount >= MAX_WAITING) {
+      throw unavailable(`${MAX_WAITING} proofs are already waiting. Send the request again shortly.`);
     }
-    return new Promise((resolve, reject) => {
-      own.push({ caller, question, attempts: 0, resolve, reject });
-      this.waiting.set(caller, own);
-      this.assign();
+    return this.turns.run(caller, async () => {
+      if (this.stopped) throw unavailable('The service is stopping.');
+      for (let attempt = 0; attempt < ATTEMPTS && !this.stopped; attempt++) {
+        const answer = await this.answerTo(question);
+        if (answer !== undefined) return answer;
+      }
+      throw unavailable('The proof could not be verified.');
     });
   }
 
-  /** Assigns waiting tasks to idle threads, and starts threads up to the limit. */
-  private assign(): void {
-    while (this.waiting.size > 0) {
-      let thread = [...this.threads].find(({ task }) => task === undefined);
-      if (!thread) {
-        if (this.threads.size >= THREADS || this.stopped) return;
-        thread = this.start();
-      }
-      const task = this.next();
-      task.attempts++;
-      thread.task = task;
-      const { worker } = thread;
-      thread.timer = setTimeout(() => void worker.terminate(), TIMEOUT_MS);
-      worker.postMessage(task.question);
-    }
-  }
-
-  /** Takes the oldest task of the caller whose last turn is longest ago. */
-  private next(): Task {
-    const [caller, tasks] = this.waiting.entries().next().value!;
-    const task = tasks.shift()!;
-    this.waiting.delete(caller);
-    if (tasks.length > 0) this.waiting.set(caller, tasks);
-    return task;
+  /** @returns undefined if the thread has ended instead, which one does that takes too long */
+  private answerTo(question: Question): Promise<Answer | undefined> {
+    const thread = [...this.threads].find(({ answered }) => !answered) ?? this.start();
+    const timer = setTimeout(() => void thread.worker.terminate(), TIMEOUT_MS);
+    return new Promise((resolve) => {
+      thread.answered = (answer) => {
+        clearTimeout(timer);
+        thread.answered = undefined;
+        resolve(answer);
+      };
+      thread.worker.postMessage(question);
+    });
   }
 
   private start(): Thread {
@@ -150,24 +130,12 @@ export class ProofVerifier implements OnModuleDestroy {
     const thread: Thread = { worker };
     this.threads.add(thread);
     worker.unref();
-    worker.on('message', (answer: Answer) => {
-      clearTimeout(thread.timer);
-      const { task } = thread;
-      thread.task = undefined;
-      task?.resolve(answer);
-      this.assign();
-    });
+    worker.on('message', (answer: Answer) => thread.answered?.(answer));
     worker.on('error', (error) => this.logger.error('a proof thread failed', { error: String(error) }));
     // Also emitted after an error, after a timeout, and if the thread ends for another reason.
     worker.on('exit', () => {
-      clearTimeout(thread.timer);
       this.threads.delete(thread);
-      const { task } = thread;
-      if (task) {
-        if (task.attempts >= ATTEMPTS || this.stopped) task.reject(unavailable('The proof could not be verified.'));
-        else this.waiting.set(task.caller, [task, ...(this.waiting.get(task.caller) ?? [])]);
-      }
-      this.assign();
+      thread.answered?.();
     });
     return thread;
   }
