@@ -1,7 +1,5 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { type CommandContext, internalActor } from '../commands/context.js';
 import { CreateAccessPolicyDto, toAccessPolicy } from '../features/access/ap.dto.js';
@@ -12,27 +10,28 @@ import type { GrantableStatus } from '../features/identity/domain/identity.js';
 import { StateAboutIdentity } from '../features/identity/identity.handlers.js';
 import { RegisterOrganization, SetVetting } from '../features/organizations/organizations.handlers.js';
 import type { Reason } from '../features/relay/domain/relay.events.js';
+import { externalStream } from '../features/relay/domain/relay.js';
+import { RelayActions } from '../features/relay/relay-batch.handlers.js';
+import { MAX_ACTIONS, RelayActionDto, toAction } from '../features/relay/relay.dto.js';
 import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
-import { GetReplay, StartReplay } from '../features/validation-policies/replays.handlers.js';
+import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ChangeAction } from '../features/withdrawals/withdrawals.handlers.js';
 import { readBody } from '../http/validation.js';
 import { type Config, MODULES } from '../kernel/config.js';
-import { hashedStream } from '../kernel/event-definition.js';
 import { hashOf } from '../kernel/hash.js';
 import { replaceBySync } from '../kernel/replace-file.js';
 import { StartError } from '../kernel/start-error.js';
 import { storesExist } from '../stores/open.js';
 import type { Host } from './cli.js';
 import { commandOf } from './command-of.js';
-import { importActions } from './import-actions.js';
+import { ended } from './population-change.js';
 import { startProgress } from './progress.js';
 import { applyAll } from './read-models.js';
 
 const ACTOR = 'cli:example';
-const READER = internalActor(ACTOR, ['audit:read', 'policies:write']);
-const LOOK_MS = 50;
+const AUDITOR = internalActor(ACTOR, ['audit:read']);
 
 /** examples/example-data.mjs: what is recorded. Beside the built code only. */
 const DATA = new URL('../../../examples/example-data.mjs', import.meta.url);
@@ -136,30 +135,25 @@ class Filling {
   }
 
   private async actions(): Promise<void> {
-    const folder = mkdtempSync(join(tmpdir(), 'credence-example-'));
+    const actions = this.data.actions(this.start).map((body) => toAction(readBody(RelayActionDto, body), Date.now()));
     const bar = startProgress('Recording', 'actions', process.stderr);
     try {
-      const file = join(folder, 'actions.ndjson');
-      writeFileSync(
-        file,
-        this.data
-          .actions(this.start)
-          .map((action) => `${JSON.stringify(action)}\n`)
-          .join(''),
-      );
-      const onProgress = (phase: string, done: number, total: number) =>
-        phase === 'recording' && bar.update(done, total);
-      await importActions(this.host.stores, file, { clock: Date.now, onProgress });
+      for (let done = 0; done < actions.length; done += MAX_ACTIONS) {
+        bar.update(done, actions.length);
+        // Each is recognised by its external_id.
+        const batch = new RelayActions(actions.slice(done, done + MAX_ACTIONS), commandOf(ACTOR, {}));
+        const refused = (await this.commands.execute(batch)).find((outcome) => outcome instanceof Error);
+        if (refused) throw refused;
+      }
     } finally {
       bar.stop();
-      rmSync(folder, { recursive: true });
     }
     await this.apply();
   }
 
   private async withdrawal(): Promise<void> {
     const { platform_id, external_id, reason } = this.data.withdrawal;
-    const stream = hashedStream('action', platform_id, external_id);
+    const stream = externalStream(platform_id, external_id);
     const [relayed] = await this.host.stores.eventStore.readStream(stream, { limit: 1 });
     const change = { action_id: relayed!.id, to: 'withdrawn' as const, reason };
     await this.commands.execute(new ChangeAction(change, once('withdraw', change)));
@@ -190,12 +184,8 @@ class Filling {
   private async replay(): Promise<void> {
     await this.apply();
     const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.replayed);
-    const started = new StartReplay(policy_id, 'platform', undefined, once('replay', { policy_id }));
-    let replay = await this.commands.execute(started);
-    while (replay.status === 'queued' || replay.status === 'running') {
-      await sleep(LOOK_MS);
-      replay = await this.queries.execute(new GetReplay(replay.replay_id, READER));
-    }
+    const replay = new StartReplay(policy_id, 'platform', undefined, once('replay', { policy_id }));
+    await ended(await this.commands.execute(replay), this.queries);
   }
 
   /** A check that granted is made again once its token has expired, whatever its Idempotency-Key. */
@@ -203,7 +193,7 @@ class Filling {
     for (const check of this.data.checks) {
       const { policy_id, subject_tris: subject } = check;
       const page = { limit: 1, cursor: undefined };
-      const { decisions } = await this.queries.execute(new ListDecisions({ policy_id, subject }, page, READER));
+      const { decisions } = await this.queries.execute(new ListDecisions({ policy_id, subject }, page, AUDITOR));
       if (decisions.length > 0) continue;
       const request = { ...check, audience: null, target: null };
       await this.commands.execute(new CheckAccess(request, once('check', request), true));

@@ -21,17 +21,26 @@ export async function printReplay(
   started: ReplayDto,
   { json }: { json?: boolean },
 ): Promise<void> {
-  let replay = started;
   await stores.jobs.start();
   const bar = progress('Replaying', 'identities');
+  const replay = await ended(started, queries, bar.update).finally(bar.stop);
+  if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
+  print(json ? JSON.stringify(replay) : `${renderChange(replay.result)}\n\nreplay ${replay.replay_id}`);
+}
+
+/** The replay once it has ended. */
+export async function ended(
+  started: ReplayDto,
+  queries: HandlersContext['queries'],
+  onProgress: (done: number, total: number) => void = () => undefined,
+): Promise<ReplayDto> {
+  let replay = started;
   while (replay.status === 'queued' || replay.status === 'running') {
     await sleep(LOOK_MS);
     replay = await queries.execute(new GetReplay(replay.replay_id, OPERATOR));
-    bar.update(replay.progress.done, replay.progress.total);
+    onProgress(replay.progress.done, replay.progress.total);
   }
-  bar.stop();
-  if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
-  print(json ? JSON.stringify(replay) : `${renderChange(replay.result)}\n\nreplay ${replay.replay_id}`);
+  return replay;
 }
 
 /** A lens; in replays with the version of the model. */
