@@ -18,7 +18,7 @@ import { readBodyFile } from './body-file.js';
 import type { Cli } from './cli.js';
 import { EXIT } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -106,23 +106,17 @@ function readPolicy(file: string): AccessPolicyContent {
   return toAccessPolicy(readBody(CreateAccessPolicyDto, readBodyFile(file)));
 }
 
-async function create(
-  { value: content, actor, commands, stores, config, print }: HandlersContext<AccessPolicyContent>,
-  _file: string,
-) {
+async function create(context: HandlersContext<AccessPolicyContent>, _file: string) {
+  const { value: content, actor, commands } = context;
   const command = new CreateAccessPolicy(content, commandOf(actor, hashed(content)));
   const { body, own } = await commands.execute(command);
-  await applyAll(stores, config);
-  print(`${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
-  return EXIT.ok;
+  return changed(context, `${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
 }
 
-async function retire({ actor, commands, stores, config, print }: HandlersContext, id: string) {
-  const command = new RetireAccessPolicy(id, commandOf(actor, { policy_id: id, retired: true }));
-  const { body } = await commands.execute(command);
-  await applyAll(stores, config);
-  print(`${body.policy_id} ${body.status}`);
-  return EXIT.ok;
+async function retire(context: HandlersContext, id: string) {
+  const command = new RetireAccessPolicy(id, commandOf(context.actor, { policy_id: id, retired: true }));
+  const { body } = await context.commands.execute(command);
+  return changed(context, `${body.policy_id} ${body.status}`);
 }
 
 async function check(

@@ -5,7 +5,8 @@ import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotF
 import { AppModule } from '../app/app.module.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import type { Cli, Folder, Prepare, StoresContext } from './cli.js';
-import { CommandFailed, type ExitCode } from './exit.js';
+import { CommandFailed, EXIT, type ExitCode } from './exit.js';
+import { applyAll } from './read-models.js';
 
 /** The open stores, and the buses that reach the handlers of the features. */
 export interface HandlersContext<V = unknown> extends StoresContext<V> {
@@ -45,6 +46,13 @@ export function withHandlers<A extends unknown[], V = undefined>(
     },
     prepare,
   );
+}
+
+/** Applies a change to the read models, so that the next look-up shows it even without a running server. */
+export async function changed({ stores, config, print }: StoresContext, outcome: string): Promise<ExitCode> {
+  await applyAll(stores, config);
+  print(outcome);
+  return EXIT.ok;
 }
 
 /** @throws CommandFailed for what is not there in a server that leaves modules out */

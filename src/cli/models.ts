@@ -12,9 +12,8 @@ import type { ModelId } from '../scoring/models/scoring-model.js';
 import type { Cli } from './cli.js';
 import { EXIT, UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';
-import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
 const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
@@ -85,15 +84,9 @@ function rollBack(context: HandlersContext, id: string, options: Options) {
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchModel(
-  { commands, stores, config, print }: HandlersContext,
-  { json }: Options,
-  command: PromoteModel | RollBackModel,
-) {
-  const { active, previous } = (await commands.execute(command)).body;
-  await applyAll(stores, config);
-  print(json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
-  return EXIT.ok;
+async function switchModel(context: HandlersContext, { json }: Options, command: PromoteModel | RollBackModel) {
+  const { active, previous } = (await context.commands.execute(command)).body;
+  return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
 }
 
 function modelOf(text: string): ModelId {

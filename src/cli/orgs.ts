@@ -7,12 +7,11 @@ import {
   SetVetting,
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
-import type { Cli, StoresContext } from './cli.js';
+import type { Cli } from './cli.js';
 import { EXIT } from './exit.js';
 import { commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
-import { applyAll } from './read-models.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
 
@@ -46,17 +45,16 @@ export function orgsCommands(cli: Cli): void {
     .option('--platforms <list>', 'platform ids, separated by commas', '')
     .action(withHandlers(cli, 'create', FEATURES, register));
 
-  orgs
-    .command('vet')
-    .description('vet an organization, which gives it a rank')
-    .argument('<tris>', 'its TRIS id')
-    .action(withHandlers(cli, 'existing', FEATURES, (context, tris: string) => setVetting(context, tris, true)));
-
-  orgs
-    .command('revoke')
-    .description('revoke the vetting of an organization')
-    .argument('<tris>', 'its TRIS id')
-    .action(withHandlers(cli, 'existing', FEATURES, (context, tris: string) => setVetting(context, tris, false)));
+  for (const [name, vetted, description] of [
+    ['vet', true, 'vet an organization, which gives it a rank'],
+    ['revoke', false, 'revoke the vetting of an organization'],
+  ] as const) {
+    orgs
+      .command(name)
+      .description(description)
+      .argument('<tris>', 'its TRIS id')
+      .action(withHandlers(cli, 'existing', FEATURES, (context, tris: string) => setVetting(context, tris, vetted)));
+  }
 }
 
 async function list({ queries, print }: HandlersContext, { json }: Options) {
@@ -87,18 +85,11 @@ async function register(context: HandlersContext, tris: string, { platforms }: {
   await context.commands.execute(
     new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(context.actor, body)),
   );
-  return done(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
+  return changed(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
 }
 
 async function setVetting(context: HandlersContext, tris: string, vetted: boolean) {
   const command = commandOf(context.actor, { tris_org: checkedTrisId(tris), vetted });
   await context.commands.execute(new SetVetting(tris, vetted, command));
-  return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
-}
-
-/** Applies the change to the read models, so that the next look-up shows it even without a running server. */
-async function done({ stores, config, print }: StoresContext, message: string) {
-  await applyAll(stores, config);
-  print(message);
-  return EXIT.ok;
+  return changed(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
 }

@@ -19,10 +19,9 @@ import { readBodyFile } from './body-file.js';
 import type { Cli, Context } from './cli.js';
 import { EXIT, UsageError } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { printReplay, renderChange, signed } from './population-change.js';
-import { applyAll } from './read-models.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
 
@@ -83,23 +82,17 @@ export function vpCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, rollBack));
 }
 
-async function create(
-  { value: content, actor, commands, stores, config, print, note }: HandlersContext<PolicyContent>,
-  _file: string,
-) {
+async function create(context: HandlersContext<PolicyContent>, _file: string) {
+  const { value: content, actor, commands, note } = context;
   const { body } = await commands.execute(new CreatePolicy(content, commandOf(actor, identityOf(content))));
-  await applyAll(stores, config);
   for (const { message } of body.warnings) note(`warning: ${message}`);
-  print(`${body.policy_id} ${body.status} ${body.content_hash}`);
-  return EXIT.ok;
+  return changed(context, `${body.policy_id} ${body.status} ${body.content_hash}`);
 }
 
-async function retire({ actor, commands, stores, config, print }: HandlersContext, id: string) {
-  const command = new RetirePolicy(id, commandOf(actor, { policy_id: id, retired: true }));
-  const { body } = await commands.execute(command);
-  await applyAll(stores, config);
-  print(`${body.policy_id} ${body.status}`);
-  return EXIT.ok;
+async function retire(context: HandlersContext, id: string) {
+  const command = new RetirePolicy(id, commandOf(context.actor, { policy_id: id, retired: true }));
+  const { body } = await context.commands.execute(command);
+  return changed(context, `${body.policy_id} ${body.status}`);
 }
 
 async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
@@ -182,18 +175,12 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchLens(
-  { commands, queries, stores, config, print }: HandlersContext,
-  { json }: ScopeOptions,
-  command: PromotePolicy | RollBackPolicy,
-) {
+async function switchLens(context: HandlersContext, { json }: ScopeOptions, command: PromotePolicy | RollBackPolicy) {
   const { scope, policyId } = command;
-  const { active } = (await commands.execute(command)).body;
-  await applyAll(stores, config);
-  const owner = lensOwner(scope, (await queries.execute(new GetPolicy(policyId))).tris_org);
+  const { active } = (await context.commands.execute(command)).body;
+  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy(policyId))).tris_org);
   const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
-  print(json ? JSON.stringify({ scope, active }) : text);
-  return EXIT.ok;
+  return changed(context, json ? JSON.stringify({ scope, active }) : text);
 }
 
 /** The content of a JSON file, or the id of a policy. */
