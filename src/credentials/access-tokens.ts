@@ -38,7 +38,8 @@ export class AccessTokens {
   /** @throws Problem token_malformed, token_type, token_algorithm, token_signature, token_audience, token_expired */
   caller(token: string): Caller {
     const { session, expiresAt } = this.verify(token);
-    return { keyId: `session:${session.wallet}`, scopes: NO_SCOPES, organization: null, session, expiresAt };
+    const keyId = `session:${session.wallet}`;
+    return { keyId, repeats: keyId, scopes: NO_SCOPES, organization: null, session, expiresAt };
   }
 
   private verify(token: string): { session: Session; expiresAt: number } {

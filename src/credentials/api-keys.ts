@@ -135,10 +135,11 @@ export class ApiKeys {
 
   /**
    * Removes a key, which this process refuses at once.
+   * @param scopes those that the key may have at most
    * @param permit as for `create`
-   * @throws Problem key_not_found, key_in_use, keys_read_only
+   * @throws Problem key_not_found, forbidden, key_in_use, keys_read_only
    */
-  delete(id: string, permit: () => void): Promise<void> {
+  delete(id: string, scopes: ReadonlySet<Scope>, permit: () => void): Promise<void> {
     return this.change(permit, () => {
       const keys = this.list();
       const key = keys.find((candidate) => candidate.id === id);
@@ -146,6 +147,11 @@ export class ApiKeys {
       if (key.isDevelopment) {
         const detail = 'The development key cannot be deleted here. With NODE_ENV=production there is none.';
         throw new Problem('key_in_use', detail);
+      }
+      const more = key.scopes.filter((scope) => scope !== 'reads' && !scopes.has(scope));
+      if (more.length > 0) {
+        const detail = `The key of this request lacks ${more.join(', ')} and cannot delete ${id}, which has it.`;
+        throw new Problem('forbidden', detail);
       }
       const others = keys.filter((other) => other !== key && other.organization === undefined);
       if (key.scopes.includes('ops') && !others.some(({ scopes }) => scopes.includes('ops'))) {
@@ -195,6 +201,7 @@ export class ApiKeys {
     if (this.developmentDigest) {
       add(this.developmentDigest, {
         keyId: DEVELOPMENT_ID,
+        repeats: this.developmentDigest,
         scopes: new Set(SCOPES),
         organization: null,
         session: null,
@@ -203,7 +210,8 @@ export class ApiKeys {
     for (const { id, sha256, scopes, organization } of records) {
       // A key of an organization must not affect others, so `ops` has no effect on it.
       const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
-      add(sha256, { keyId: id, scopes: new Set(opening), organization: organization ?? null, session: null });
+      const caller = { keyId: id, repeats: sha256, scopes: new Set(opening), session: null };
+      add(sha256, { ...caller, organization: organization ?? null });
     }
     this.callers = callers;
     this.accepted = new Set(callers.values());

@@ -17,6 +17,8 @@ export type Scope = (typeof SCOPES)[number];
 export interface Caller {
   /** Of a session: `session:<wallet>`. */
   keyId: string;
+  /** Whose Idempotency-Keys it repeats: the digest of the key, since a later key may get the same id. Of a session as `keyId`. */
+  repeats: string;
   scopes: ReadonlySet<Scope>;
   /** The TRIS id of the organization the key is bound to. */
   organization: string | null;

@@ -137,19 +137,41 @@ test('an operator gives only what it has, and the scope to read', async () => {
 });
 
 test('no key deletes itself, and of two that delete each other one is left', async () => {
-  const own = await startServiceWithKeys(KEYS);
+  const own = await startServiceWithKeys([...KEYS, { id: 'second', scopes: SCOPES }]);
   try {
     const removeThere = (id: string, key: string) => own.delete(`/v1/ops/keys/${id}`, as(key));
     const isAccepted = async (key: string) => (await own.get('/v1/me', as(key))).status === 200;
-    expect(outcome(await removeThere('only-ops', 'only-ops'))).toEqual([409, 'key_in_use']);
-    const answers = await Promise.all([removeThere('operator', 'only-ops'), removeThere('only-ops', 'operator')]);
+    expect(outcome(await removeThere('second', 'second'))).toEqual([409, 'key_in_use']);
+    const answers = await Promise.all([removeThere('operator', 'second'), removeThere('second', 'operator')]);
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
-    expect([await isAccepted('operator'), await isAccepted('only-ops')].sort()).toEqual([false, true]);
-    const left = (await isAccepted('operator')) ? 'operator' : 'only-ops';
-    await expect(own.app.get(ApiKeys).delete(left, () => undefined)).rejects.toMatchObject({ code: 'key_in_use' });
+    expect([await isAccepted('operator'), await isAccepted('second')].sort()).toEqual([false, true]);
+    const left = (await isAccepted('operator')) ? 'operator' : 'second';
+    expect((await removeThere('only-ops', left)).status).toBe(200);
+    const all = new Set(SCOPES);
+    await expect(own.app.get(ApiKeys).delete(left, all, () => undefined)).rejects.toMatchObject({ code: 'key_in_use' });
   } finally {
     await own.close();
   }
+});
+
+test('a key with fewer scopes deletes none with more, but for the scope to read', async () => {
+  const refused = await remove('operator', 'only-ops');
+  expect(outcome(refused)).toEqual([403, 'forbidden']);
+  expect(refused.json.detail).toMatch(/^The key of this request lacks relay:write, .* and cannot delete operator/);
+  expect(await accepted('operator')).toBe(true);
+});
+
+test('a key with the id of an earlier one gets no answer of that one by its Idempotency-Key', async () => {
+  const answers = [];
+  for (let n = 0; n < 2; n++) {
+    const { key } = (await create({ key_id: 'reused', scopes: ['relay:write'] })).json;
+    const headers = { ...as(key), 'idempotency-key': 'first' };
+    answers.push(await service.post('/api/decision-relay', RELAYED, headers));
+    expect((await service.post('/api/decision-relay', RELAYED, headers)).json).toEqual(answers[n]!.json);
+    await remove('reused');
+  }
+  expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+  expect(answers[0]!.json.action_id).not.toBe(answers[1]!.json.action_id);
 });
 
 test('keys created at the same time are all kept', async () => {

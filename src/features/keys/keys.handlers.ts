@@ -92,12 +92,12 @@ export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
     private readonly logger: Logger,
   ) {}
 
-  /** @throws Problem key_not_found, key_in_use, keys_read_only */
+  /** @throws Problem key_not_found, forbidden, key_in_use, keys_read_only */
   async execute({ keyId, actor }: DeleteKey): Promise<void> {
     if (actor.name === `key:${keyId}`) {
       throw new Problem('key_in_use', 'A key cannot delete itself: use another key with the scope ops.');
     }
-    await this.keys.delete(keyId, () => refuseUnlessAccepted(actor));
+    await this.keys.delete(keyId, actor.scopes, () => refuseUnlessAccepted(actor));
     this.logger.info('API key deleted', { id: keyId, by: actor.name });
   }
 }
