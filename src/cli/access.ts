@@ -1,4 +1,5 @@
 import { type Audited, audit } from '../features/access/audit.js';
+import { refuseMisspelled } from '../kernel/problems.js';
 import type { Cli } from './cli.js';
 import { EXIT } from './exit.js';
 import { count } from './progress.js';
@@ -23,6 +24,7 @@ export function accessCommands(cli: Cli): void {
         } finally {
           bar.stop();
         }
+        if (decisions.length === 0) refuseMisspelled(subject);
         const wrong = decisions.filter(({ differences }) => differences.length > 0);
         if (json) print(JSON.stringify({ subject, agrees: wrong.length === 0, decisions }));
         else print(render(subject, decisions, wrong));

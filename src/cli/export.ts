@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { exportLines } from '../stores/transfer.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
+import { refuseMisspelled } from '../kernel/problems.js';
 import type { Cli, Context, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { CSV_FEATURES, checkedTable, exportCsv } from './export-csv.js';
@@ -56,6 +57,7 @@ async function exportEvents(context: StoresContext, tris: string | undefined, _o
   } finally {
     bar.stop();
   }
+  if (written === 0) refuseMisspelled(tris);
   context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
   for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
   return damaged.length === 0 ? EXIT.ok : EXIT.finding;

@@ -9,7 +9,7 @@ import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
 import { isObject } from '../kernel/json.js';
-import { Problem } from '../kernel/problems.js';
+import { hintOf, Problem } from '../kernel/problems.js';
 import {
   FileWatch,
   createFile,
@@ -291,6 +291,8 @@ function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
     throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
   }
+  const hint = record.organization && hintOf(record.organization);
+  if (hint) throw new ConfigError(`No organization can have the id ${record.organization}.${hint}`);
   if (record.organization !== undefined && record.scopes.includes('ops')) {
     throw new ConfigError('The scope ops is for keys that are bound to no organization.');
   }

@@ -9,18 +9,21 @@ import {
   IsInt as IsInteger,
   Matches as MatchesPattern,
   ValidateBy,
+  type ValidationArguments,
   type ValidationOptions,
 } from 'class-validator';
 import { getAddress } from 'ethers/address';
 import {
   ACTION_TYPE,
   EXTERNAL_ID,
+  isMisspelled,
   parseTimestamp,
   PLATFORM_ID,
   REASON_CODE,
   RESERVED_PLATFORM,
   RESERVED_TRIS,
   SHA256_HEX,
+  spellingOf,
   TRIS_ID,
   TRIS_ID_FORM,
 } from '../kernel/identifiers.js';
@@ -31,18 +34,20 @@ import { CRITICALITIES } from '../scoring/model.js';
 
 /**
  * A decorator for fields: the check, its message and its OpenAPI schema. With `each` it is about the items of a list.
- * @param must completes "<field> must "
+ * @param must completes "<field> must ", also for the value that is wrong
  * @param schema what the OpenAPI document says of the field; without it, nothing
  * @param code the problem's code for this field, if not `name`
  */
 export function field(
   name: string,
   holds: (value: unknown) => boolean,
-  must: string,
+  must: string | ((value: unknown) => string),
   schema?: Record<string, unknown>,
   code?: string,
 ): (options?: ValidationOptions) => PropertyDecorator {
-  const validator = { validate: holds, defaultMessage: () => `$property must ${must}` };
+  const defaultMessage = (args?: ValidationArguments) =>
+    `$property must ${typeof must === 'string' ? must : must(args?.value)}`;
+  const validator = { validate: holds, defaultMessage };
   return (options) =>
     applyDecorators(
       ValidateBy({ name, validator }, code ? { ...options, context: { code } } : options),
@@ -107,10 +112,18 @@ const IsNotChain = field(
   (value) => typeof value !== 'string' || !RESERVED_PLATFORM.test(value),
   'not start with "eip155:", which is reserved for chains that the service reads itself',
 );
-/** A TRIS id that will be recorded. It must not be reserved for the service, and must not name a person. */
+export const IsOneSpelling = field(
+  'address_spelling',
+  (value) => typeof value !== 'string' || !isMisspelled(value),
+  (value) => `be ${spellingOf(String(value))}: an id that is an address has one spelling`,
+);
+/**
+ * A TRIS id that will be recorded. It must not be reserved for the service, must not name a person, and an address must
+ * be spelled in lower case.
+ */
 export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
   // The decorator that is applied last is checked first.
-  applyDecorators(IsTrisId(options), IsNotTrisOfPlatform(options), IsNoPersonalData(options));
+  applyDecorators(IsTrisId(options), IsNotTrisOfPlatform(options), IsNoPersonalData(options), IsOneSpelling(options));
 /** A platform id that will be recorded. */
 export const IsWrittenPlatformId = (options?: ValidationOptions): PropertyDecorator =>
   applyDecorators(IsPlatformId(options), IsNotChain(options), IsNoPersonalData(options));

@@ -6,6 +6,15 @@ export const TRIS_ID = /^(?:tris[@:][A-Za-z0-9._:@-]{1,123}|did:[A-Za-z0-9._:@-]
 /** `TRIS_ID` in words. */
 export const TRIS_ID_FORM =
   'it starts with "tris@", "tris:" or "did:", continues with letters, digits or ._:@- and has at most 128 characters';
+const ADDRESS_ID = /^(?:tris:|(?:tris|did:pkh):eip155:\d+:)0x[0-9a-f]{40}$/i;
+/**
+ * The one spelling of a TRIS id. Chains do not distinguish the case of an EVM address, so an id that is an address is in
+ * lower case, and its chain id without leading zeros. In every other id the case counts.
+ */
+export function spellingOf(trisId: string): string {
+  return ADDRESS_ID.test(trisId) ? trisId.toLowerCase().replace(/:0+(?=\d+:0x)/, ':') : trisId;
+}
+export const isMisspelled = (trisId: string): boolean => spellingOf(trisId) !== trisId;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
 /** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name. */
 export const RESERVED_TRIS = /^tris:platform:/;

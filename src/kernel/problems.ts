@@ -1,3 +1,5 @@
+import { isMisspelled, spellingOf } from './identifiers.js';
+
 /**
  * Every refusal the service can give, by its HTTP status, with its title, and when it is given, in one place.
  * The wire form is RFC 9457 `application/problem+json`; `code` is the stable, machine-readable name.
@@ -388,7 +390,17 @@ export class Problem extends Error {
 }
 
 export function unknownIdentity(trisId: string, when = ''): Problem {
-  return new Problem('identity_not_found', `Nothing is known about ${trisId}${when && ` ${when}`}.`);
+  return new Problem('identity_not_found', `Nothing is known about ${trisId}${when && ` ${when}`}.${hintOf(trisId)}`);
+}
+
+/** Names the right spelling of an id; empty if it is spelled right. */
+export function hintOf(trisId: string): string {
+  return isMisspelled(trisId) ? ` Its id is ${spellingOf(trisId)}: an id that is an address has one spelling.` : '';
+}
+
+/** Call it when nothing was found under a TRIS id. @throws Problem identity_not_found, if it is misspelled */
+export function refuseMisspelled(trisId: string | null | undefined): void {
+  if (trisId && isMisspelled(trisId)) throw unknownIdentity(trisId);
 }
 
 export function idempotencyKeyReused(): Problem {

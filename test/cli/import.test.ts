@@ -154,3 +154,36 @@ test.each([
   },
   SLOW,
 );
+
+test('an id that is an address has one spelling in actions; an export has what its log has', async () => {
+  const [own, other] = [
+    'tris:0x9d85ca56217d2bb651b00f15e694eb7e713637d4',
+    'tris:0x9D85ca56217D2bb651b00f15e694EB7E713637D4',
+  ];
+  const { code, stderr } = await store.run('import', store.file('wrong.ndjson', [action(1, { tris_id: other })]));
+  expect([code, stderr]).toEqual([1, expect.stringMatching(`^line 1 /tris_id: tris_id must be ${own}: `)]);
+
+  await store.json('import', store.file('right.ndjson', [action(1, { tris_id: own })]));
+  for (const command of [
+    ['export', other],
+    ['access', 'audit', other],
+    ['replay', other],
+  ]) {
+    expect(await store.run(...command)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`Its id is ${own}: `),
+    });
+  }
+  const options = ['--id', 'k', '--scopes', 'reads', '--organization', other];
+  expect((await store.run('keys', 'create', ...options)).stderr).toContain(`Its id is ${own}: `);
+
+  const { stdout } = await store.run('export');
+  const old = await Store.create();
+  try {
+    const file = old.file('old.ndjson', stdout.trimEnd().replaceAll(own, other).split('\n').slice(0, -1));
+    expect((await old.run('import', file, '--incomplete')).code).toBe(0);
+    expect((await old.json<{ entries: object[] }>('replay', other)).entries).toHaveLength(1);
+  } finally {
+    await old.remove();
+  }
+});

@@ -83,6 +83,7 @@ export class AccessPoliciesController {
     problems: [
       'policy_not_found',
       'policy_not_active',
+      'identity_not_found',
       'chain_not_configured',
       'wallet_not_linked',
       'vouchers_not_configured',
@@ -131,7 +132,7 @@ export class AccessPoliciesController {
       'Decides as a check by a policy of the key’s organization would, for up to 100 subjects, and gives the outcome of ' +
       'every node of the rules. The policy need not exist. Nothing is recorded, and there are no tokens.',
     type: DryRunDto,
-    problems: ['policy_not_found'],
+    problems: ['policy_not_found', 'identity_not_found'],
   })
   async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
     const rule = validRules(rules);
@@ -141,7 +142,12 @@ export class AccessPoliciesController {
   }
 
   @Get()
-  @PublicRead({ summary: 'List access policies', description: 'By id, without their rules.', type: AccessPoliciesDto })
+  @PublicRead({
+    summary: 'List access policies',
+    description: 'By id, without their rules.',
+    type: AccessPoliciesDto,
+    problems: ['identity_not_found'],
+  })
   async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org, caller));
   }

@@ -3,7 +3,7 @@ import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../.
 import type { RecordedEvent } from '../../kernel/event.js';
 import type { CommandContext, Created, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import { Problem, unauthorized } from '../../kernel/problems.js';
+import { Problem, refuseMisspelled, unauthorized } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -125,9 +125,11 @@ export class ListAccessPolicies extends Query<AccessPoliciesDto> {
 export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
   constructor(private readonly views: Views) {}
 
+  /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
   async execute({ limit, cursor, trisOrg, caller }: ListAccessPolicies): Promise<AccessPoliciesDto> {
     const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
     const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
+    if (page.length === 0) refuseMisspelled(trisOrg);
     return {
       policies: page.map(({ created_at, retired, content_hash, ...row }) => ({
         ...row,

@@ -52,7 +52,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
   /**
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
-   * vouchers_not_configured, idempotency_key_reused, projection_rebuilding, projection_behind
+   * vouchers_not_configured, identity_not_found if the subject is misspelled, idempotency_key_reused, projection_rebuilding, projection_behind
    */
   async execute({ request, context, hasWaited }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);

@@ -22,7 +22,7 @@ export class DecisionsController {
     summary: 'List recorded access decisions, the latest first',
     description: `${WHOSE} A page looks at up to 1,000 decisions, so with filters it may contain few or none: continue until \`next_cursor\` is null.`,
     type: DecisionsDto,
-    problems: ['policy_not_found'],
+    problems: ['policy_not_found', 'identity_not_found'],
   })
   async list(@Query() query: DecisionsQuery, @RequestActor() actor: Actor) {
     const { subject, policy_id, granted, limit, cursor } = query;

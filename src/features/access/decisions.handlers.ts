@@ -13,7 +13,7 @@ import {
 import { type Actor, keyIdOf } from '../../commands/context.js';
 import { unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -56,7 +56,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
 
   /**
    * A page looks at a bounded number of rows, so a filter that few decisions meet can give pages with few or none.
-   * @throws Problem forbidden, policy_not_found, validation_failed for the cursor
+   * @throws Problem forbidden, policy_not_found, identity_not_found if the subject is misspelled, validation_failed for the cursor
    */
   async execute({ filter, page: { limit, cursor }, actor }: ListDecisions): Promise<DecisionsDto> {
     if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
@@ -97,6 +97,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
       seen += rows.length;
       after = rows.at(-1)?.sort ?? after;
     }
+    if (seen === 0 && cursor === undefined) refuseMisspelled(subject);
     const page = found.slice(0, limit);
     const next_cursor = found.length > limit ? page.at(-1)!.sort : isEnd ? null : after!;
     return { decisions: await this.read(page.map(({ jti }) => jti)), next_cursor };

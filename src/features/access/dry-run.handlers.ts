@@ -29,7 +29,7 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
     private readonly lenses: Lenses,
   ) {}
 
-  /** @throws Problem policy_not_found for the VP, projection_rebuilding */
+  /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
   async execute({ rules: { rule, evaluate }, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });

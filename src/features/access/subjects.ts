@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { type ViewRead, Views } from '../../read-side/views.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
 import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
@@ -24,7 +24,7 @@ export class Subjects {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem policy_not_found for the lens, projection_rebuilding */
+  /** @throws Problem identity_not_found if it is misspelled, policy_not_found for the lens, projection_rebuilding */
   async observe(trisId: string, { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation> {
     const now = this.clock();
     for (let look = 1; ; look++) {
@@ -33,13 +33,14 @@ export class Subjects {
       } catch (error) {
         if (!isUnknown(error)) throw error;
       }
+      refuseMisspelled(trisId);
       const read = await this.views.read([{ get: identityRow(trisId) }]);
       if (read.results[0] !== undefined && look < LOOKS) continue;
       return this.unknown(read, now);
     }
   }
 
-  /** Observes several subjects in one state of the read models, for decisions that are not recorded. */
+  /** Observes several subjects in one state of the read models, for decisions that are not recorded. @throws as `observe` */
   async observeAll(
     trisIds: readonly string[],
     { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,
@@ -48,6 +49,7 @@ export class Subjects {
     const snapshots = await this.identities.snapshots(trisIds, coordinatesOf(now, vp, owner));
     const unknown = snapshots.find((snapshot) => snapshot instanceof Problem);
     if (unknown && !isUnknown(unknown)) throw unknown;
+    for (const [i, snapshot] of snapshots.entries()) if (snapshot instanceof Problem) refuseMisspelled(trisIds[i]!);
     const read = unknown && (await this.views.read([{ get: identityRow(trisIds[0]!) }]));
     return snapshots.map((snapshot) =>
       snapshot instanceof Problem ? this.unknown(read!, now) : this.known(snapshot, now),

@@ -110,6 +110,7 @@ export class WalletsController {
     summary: 'List the wallets of a TRIS by address, for its own session or a key',
     description: 'A key of an organization sees only the wallets whose links its organization asserted.',
     type: WalletsDto,
+    problems: ['identity_not_found'],
   })
   async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {
     return this.queries.execute(new ListWallets(tris_id, actor, limit, cursor));

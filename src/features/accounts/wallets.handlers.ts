@@ -9,7 +9,7 @@ import type { Session } from '../../credentials/caller.js';
 import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { sessionsEnded, walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
 import { SessionStanding } from './session-standing.js';
@@ -246,7 +246,7 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
     private readonly views: Views,
   ) {}
 
-  /** @throws Problem forbidden, validation_failed for a cursor of another list */
+  /** @throws Problem forbidden, identity_not_found if it is misspelled, validation_failed for a cursor of another list */
   async execute({ trisId, actor, limit, cursor }: ListWallets): Promise<WalletsDto> {
     if (actor.session && (await this.standing.of(actor.session)).trisId !== trisId) throw notYours(trisId);
     const { organization } = actor;
@@ -255,6 +255,7 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
       { cursor, limit },
       /^0x[0-9a-f]{40}$/,
     );
+    if (page.length === 0) refuseMisspelled(trisId);
     return {
       tris_id: trisId,
       wallets: page.map(({ wallet, proof, chain_id, linked_at }) => ({

@@ -7,6 +7,7 @@ import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import { RequestCaller } from '../../http/controllers.js';
 import { PublicRead } from '../../http/routes.js';
+import { isMisspelled } from '../../kernel/identifiers.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates, toRange } from './coordinates.js';
 import {
@@ -247,9 +248,14 @@ export class DiscController {
       'client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, whose access token expires, or ' +
       'whose session ends. Needs a key, of any scope, unless the service publishes the feed.',
     type: LiveChangeDto,
-    problems: ['too_many_streams', 'shutting_down', 'session_revoked'],
+    problems: ['identity_not_found', 'too_many_streams', 'shutting_down', 'session_revoked'],
   })
   async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
+    const misspelled = tris_ids?.filter(isMisspelled) ?? [];
+    if (misspelled.length > 0) {
+      const answers = await this.queries.execute(new GetIdentities(misspelled, this.coordinates({}, caller)));
+      for (const answer of answers) only([answer]);
+    }
     return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));
   }
 

@@ -7,7 +7,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
-import { Problem } from '../../kernel/problems.js';
+import { hintOf, Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { canonicalMetric } from '../../scoring/names.js';
@@ -93,7 +93,10 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
     );
     const [organization, row] = results as [OrganizationRow?, IdentityRow?];
     if (!organization?.vetted) {
-      throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
+      throw new Problem(
+        'organization_not_vetted',
+        `${trisId} is not a vetted organization; only those have a rank.${hintOf(trisId)}`,
+      );
     }
     const lens = await this.lenses.resolve(selector, manifest, results.slice(2));
     const ledger = row && (await new EvidenceReader(this.views, trisId, row, position).ledger(lens));

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayMinSize, IsArray, IsIn, IsOptional } from 'class-validator';
-import { CommaSeparated, IsNoPersonalData, IsUnique, Matches } from '../../http/fields.js';
+import { CommaSeparated, IsNoPersonalData, IsOneSpelling, IsUnique, Matches } from '../../http/fields.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 import type { GrantableStatus } from './domain/identity.js';
@@ -13,6 +13,7 @@ export class AccreditIssuerDto {
   /** The TRIS id of an organization, or `key:<id>`, as verifications list it. */
   @Matches(ISSUER, { message: MUST })
   @IsNoPersonalData()
+  @IsOneSpelling()
   issuer: string;
 
   /** Verification statuses. */

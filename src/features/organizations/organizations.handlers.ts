@@ -5,7 +5,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
-import { Problem } from '../../kernel/problems.js';
+import { hintOf, Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
 import type { OrganizationDto, OrganizationsDto } from './organizations.dto.js';
@@ -173,5 +173,5 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
 }
 
 function unknownOrganization(trisOrg: string): Problem {
-  return new Problem('organization_not_found', `No organization ${trisOrg} is registered.`);
+  return new Problem('organization_not_found', `No organization ${trisOrg} is registered.${hintOf(trisOrg)}`);
 }

@@ -57,7 +57,12 @@ export class TroveController {
   }
 
   @Get()
-  @Keyed({ scope: 'any', summary: 'List records in order of submission', type: RecordsDto })
+  @Keyed({
+    scope: 'any',
+    summary: 'List records in order of submission',
+    type: RecordsDto,
+    problems: ['identity_not_found'],
+  })
   async list(@Query() { tris_id, status, limit, cursor }: RecordsQuery) {
     return this.queries.execute(new ListRecords(tris_id ?? null, status ?? null, limit, cursor));
   }

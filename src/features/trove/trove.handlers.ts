@@ -10,7 +10,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem, refusal, refuseMisspelled } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { ActionChanges } from '../relay/action-changes.js';
@@ -251,8 +251,10 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
+  /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
   async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
     const { records, last } = await pageOfRecords(this.views, troveList(trisId, status), rowAfter(cursor), limit);
+    if (records.length === 0 && cursor === undefined) refuseMisspelled(trisId);
     return {
       records: await mapInParts(records, (record) => recordDto(record, this.keyValue)),
       next_cursor: last === undefined ? null : cursorAfter(last),

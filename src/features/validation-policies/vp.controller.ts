@@ -90,7 +90,12 @@ export class ValidationPoliciesController {
   }
 
   @Get('/policies/vp')
-  @PublicRead({ summary: 'List validation policies', description: 'By id.', type: PoliciesDto })
+  @PublicRead({
+    summary: 'List validation policies',
+    description: 'By id.',
+    type: PoliciesDto,
+    problems: ['identity_not_found'],
+  })
   async list(@Query() { limit, cursor, tris_org }: PoliciesQuery) {
     return this.queries.execute(new ListPolicies(limit, cursor, tris_org));
   }

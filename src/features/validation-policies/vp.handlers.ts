@@ -8,6 +8,7 @@ import type { CommandContext, Created, Recorded } from '../../commands/context.j
 import { Writer } from '../../commands/writer.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
+import { refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
@@ -146,10 +147,14 @@ export class ListPolicies extends Query<PoliciesDto> {
 export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
+  /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
   async execute({ limit, cursor, trisOrg }: ListPolicies): Promise<PoliciesDto> {
     const list = trisOrg === undefined ? POLICIES : policiesOf(trisOrg);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
-    if (page.length === 0) return { policies: [], next_cursor };
+    if (page.length === 0) {
+      refuseMisspelled(trisOrg);
+      return { policies: [], next_cursor };
+    }
     const owners = [...new Set(page.map(({ tris_org }) => tris_org))];
     const { manifest, results } = await this.views.read(owners.map((owner) => ({ get: lensRow(owner) })));
     const own = new Map(owners.map((owner, i) => [owner, (results[i] as LensRow | undefined)?.policy_id]));
