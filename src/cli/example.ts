@@ -13,7 +13,7 @@ import type { Reason } from '../features/relay/domain/relay.events.js';
 import { externalStream } from '../features/relay/domain/relay.js';
 import { RelayActions } from '../features/relay/relay-batch.handlers.js';
 import { MAX_ACTIONS, RelayActionDto, toAction } from '../features/relay/relay.dto.js';
-import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
+import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { CreatePolicyDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
@@ -170,7 +170,7 @@ class Filling {
     }
     const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.promoted);
     const promotion = once('promote', { policy_id });
-    await this.commands.execute(new PromotePolicy(policy_id, 'organization', null, promotion));
+    await this.commands.execute(new SwitchPolicy(policy_id, 'organization', { replayId: null }, promotion));
   }
 
   private async verifications(): Promise<void> {

@@ -1,9 +1,4 @@
-import {
-  DropGeneration,
-  RebuildViews,
-  RollBackGenerations,
-  SwapGeneration,
-} from '../features/operations/generations.handlers.js';
+import { DropGeneration, RebuildViews, ServeGenerations } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import type { Manifest } from '../stores/ports/read-models.js';
 import type { Cli } from './cli.js';
@@ -75,12 +70,12 @@ async function rebuild(
 }
 
 async function swap({ commands, print }: HandlersContext, id: string, { newLog }: { newLog?: boolean }) {
-  print(serving(await commands.execute(new SwapGeneration(id, newLog))));
+  print(serving(await commands.execute(new ServeGenerations({ swap: id, newLog }))));
   return EXIT.ok;
 }
 
 async function rollBack({ commands, print }: HandlersContext) {
-  print(serving(await commands.execute(new RollBackGenerations())));
+  print(serving(await commands.execute(new ServeGenerations({ rollback: undefined }))));
   return EXIT.ok;
 }
 

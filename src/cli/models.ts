@@ -1,11 +1,6 @@
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
-import {
-  ListModels,
-  PromoteModel,
-  RollBackModel,
-  StartModelReplay,
-} from '../features/validation-policies/models.handlers.js';
+import { ListModels, StartModelReplay, SwitchModel } from '../features/validation-policies/models.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
@@ -74,17 +69,18 @@ async function replay(context: HandlersContext, id: string, options: Options) {
 function promote(context: HandlersContext, id: string, options: Options & { replay?: string }) {
   const model_id = modelOf(id);
   const command = commandOf(context.actor, { model_id, promote: true, at: Date.now() });
-  return switchModel(context, options, new PromoteModel(model_id, options.replay ?? null, command, 0));
+  const how = { replayId: options.replay ?? null };
+  return switchModel(context, options, new SwitchModel(model_id, how, command, 0));
 }
 
 function rollBack(context: HandlersContext, id: string, options: Options) {
   const model_id = modelOf(id);
   const command = commandOf(context.actor, { model_id, rollback: true, at: Date.now() });
-  return switchModel(context, options, new RollBackModel(model_id, command, 0));
+  return switchModel(context, options, new SwitchModel(model_id, 'rollback', command, 0));
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchModel(context: HandlersContext, { json }: Options, command: PromoteModel | RollBackModel) {
+async function switchModel(context: HandlersContext, { json }: Options, command: SwitchModel) {
   const { active, previous } = (await context.commands.execute(command)).body;
   return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
 }

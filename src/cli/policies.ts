@@ -5,7 +5,7 @@ import { hashed } from '../features/access/domain/access-policy.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { titleOf } from '../features/lenses/domain/lens-stream.js';
 import { identityOf } from '../features/lenses/domain/validation-policy.js';
-import { PromotePolicy } from '../features/validation-policies/promotions.handlers.js';
+import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
@@ -191,7 +191,7 @@ async function promote(context: HandlersContext, promotion: Promotion): Promise<
     throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
   }
   const command = commandOf(context.actor, { policy_id, scope, at: Date.now() });
-  await context.commands.execute(new PromotePolicy(policy_id, scope, null, command, 0));
+  await context.commands.execute(new SwitchPolicy(policy_id, scope, { replayId: null }, command, 0));
 }
 
 function changedMeanwhile(what: string): CommandFailed {

@@ -7,7 +7,7 @@ import { Replays } from '../features/validation-policies/replays.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
-import { PromotePolicy, RollBackPolicy } from '../features/validation-policies/promotions.handlers.js';
+import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { CreatePolicy, GetPolicy, RetirePolicy } from '../features/validation-policies/vp.handlers.js';
@@ -105,13 +105,13 @@ async function replay(context: HandlersContext, id: string, options: ScopeOption
 function promote(context: HandlersContext, id: string, options: ScopeOptions & { replay?: string }) {
   const scope = scopeOf(options.scope);
   const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  return switchLens(context, options, new PromotePolicy(id, scope, options.replay ?? null, command, 0));
+  return switchLens(context, options, new SwitchPolicy(id, scope, { replayId: options.replay ?? null }, command, 0));
 }
 
 function rollBack(context: HandlersContext, id: string, options: ScopeOptions) {
   const scope = scopeOf(options.scope);
   const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
+  return switchLens(context, options, new SwitchPolicy(id, scope, 'rollback', command, 0));
 }
 
 async function evaluate(
@@ -175,7 +175,7 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchLens(context: HandlersContext, { json }: ScopeOptions, command: PromotePolicy | RollBackPolicy) {
+async function switchLens(context: HandlersContext, { json }: ScopeOptions, command: SwitchPolicy) {
   const { scope, policyId } = command;
   const { active } = (await context.commands.execute(command)).body;
   const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy(policyId))).tris_org);

@@ -64,47 +64,25 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
   }
 }
 
-/** Serves the views of a ready generation. */
-export class SwapGeneration extends Command<Manifest> {
-  constructor(
-    readonly generation: string,
-    readonly newLog = false,
-  ) {
+/** Serves the views of a ready generation, or undoes the last swap. */
+export class ServeGenerations extends Command<Manifest> {
+  /** @param change `newLog` as of `swap`, `rollback` as of `rollback` in src/read-side/generations.ts */
+  constructor(readonly change: { swap: string; newLog?: boolean } | { rollback: Swapped | undefined }) {
     super();
   }
 }
 
-@CommandHandler(SwapGeneration)
-export class SwapGenerationHandler implements ICommandHandler<SwapGeneration> {
+@CommandHandler(ServeGenerations)
+export class ServeGenerationsHandler implements ICommandHandler<ServeGenerations> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
   ) {}
 
   /** @throws GenerationError; StartError if the serving generation was folded from another log */
-  execute({ generation, newLog }: SwapGeneration): Promise<Manifest> {
-    return swap(generation, this.store, this.readModels, newLog);
-  }
-}
-
-/** Undoes the last swap. */
-export class RollBackGenerations extends Command<Manifest> {
-  /** @param requested as of `rollback` in src/read-side/generations.ts */
-  constructor(readonly requested?: Swapped) {
-    super();
-  }
-}
-
-@CommandHandler(RollBackGenerations)
-export class RollBackGenerationsHandler implements ICommandHandler<RollBackGenerations> {
-  constructor(
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(READ_MODELS) private readonly readModels: ReadModels,
-  ) {}
-
-  /** @throws GenerationError */
-  execute({ requested }: RollBackGenerations): Promise<Manifest> {
-    return rollback(this.store, this.readModels, requested);
+  execute({ change }: ServeGenerations): Promise<Manifest> {
+    if ('rollback' in change) return rollback(this.store, this.readModels, change.rollback);
+    return swap(change.swap, this.store, this.readModels, change.newLog);
   }
 }
 

@@ -3,8 +3,7 @@ import { JobsModule } from '../jobs/jobs.module.js';
 import {
   DropGenerationHandler,
   RebuildViewsHandler,
-  RollBackGenerationsHandler,
-  SwapGenerationHandler,
+  ServeGenerationsHandler,
   VerifyReadModelsHandler,
 } from './generations.handlers.js';
 import { OperationsController } from './operations.controller.js';
@@ -15,8 +14,7 @@ import { GetStatusHandler } from './status.handlers.js';
 @Module({
   providers: [
     RebuildViewsHandler,
-    SwapGenerationHandler,
-    RollBackGenerationsHandler,
+    ServeGenerationsHandler,
     DropGenerationHandler,
     VerifyReadModelsHandler,
     GetStatusHandler,

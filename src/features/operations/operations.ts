@@ -11,7 +11,7 @@ import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { jobId, startInSlot } from '../jobs/start-job.js';
 import { RebuiltDto, ServingDto, VerifiedDto } from './operations.dto.js';
-import { RebuildViews, RollBackGenerations, SwapGeneration, VerifyReadModels } from './generations.handlers.js';
+import { RebuildViews, ServeGenerations, VerifyReadModels } from './generations.handlers.js';
 
 /** The operations that run as jobs, and how the ids of their jobs begin. */
 const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy' } as const;
@@ -107,12 +107,12 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     const isFirst = await this.keyValue.putIfAbsent(`operation-swap:${jobId}`, generation, NOTED_MS);
     const served = await this.readModels.manifest();
     if (!isFirst && served && Object.values(served.views).includes(generation)) return served;
-    return this.commands.execute(new SwapGeneration(generation));
+    return this.commands.execute(new ServeGenerations({ swap: generation }));
   }
 
   /** Repeating it must not undo the rollback. */
   private async rollBack({ input }: RunningJob): Promise<ServingDto> {
-    return serving(await this.commands.execute(new RollBackGenerations(input as unknown as Swapped)));
+    return serving(await this.commands.execute(new ServeGenerations({ rollback: input as unknown as Swapped })));
   }
 
   private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {

@@ -4,7 +4,7 @@ import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { GetIssuer, RegisterIssuer, RetireIssuer } from './issuers.handlers.js';
+import { ChangeIssuer, GetIssuer } from './issuers.handlers.js';
 import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
 import { toIssuer } from './trove.input.js';
 
@@ -35,7 +35,7 @@ export class IssuersController {
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
     const content = toIssuer(body);
     const context = request.of(content);
-    const result = await this.commands.execute(new RegisterIssuer(content, context));
+    const result = await this.commands.execute(new ChangeIssuer(content.issuer_id, { register: content }, context));
     return Written.created(result, ['v1', 'trove-issuers', content.issuer_id]);
   }
 
@@ -55,6 +55,6 @@ export class IssuersController {
   })
   async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
     const context = request.of({ issuer_id, retired: true });
-    return Written.of(await this.commands.execute(new RetireIssuer(issuer_id, context)));
+    return Written.of(await this.commands.execute(new ChangeIssuer(issuer_id, 'retire', context)));
   }
 }

@@ -11,54 +11,29 @@ import {
 } from './domain/issuer.js';
 import { Issuers } from './issuers.js';
 
-/** Trusts an issuer's proofs from now on. */
-export class RegisterIssuer extends Command<Created<Issuer>> {
-  constructor(
-    readonly content: IssuerContent,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(RegisterIssuer)
-export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
-  constructor(
-    private readonly writer: Writer,
-    private readonly issuers: Issuers,
-  ) {}
-
-  /** @throws Problem issuer_conflict, idempotency_key_reused */
-  async execute({ content, context }: RegisterIssuer): Promise<Created<Issuer>> {
-    const { position, own } = await this.writer.execute(issuerStream(content.issuer_id), context, (history) =>
-      decideRegister(issuerOf(history), content),
-    );
-    return { body: await this.issuers.get(content.issuer_id), position, own };
-  }
-}
-
-/** Stops trusting an issuer's proofs. */
-export class RetireIssuer extends Command<Created<Issuer>> {
+/** Trusts an issuer's proofs from now on, or no longer. */
+export class ChangeIssuer extends Command<Created<Issuer>> {
   constructor(
     readonly issuerId: string,
+    readonly change: { register: IssuerContent } | 'retire',
     readonly context: CommandContext,
   ) {
     super();
   }
 }
 
-@CommandHandler(RetireIssuer)
-export class RetireIssuerHandler implements ICommandHandler<RetireIssuer> {
+@CommandHandler(ChangeIssuer)
+export class ChangeIssuerHandler implements ICommandHandler<ChangeIssuer> {
   constructor(
     private readonly writer: Writer,
     private readonly issuers: Issuers,
   ) {}
 
-  /** @throws Problem issuer_not_found, idempotency_key_reused */
-  async execute({ issuerId, context }: RetireIssuer): Promise<Created<Issuer>> {
-    await this.issuers.get(issuerId);
+  /** @throws Problem issuer_not_found, issuer_conflict, idempotency_key_reused */
+  async execute({ issuerId, change, context }: ChangeIssuer): Promise<Created<Issuer>> {
+    if (change === 'retire') await this.issuers.get(issuerId);
     const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
-      decideRetire(issuerOf(history)!),
+      change === 'retire' ? decideRetire(issuerOf(history)!) : decideRegister(issuerOf(history), change.register),
     );
     return { body: await this.issuers.get(issuerId), position, own };
   }

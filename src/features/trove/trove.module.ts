@@ -3,7 +3,7 @@ import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { IssuersController } from './issuers.controller.js';
-import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './issuers.handlers.js';
+import { ChangeIssuerHandler, GetIssuerHandler } from './issuers.handlers.js';
 import { Issuers } from './issuers.js';
 import { TroveController } from './trove.controller.js';
 import { GetRecordHandler, ListRecordsHandler, ReviewRecordHandler, SubmitRecordHandler } from './trove.handlers.js';
@@ -17,8 +17,7 @@ import { ProofChecks } from './proof-checks.js';
     Issuers,
     ProofChecks,
     CountedContent,
-    RegisterIssuerHandler,
-    RetireIssuerHandler,
+    ChangeIssuerHandler,
     GetIssuerHandler,
     SubmitRecordHandler,
     ReviewRecordHandler,

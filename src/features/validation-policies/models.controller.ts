@@ -5,7 +5,8 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
 import { ModelParams, ModelSwitchDto, ModelsDto, PromoteModelDto, StartModelReplayDto } from './models.dto.js';
-import { ListModels, PromoteModel, RollBackModel, StartModelReplay } from './models.handlers.js';
+import { ListModels, StartModelReplay, SwitchModel } from './models.handlers.js';
+import type { Switched } from './promotions.js';
 import { ReplayDto } from './vp.dto.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet', type: ModelSwitchDto };
@@ -61,10 +62,9 @@ export class ModelsController {
   })
   @ApiResponse(SWITCHING)
   async promote(@Param() { model_id }: ModelParams, @Body() body: PromoteModelDto, @Context() request: RequestContext) {
-    const replay_id = body.replay_id ?? null;
-    const context = request.of({ model_id, replay_id, promote: true });
-    const switched = await this.commands.execute(new PromoteModel(model_id, replay_id, context));
-    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+    const replayId = body.replay_id ?? null;
+    const context = request.of({ model_id, replay_id: replayId, promote: true });
+    return writtenSwitch(await this.commands.execute(new SwitchModel(model_id, { replayId }, context)));
   }
 
   @Post('/models/:model_id/rollback')
@@ -78,7 +78,11 @@ export class ModelsController {
   @ApiResponse(SWITCHING)
   async rollBack(@Param() { model_id }: ModelParams, @Context() request: RequestContext) {
     const context = request.of({ model_id, rollback: true });
-    const switched = await this.commands.execute(new RollBackModel(model_id, context));
-    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+    return writtenSwitch(await this.commands.execute(new SwitchModel(model_id, 'rollback', context)));
   }
+}
+
+/** 202 if the read models have not applied a switch yet. */
+export function writtenSwitch<B>({ body, position, applied }: Switched<B>): Written<B> {
+  return new Written(body, position, applied ? 200 : 202);
 }

@@ -5,7 +5,7 @@ import { MODELS, modelOf, modelOrFirst } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { decidePromoteModel, decideRollbackModel, refuseUnlessModelBasis } from '../lenses/domain/lens-stream.js';
 import type { ModelSwitchDto, ModelsDto } from './models.dto.js';
-import { Promotions, type Switched, WAIT_MS } from './promotions.js';
+import { type How, Promotions, type Switched, WAIT_MS } from './promotions.js';
 import { Replays } from './replays.js';
 import type { ReplayDto } from './vp.dto.js';
 import { refuseUnlessPlatform } from './permissions.js';
@@ -45,11 +45,11 @@ export class StartModelReplayHandler implements ICommandHandler<StartModelReplay
   }
 }
 
-/** Makes a version of the model the one that serves the platform. */
-export class PromoteModel extends Command<Switched<ModelSwitchDto>> {
+/** Makes a version of the model the one that serves the platform, or returns to the one that was active before it. */
+export class SwitchModel extends Command<Switched<ModelSwitchDto>> {
   constructor(
     readonly modelId: ModelId,
-    readonly replayId: string | null,
+    readonly how: How,
     readonly context: CommandContext,
     readonly waitMs: number = WAIT_MS,
   ) {
@@ -57,42 +57,21 @@ export class PromoteModel extends Command<Switched<ModelSwitchDto>> {
   }
 }
 
-@CommandHandler(PromoteModel)
-export class PromoteModelHandler implements ICommandHandler<PromoteModel> {
+@CommandHandler(SwitchModel)
+export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
   constructor(
     private readonly promotions: Promotions,
     private readonly replays: Replays,
   ) {}
 
-  /** @throws Problem forbidden, replay_not_found, replay_not_usable, promotion_conflict */
-  async execute(command: PromoteModel): Promise<Switched<ModelSwitchDto>> {
-    const { modelId, replayId, context } = command;
+  /** @throws Problem forbidden, replay_not_found, replay_not_usable, model_not_active, promotion_conflict */
+  async execute(command: SwitchModel): Promise<Switched<ModelSwitchDto>> {
+    const { modelId, how, context } = command;
     refuseUnlessPlatform(context.actor);
     const model = modelOf(modelId);
+    if (how === 'rollback') return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
+    const { replayId } = how;
     if (replayId !== null) refuseUnlessModelBasis(await this.replays.find(replayId), model);
     return this.promotions.switchModel(command, (stack) => decidePromoteModel(stack, model, replayId));
-  }
-}
-
-/** Returns to the version that was active before this one. */
-export class RollBackModel extends Command<Switched<ModelSwitchDto>> {
-  constructor(
-    readonly modelId: ModelId,
-    readonly context: CommandContext,
-    readonly waitMs: number = WAIT_MS,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(RollBackModel)
-export class RollBackModelHandler implements ICommandHandler<RollBackModel> {
-  constructor(private readonly promotions: Promotions) {}
-
-  /** @throws Problem forbidden, model_not_active, promotion_conflict */
-  async execute(command: RollBackModel): Promise<Switched<ModelSwitchDto>> {
-    refuseUnlessPlatform(command.context.actor);
-    const model = modelOf(command.modelId);
-    return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
   }
 }

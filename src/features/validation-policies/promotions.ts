@@ -32,6 +32,9 @@ export const WAIT_MS = 2_000;
 /** How long the outcome of a switch that outlasted its request can be queried. */
 const KEPT_MS = 86_400_000;
 
+/** Promotes, on the basis of a replay or of none (null), or returns to what was active before. */
+export type How = { replayId: string | null } | 'rollback';
+
 /** A command that switches a lens or a version of the model. */
 interface Switch {
   context: CommandContext;

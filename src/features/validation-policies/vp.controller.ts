@@ -8,7 +8,8 @@ import { ClientGone } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import { refusal } from '../../kernel/problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
-import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotions.handlers.js';
+import { writtenSwitch } from './models.controller.js';
+import { GetPromotion, SwitchPolicy } from './promotions.handlers.js';
 import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
 import {
   CreatePolicyDto,
@@ -225,11 +226,9 @@ export class ValidationPoliciesController {
     @Context() request: RequestContext,
   ) {
     const { scope } = body;
-    const replay_id = body.replay_id ?? null;
-    const context = request.of({ policy_id, scope, replay_id, promote: true });
-    const command = new PromotePolicy(policy_id, scope, replay_id, context);
-    const switched = await this.commands.execute(command);
-    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+    const replayId = body.replay_id ?? null;
+    const context = request.of({ policy_id, scope, replay_id: replayId, promote: true });
+    return writtenSwitch(await this.commands.execute(new SwitchPolicy(policy_id, scope, { replayId }, context)));
   }
 
   @Post('/policies/vp/:policy_id/rollback')
@@ -249,9 +248,7 @@ export class ValidationPoliciesController {
   ) {
     const scope = body.scope ?? scopeOf(request.actor);
     const context = request.of({ policy_id, scope, rollback: true });
-    const command = new RollBackPolicy(policy_id, scope, context);
-    const switched = await this.commands.execute(command);
-    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+    return writtenSwitch(await this.commands.execute(new SwitchPolicy(policy_id, scope, 'rollback', context)));
   }
 
   @Get('/promotions/:job_id')

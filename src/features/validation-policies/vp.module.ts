@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
-import { GetPromotionHandler, PromotePolicyHandler, RollBackPolicyHandler } from './promotions.handlers.js';
+import { GetPromotionHandler, SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { JobsModule } from '../jobs/jobs.module.js';
@@ -9,12 +9,7 @@ import { LensesModule } from '../lenses/lenses.module.js';
 import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
-import {
-  ListModelsHandler,
-  PromoteModelHandler,
-  RollBackModelHandler,
-  StartModelReplayHandler,
-} from './models.handlers.js';
+import { ListModelsHandler, SwitchModelHandler, StartModelReplayHandler } from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
@@ -31,13 +26,11 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     StartReplayHandler,
     GetReplayHandler,
     CancelReplayHandler,
-    PromotePolicyHandler,
-    RollBackPolicyHandler,
+    SwitchPolicyHandler,
     GetPromotionHandler,
     ListModelsHandler,
     StartModelReplayHandler,
-    PromoteModelHandler,
-    RollBackModelHandler,
+    SwitchModelHandler,
   ],
 })
 export class ValidationPoliciesModule {}
