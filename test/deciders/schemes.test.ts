@@ -2,6 +2,7 @@ import { internalActor } from '../../src/commands/context.js';
 import type { Writer } from '../../src/commands/writer.js';
 import { ChangeScheme, ChangeSchemeHandler } from '../../src/features/verifications/schemes.handlers.js';
 import type { Schemes } from '../../src/features/verifications/schemes.js';
+import type { ProofVerifier } from '../../src/features/verifications/verifier.js';
 import { MAX_ROOTS, type Scheme, decideAddRoot } from '../../src/features/verifications/domain/scheme.js';
 import { schemeRegistered } from '../../src/features/verifications/domain/verifications.events.js';
 import { logOf } from '../projections/log.js';
@@ -36,7 +37,8 @@ describe('roots of a verification scheme', () => {
     const writer = {
       execute: (_stream: string, _context: object, decide: (events: unknown) => unknown) => decide(history),
     } as unknown as Writer;
-    const handler = new ChangeSchemeHandler(writer, { get: async () => definition } as unknown as Schemes);
+    const schemes = { get: async () => definition } as unknown as Schemes;
+    const handler = new ChangeSchemeHandler(writer, schemes, {} as ProofVerifier);
     const change = {
       kind: 'add_root' as const,
       get root(): string {

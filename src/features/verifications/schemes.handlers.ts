@@ -1,7 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Fact } from '../../kernel/event-definition.js';
-import type { CommandContext, Created } from '../../commands/context.js';
+import type { Actor, CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -22,46 +22,16 @@ import {
 import { Schemes, retired } from './schemes.js';
 import { ProofVerifier } from './verifier.js';
 
-export class RegisterScheme extends Command<Created<SchemeView>> {
-  constructor(
-    readonly definition: SchemeDefinition,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+type SchemeChange =
+  | { kind: 'register'; definition: SchemeDefinition }
+  | { kind: 'add_root' | 'remove_root'; root: string }
+  | { kind: 'retire' };
 
-@CommandHandler(RegisterScheme)
-export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
-  constructor(
-    private readonly writer: Writer,
-    private readonly schemes: Schemes,
-    private readonly verifier: ProofVerifier,
-  ) {}
-
-  /** @throws Problem validation_failed, scheme_conflict, verifier_unavailable */
-  async execute({ definition, context }: RegisterScheme): Promise<Created<SchemeView>> {
-    const errors = [
-      ...checkInputs(definition.public_inputs, definition.verification_key),
-      ...checkTranscript(definition),
-    ];
-    if (errors.length > 0) throw refusal(errors);
-    const sound = await this.verifier.checkKey(definition.verification_key, context.actor.name);
-    if (typeof sound === 'object') {
-      throw refusal([{ pointer: `/verification_key${sound.pointer}`, code: 'not_a_point', message: sound.message }]);
-    }
-    const { position, own } = await this.writer.execute(schemeStream(definition.scheme), context, (history) =>
-      decideRegister(schemeOf(history), definition),
-    );
-    return { body: viewOf(await this.schemes.get(definition.scheme)), position, own };
-  }
-}
-
-/** Adds or removes an accepted root, or retires the scheme. */
+/** Registers a scheme, adds or removes an accepted root, or retires the scheme. */
 export class ChangeScheme extends Command<Created<SchemeView>> {
   constructor(
     readonly scheme: string,
-    readonly change: { kind: 'add_root' | 'remove_root'; root: string } | { kind: 'retire' },
+    readonly change: SchemeChange,
     readonly context: CommandContext,
   ) {
     super();
@@ -73,23 +43,39 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
   constructor(
     private readonly writer: Writer,
     private readonly schemes: Schemes,
+    private readonly verifier: ProofVerifier,
   ) {}
 
-  /** @throws Problem scheme_not_found, scheme_retired, validation_failed */
+  /** @throws Problem scheme_not_found, scheme_retired, validation_failed, scheme_conflict, verifier_unavailable */
   async execute({ scheme: id, change, context }: ChangeScheme): Promise<Created<SchemeView>> {
-    await this.schemes.get(id);
+    if (change.kind === 'register') await this.refuseUnsound(change.definition, context.actor);
+    else await this.schemes.get(id);
     const { position, own } = await this.writer.execute(schemeStream(id), context, (history) =>
-      decide(schemeOf(history)!, change),
+      decide(schemeOf(history), change),
     );
     return { body: viewOf(await this.schemes.get(id)), position, own };
   }
+
+  private async refuseUnsound(definition: SchemeDefinition, { name }: Actor): Promise<void> {
+    const errors = [
+      ...checkInputs(definition.public_inputs, definition.verification_key),
+      ...checkTranscript(definition),
+    ];
+    if (errors.length > 0) throw refusal(errors);
+    const sound = await this.verifier.checkKey(definition.verification_key, name);
+    if (typeof sound === 'object') {
+      throw refusal([{ pointer: `/verification_key${sound.pointer}`, code: 'not_a_point', message: sound.message }]);
+    }
+  }
 }
 
-function decide(scheme: Scheme, change: ChangeScheme['change']): Fact[] {
-  if (change.kind === 'retire') return decideRetire(scheme);
-  if (change.kind === 'remove_root') return decideRemoveRoot(scheme, change.root);
-  if (scheme.retired) throw retired(scheme.scheme);
-  return decideAddRoot(scheme, change.root);
+/** @param scheme undefined only if it is to be registered */
+function decide(scheme: Scheme | undefined, change: SchemeChange): Fact[] {
+  if (change.kind === 'register') return decideRegister(scheme, change.definition);
+  if (change.kind === 'retire') return decideRetire(scheme!);
+  if (change.kind === 'remove_root') return decideRemoveRoot(scheme!, change.root);
+  if (scheme!.retired) throw retired(scheme!.scheme);
+  return decideAddRoot(scheme!, change.root);
 }
 
 export class GetScheme extends Query<SchemeView> {

@@ -5,7 +5,7 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PageQuery } from '../../http/common.dto.js';
 import { PublicRead, Write } from '../../http/routes.js';
-import { ChangeScheme, GetScheme, ListSchemes, RegisterScheme } from './schemes.handlers.js';
+import { ChangeScheme, GetScheme, ListSchemes } from './schemes.handlers.js';
 import {
   AddRootDto,
   RegisterSchemeDto,
@@ -75,7 +75,7 @@ export class VerificationsController {
     const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
     const context = request.of(definition);
-    const result = await this.commands.execute(new RegisterScheme(definition, context));
+    const result = await this.commands.execute(new ChangeScheme(scheme, { kind: 'register', definition }, context));
     return Written.created(result, ['v1', 'verification-schemes', scheme]);
   }
 

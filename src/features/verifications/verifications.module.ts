@@ -1,10 +1,5 @@
 import { Module } from '@nestjs/common';
-import {
-  ChangeSchemeHandler,
-  GetSchemeHandler,
-  ListSchemesHandler,
-  RegisterSchemeHandler,
-} from './schemes.handlers.js';
+import { ChangeSchemeHandler, GetSchemeHandler, ListSchemesHandler } from './schemes.handlers.js';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { Schemes } from './schemes.js';
 import { VerificationsController } from './verifications.controller.js';
@@ -14,14 +9,6 @@ import { ProofVerifier } from './verifier.js';
 @Module({
   imports: [SiweModule],
   controllers: [VerificationsController],
-  providers: [
-    Schemes,
-    ProofVerifier,
-    RegisterSchemeHandler,
-    ChangeSchemeHandler,
-    GetSchemeHandler,
-    ListSchemesHandler,
-    SubmitProofHandler,
-  ],
+  providers: [Schemes, ProofVerifier, ChangeSchemeHandler, GetSchemeHandler, ListSchemesHandler, SubmitProofHandler],
 })
 export class VerificationsModule {}
