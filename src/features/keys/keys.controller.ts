@@ -6,8 +6,9 @@ import { Written } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
 import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, Write } from '../../http/routes.js';
+import { Problem } from '../../kernel/problems.js';
 import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto } from './keys.dto.js';
-import { CreateKey, DeleteKey, GetKey, ListKeys } from './keys.handlers.js';
+import { CreateKey, DeleteKey, ListKeys } from './keys.handlers.js';
 
 @Controller('/v1')
 export class KeysController {
@@ -42,7 +43,10 @@ export class KeysController {
     problems: ['key_not_found'],
   })
   async get(@Param() { key_id }: KeyParams) {
-    return this.queries.execute(new GetKey(key_id));
+    const { keys } = await this.queries.execute(new ListKeys());
+    const found = keys.find((key) => key.key_id === key_id);
+    if (!found) throw new Problem('key_not_found', `There is no key ${key_id}.`);
+    return found;
   }
 
   @Post('/ops/keys')

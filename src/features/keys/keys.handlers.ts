@@ -18,25 +18,6 @@ export class ListKeysHandler implements IQueryHandler<ListKeys> {
   }
 }
 
-/** One accepted key, without its secret. */
-export class GetKey extends Query<KeyDto> {
-  constructor(readonly keyId: string) {
-    super();
-  }
-}
-
-@QueryHandler(GetKey)
-export class GetKeyHandler implements IQueryHandler<GetKey> {
-  constructor(private readonly keys: ApiKeys) {}
-
-  /** @throws Problem key_not_found */
-  async execute({ keyId }: GetKey): Promise<KeyDto> {
-    const found = this.keys.list().find(({ id }) => id === keyId);
-    if (!found) throw new Problem('key_not_found', `There is no key ${keyId}.`);
-    return dtoOf(found);
-  }
-}
-
 /** Creates a key. */
 export class CreateKey extends Command<CreatedKeyDto> {
   constructor(

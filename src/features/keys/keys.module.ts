@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 import { KeysController } from './keys.controller.js';
-import { CreateKeyHandler, DeleteKeyHandler, GetKeyHandler, ListKeysHandler } from './keys.handlers.js';
+import { CreateKeyHandler, DeleteKeyHandler, ListKeysHandler } from './keys.handlers.js';
 
 /** Always enabled, in a service. */
 @Module({
   controllers: [KeysController],
-  providers: [ListKeysHandler, GetKeyHandler, CreateKeyHandler, DeleteKeyHandler],
+  providers: [ListKeysHandler, CreateKeyHandler, DeleteKeyHandler],
 })
 export class KeysModule {}
