@@ -184,7 +184,11 @@ class Filling {
   private async replay(): Promise<void> {
     await this.apply();
     const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.replayed);
-    const replay = new StartReplay(policy_id, 'platform', undefined, once('replay', { policy_id }));
+    const replay = new StartReplay(
+      { policyId: policy_id, scope: 'platform' },
+      undefined,
+      once('replay', { policy_id }),
+    );
     await ended(await this.commands.execute(replay), this.queries);
   }
 

@@ -1,6 +1,7 @@
 import { AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
-import { ListModels, StartModelReplay, SwitchModel } from '../features/validation-policies/models.handlers.js';
+import { ListModels, SwitchModel } from '../features/validation-policies/models.handlers.js';
+import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
@@ -61,7 +62,11 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
 
 async function replay(context: HandlersContext, id: string, options: Options) {
   const model_id = modelOf(id);
-  const started = new StartModelReplay(model_id, undefined, commandOf(context.actor, { model_id, replay: true }));
+  const started = new StartReplay(
+    { modelId: model_id },
+    undefined,
+    commandOf(context.actor, { model_id, replay: true }),
+  );
   await printReplay(context, await context.commands.execute(started), options);
   return EXIT.ok;
 }

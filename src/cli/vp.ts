@@ -97,7 +97,7 @@ async function retire(context: HandlersContext, id: string) {
 
 async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
   const command = commandOf(context.actor, { policy_id: id, scope: options.scope, replay: true });
-  const started = new StartReplay(id, scopeOf(options.scope), undefined, command);
+  const started = new StartReplay({ policyId: id, scope: scopeOf(options.scope) }, undefined, command);
   await printReplay(context, await context.commands.execute(started), options);
   return EXIT.ok;
 }

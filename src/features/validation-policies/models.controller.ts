@@ -5,8 +5,9 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
 import { ModelParams, ModelSwitchDto, ModelsDto, PromoteModelDto, StartModelReplayDto } from './models.dto.js';
-import { ListModels, StartModelReplay, SwitchModel } from './models.handlers.js';
+import { ListModels, SwitchModel } from './models.handlers.js';
 import type { Switched } from './promotions.js';
+import { StartReplay } from './replays.handlers.js';
 import { ReplayDto } from './vp.dto.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet', type: ModelSwitchDto };
@@ -47,7 +48,10 @@ export class ModelsController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ model_id, access_policies: access_policies ?? null, replay: true });
-    return new Written(await this.commands.execute(new StartModelReplay(model_id, access_policies, context)), null);
+    return new Written(
+      await this.commands.execute(new StartReplay({ modelId: model_id }, access_policies, context)),
+      null,
+    );
   }
 
   @Post('/models/:model_id/promote')

@@ -7,7 +7,6 @@ import { decidePromoteModel, decideRollbackModel, refuseUnlessModelBasis } from 
 import type { ModelSwitchDto, ModelsDto } from './models.dto.js';
 import { type How, Promotions, type Switched, WAIT_MS } from './promotions.js';
 import { Replays } from './replays.js';
-import type { ReplayDto } from './vp.dto.js';
 import { refuseUnlessPlatform } from './permissions.js';
 
 /** The versions of the scoring model. */
@@ -20,28 +19,6 @@ export class ListModelsHandler implements IQueryHandler<ListModels> {
   async execute(): Promise<ModelsDto> {
     const active = modelOrFirst((await this.views.manifest()).model_hash);
     return { models: MODELS.map((model) => ({ id: model.id, hash: model.hash, active: model === active })) };
-  }
-}
-
-/** Starts a replay over the whole population: by the platform's version of the model, and by another. */
-export class StartModelReplay extends Command<ReplayDto> {
-  constructor(
-    readonly modelId: ModelId,
-    readonly accessPolicies: readonly string[] | undefined,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(StartModelReplay)
-export class StartModelReplayHandler implements ICommandHandler<StartModelReplay> {
-  constructor(private readonly replays: Replays) {}
-
-  /** @throws Problem forbidden, policy_not_found for an access policy, idempotency_key_reused */
-  async execute({ modelId, accessPolicies, context }: StartModelReplay): Promise<ReplayDto> {
-    refuseUnlessPlatform(context.actor);
-    return this.replays.startModel(modelOf(modelId), accessPolicies, context);
   }
 }
 

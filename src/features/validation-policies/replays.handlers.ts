@@ -2,20 +2,21 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import type { CommandContext, Actor } from '../../commands/context.js';
 import { Replays, unknownReplay } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
+import { modelOf } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
-import { refuseUnlessOwner } from './permissions.js';
+import { refuseUnlessOwner, refuseUnlessPlatform } from './permissions.js';
+
+/** What is compared with what serves: a policy, by a version of the model (default: the platform's), or such a version. */
+type Replayed = { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId };
 
 /** Starts a replay over the whole population. */
 export class StartReplay extends Command<ReplayDto> {
   constructor(
-    readonly policyId: string,
-    readonly scope: LensScope,
+    readonly of: Replayed,
     readonly accessPolicies: readonly string[] | undefined,
     readonly context: CommandContext,
-    /** Version of the model for both sides. Default: the platform's. */
-    readonly model?: ModelId,
   ) {
     super();
   }
@@ -29,10 +30,14 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
-  async execute({ policyId, scope, accessPolicies, context, model }: StartReplay): Promise<ReplayDto> {
-    const policy = await this.lenses.policy(policyId);
+  async execute({ of, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
+    if ('modelId' in of) {
+      refuseUnlessPlatform(context.actor);
+      return this.replays.startModel(modelOf(of.modelId), accessPolicies, context);
+    }
+    const policy = await this.lenses.policy(of.policyId);
     refuseUnlessOwner(context.actor, policy.tris_org);
-    return this.replays.start(policy, scope, accessPolicies, context, model);
+    return this.replays.start(policy, of.scope, accessPolicies, context, of.model);
   }
 }
 

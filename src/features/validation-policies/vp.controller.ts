@@ -173,7 +173,9 @@ export class ValidationPoliciesController {
     const scope = body.scope ?? scopeOf(request.actor);
     const basis = { policy_id, scope, access_policies: access_policies ?? null, ...(model && { model }) };
     const context = request.of({ ...basis, replay: true });
-    const replay = await this.commands.execute(new StartReplay(policy_id, scope, access_policies, context, model));
+    const replay = await this.commands.execute(
+      new StartReplay({ policyId: policy_id, scope, model }, access_policies, context),
+    );
     return new Written(replay, null);
   }
 

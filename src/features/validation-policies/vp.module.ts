@@ -9,7 +9,7 @@ import { LensesModule } from '../lenses/lenses.module.js';
 import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
-import { ListModelsHandler, SwitchModelHandler, StartModelReplayHandler } from './models.handlers.js';
+import { ListModelsHandler, SwitchModelHandler } from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
@@ -29,7 +29,6 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     SwitchPolicyHandler,
     GetPromotionHandler,
     ListModelsHandler,
-    StartModelReplayHandler,
     SwitchModelHandler,
   ],
 })
