@@ -19,7 +19,6 @@ import { breaksConnection, closedError, Connection, isDefinite, LogReplaced, typ
 import { connectionReplaced } from './pulse.js';
 import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
-import { HeadWatch } from './head-watch.js';
 import type { Link } from './link.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './read-response.js';
@@ -34,10 +33,12 @@ const HEAD_PAGE = 32;
 /** A call on a connection that works is given up after this time, ms. */
 const LONGEST_CALL_MS = 8_000;
 /**
- * At least this long, ms, from the start of a read at the head to the start of the next: what is appended meanwhile is
- * read and applied together. A read and a batch cost much more than an event in them.
+ * How long it takes, ms, from the start of a read at the head to the start of the next: after one that found events, and
+ * after one that found none. What is appended meanwhile is read and applied together: a read and a batch cost much more
+ * than an event in them.
  */
 const TOGETHER_MS = 20;
+const LOOK_MS = 50;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface EventStoreDbOptions {
@@ -78,7 +79,6 @@ export class EventStoreDbEventStore implements EventStore {
   readonly admission: AppendAdmission;
   private readonly connection: Connection;
   private readonly pipe: AppendPipe;
-  private readonly headWatch: HeadWatch;
   private readonly counter = new EventCounter((after) => this.readAll(after));
   private readonly onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
@@ -117,7 +117,6 @@ export class EventStoreDbEventStore implements EventStore {
       () => 2 * this.pipe.window.size,
       () => this.pipe.refusal('requests are waiting to append'),
     );
-    this.headWatch = new HeadWatch(this.connection);
     this.onCommit = onCommit;
   }
 
@@ -185,26 +184,20 @@ export class EventStoreDbEventStore implements EventStore {
     { sliceSize, signal }: { sliceSize?: number; signal: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     const cursor = { after, from: after };
-    this.headWatch.addReader();
-    try {
-      while (!signal.aborted) {
-        const { version } = this.headWatch;
-        const began = performance.now();
-        try {
-          yield* this.toHead(cursor, sliceSize, signal);
-        } catch (error) {
-          // A follower waits for the server without a limit.
-          if (!(error instanceof StoreUnavailable) || this.connection.closed) throw error;
-          await this.connection.pause(Infinity, signal);
-          continue;
-        }
-        if (this.connection.closed) throw closedError();
-        await this.headWatch.waitForChange(version, signal);
-        const left = began + TOGETHER_MS - performance.now();
-        if (left > 0) await pause(left, signal);
+    while (!signal.aborted) {
+      const began = performance.now();
+      const before = cursor.after;
+      try {
+        yield* this.toHead(cursor, sliceSize, signal);
+      } catch (error) {
+        // A follower waits for the server without a limit.
+        if (!(error instanceof StoreUnavailable) || this.connection.closed) throw error;
+        await this.connection.pause(Infinity, signal);
+        continue;
       }
-    } finally {
-      this.headWatch.removeReader();
+      if (this.connection.closed) throw closedError();
+      const next = began + (cursor.after > before ? TOGETHER_MS : LOOK_MS);
+      await pause(Math.max(0, next - performance.now()), signal);
     }
   }
 
