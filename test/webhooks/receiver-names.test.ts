@@ -1,47 +1,21 @@
-import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { loadConfig } from '../../src/kernel/config.js';
 import { ReceiverNames } from '../../src/features/webhooks/receiver-names.js';
 import { Receivers } from '../../src/features/webhooks/receivers.js';
+import { eventually } from '../contracts/harness.js';
 
-/** A name server that answers only for names that begin with `good` or `none`, and notes what it is asked. */
-let server: Socket;
+let server: Worker;
 let names: ReceiverNames;
 let asked: string[];
 beforeEach(async () => {
   asked = [];
-  server = createSocket('udp4');
-  server.on('message', (query, { port, address }) => {
-    const labels: string[] = [];
-    let at = 12;
-    for (; query[at]! > 0; at += query[at]! + 1) labels.push(query.toString('latin1', at + 1, at + 1 + query[at]!));
-    const name = labels.join('.');
-    asked.push(name);
-    if (!/^(good|none)/.test(name)) return;
-    const question = query.subarray(12, at + 5);
-    const hasAddress = name.startsWith('good') && question.readUInt16BE(question.length - 4) === 1;
-    const head = Buffer.from([
-      query[0]!,
-      query[1]!,
-      0x81,
-      name.startsWith('none') ? 0x83 : 0x80,
-      0,
-      1,
-      0,
-      hasAddress ? 1 : 0,
-      0,
-      0,
-      0,
-      0,
-    ]);
-    const answer = Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 93, 184, 216, 34]);
-    server.send(Buffer.concat([head, question, ...(hasAddress ? [answer] : [])]), port, address);
-  });
-  server.bind(0, '127.0.0.1');
-  await once(server, 'listening');
-  names = new ReceiverNames([`127.0.0.1:${server.address().port}`]);
+  server = new Worker(new URL('./name-server.mjs', import.meta.url));
+  const [port] = await once(server, 'message');
+  server.on('message', (name: string) => asked.push(name));
+  names = new ReceiverNames([`127.0.0.1:${port}`]);
 });
-afterEach(() => server.close());
+afterEach(() => server.terminate());
 
 const GOOD = [{ address: '93.184.216.34', family: 4 }];
 
@@ -49,8 +23,8 @@ test('names whose servers do not answer end by the deadline, and hold up no othe
   const began = performance.now();
   const hanging = Array.from({ length: 200 }, (_, n) => names.addressesOf(`hangs-${n}.example`, `tris:${n % 10}`));
   const ended = Promise.allSettled(hanging);
-  expect(await names.addressesOf('good.example', 'tris:other')).toEqual(GOOD);
-  expect(performance.now() - began).toBeLessThan(2_500);
+  const first = Promise.race(hanging.map((name) => name.catch(() => 'a name that hangs')));
+  expect(await Promise.race([names.addressesOf('good.example', 'tris:other'), first])).toEqual(GOOD);
   for (const { status, reason } of (await ended) as PromiseRejectedResult[]) {
     expect([status, reason.code]).toEqual(['rejected', expect.stringMatching(/^(ECANCELLED|ETIMEOUT)$/)]);
   }
@@ -61,6 +35,7 @@ test('one owner has at most 16 look-ups, and asks for a name once at a time', as
   const hanging = Array.from({ length: 40 }, (_, n) => names.addressesOf(`hangs-${n % 20}.example`, 'tris:one'));
   const ended = Promise.allSettled(hanging);
   expect(await names.addressesOf('good.example', 'tris:other')).toEqual(GOOD);
+  await eventually(() => asked.includes('good.example'));
   expect(new Set(asked).size).toBe(17);
   await ended;
 }, 20_000);

@@ -42,7 +42,8 @@ export class ReceiverNames {
 async function lookUp(name: string, servers: readonly string[] | undefined): Promise<LookupAddress[]> {
   const resolver = new Resolver({ timeout: TRY_MS, tries: DEADLINE_MS / TRY_MS });
   if (servers) resolver.setServers(servers);
-  const deadline = setTimeout(() => resolver.cancel(), DEADLINE_MS);
+  // After what has arrived: the process may have been busy for as long.
+  const deadline = setTimeout(() => setImmediate(() => resolver.cancel()), DEADLINE_MS);
   try {
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
     const found = answers.flatMap((answer, n) =>
