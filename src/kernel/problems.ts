@@ -47,7 +47,10 @@ const BY_STATUS = {
       'The signature is malformed',
       'the signature is not `0x` and up to 16,384 hexadecimal digits',
     ],
-    siwe_signature_compact: ['Compact signatures are not accepted', 'a signature of 64 bytes (EIP-2098)'],
+    siwe_signature_compact: [
+      'Compact signatures are not accepted',
+      'a signature of 64 bytes (EIP-2098) where no contract can judge it',
+    ],
   },
   401: {
     unauthorized: ['A valid credential is required', 'no key where one is required, or an invalid key anywhere'],

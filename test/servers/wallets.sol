@@ -14,10 +14,53 @@ contract OwnedWallet {
         owner = next;
     }
 
-    function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4) {
+    function isValidSignature(bytes32 hash, bytes calldata signature) public view virtual returns (bytes4) {
         if (signature.length != 65) return 0xffffffff;
         address signer = ecrecover(hash, uint8(signature[64]), bytes32(signature[:32]), bytes32(signature[32:64]));
         return signer != address(0) && signer == owner ? bytes4(0x1626ba7e) : bytes4(0xffffffff);
+    }
+}
+
+/// As a Safe: without a signature, it asks for an approval that its owner has stored. 64 bytes are r and s with v in it (EIP-2098).
+contract ApprovingWallet {
+    address public owner;
+    mapping(bytes32 => bool) public approved;
+
+    constructor(address first) {
+        owner = first;
+    }
+
+    function approve(bytes32 hash, bool isApproved) external {
+        require(msg.sender == owner, "not the owner");
+        approved[hash] = isApproved;
+    }
+
+    function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4) {
+        if (signature.length == 0) return approved[hash] ? bytes4(0x1626ba7e) : bytes4(0xffffffff);
+        require(signature.length == 64, "another length");
+        bytes32 vs = bytes32(signature[32:64]);
+        bytes32 s = vs & bytes32(uint256(type(int256).max));
+        address signer = ecrecover(hash, uint8(uint256(vs) >> 255) + 27, bytes32(signature[:32]), s);
+        return signer != address(0) && signer == owner ? bytes4(0x1626ba7e) : bytes4(0xffffffff);
+    }
+}
+
+/// Verifies signatures only once anybody has called `prepare`: before, it reverts or says no.
+contract PreparedWallet is OwnedWallet {
+    bool public isReady;
+    bool immutable reverts;
+
+    constructor(address first, bool isReverting) OwnedWallet(first) {
+        reverts = isReverting;
+    }
+
+    function prepare() external {
+        isReady = true;
+    }
+
+    function isValidSignature(bytes32 hash, bytes calldata signature) public view override returns (bytes4) {
+        require(isReady || !reverts, "not prepared");
+        return isReady ? super.isValidSignature(hash, signature) : bytes4(0xffffffff);
     }
 }
 

@@ -1,7 +1,17 @@
 import { type RequestListener, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Hex, concatHex, encodeErrorResult, encodeFunctionData, hashMessage, parseAbi } from 'viem';
+import {
+  type Hex,
+  concatHex,
+  encodeErrorResult,
+  encodeFunctionData,
+  hashMessage,
+  parseAbi,
+  parseSignature,
+  serializeCompactSignature,
+  signatureToCompactSignature,
+} from 'viem';
 import { serializeErc6492Signature } from 'viem/utils';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { Anvil, type Compiled, FUNDED } from '../servers/anvil.js';
@@ -103,9 +113,74 @@ test('a wallet that is not deployed yet signs in with its deployment data (ERC-6
   ]);
 });
 
-test('once a wallet is deployed it decides alone, and the call that a signature brings is not run', async () => {
+test('a stored approval is a signature without bytes (Safe), until it is taken back', async () => {
+  const { abi } = contracts['ApprovingWallet']!;
+  const approving = await anvil.deploy(contracts['ApprovingWallet']!, [FUNDED.address]);
+  const approve = async (message: string, isApproved: boolean) => {
+    const args = [hashMessage(message), isApproved];
+    const hash = await anvil.writer.writeContract({ address: approving, abi, functionName: 'approve', args });
+    await anvil.reader.waitForTransactionReceipt({ hash });
+  };
+  const other = await start(service, approving, { chain_id: CHAIN });
+  expect(codeOf(await verify(service, other.message, '0x'))).toEqual([401, 'siwe_signature']);
+
+  const { message } = await start(service, approving, { chain_id: CHAIN });
+  await approve(message, true);
+  const first = await verify(service, message, '0x');
+  expect(first.status).toBe(200);
+  const second = await call(service, '/v1/tris/token/refresh', { refresh_token: first.json.refresh_token });
+  expect(second.status).toBe(200);
+  await approve(message, false);
+  const third = await call(service, '/v1/tris/token/refresh', { refresh_token: second.json.refresh_token });
+  expect(codeOf(third)).toEqual([401, 'refresh_revoked']);
+});
+
+test('a contract judges a signature of 64 bytes', async () => {
+  const approving = await anvil.deploy(contracts['ApprovingWallet']!, [owner.address]);
+  const compact = (signature: Hex) => serializeCompactSignature(signatureToCompactSignature(parseSignature(signature)));
+  const signIn = async (signer: typeof owner) => {
+    const { message, signature } = await signedBy(signer, approving);
+    return verify(service, message, compact(signature));
+  };
+  expect((await signIn(owner)).status).toBe(200);
+  expect(codeOf(await signIn(newAccount()))).toEqual([401, 'siwe_signature']);
+});
+
+test.each([
+  ['without bytes', 401, 'siwe_no_contract', '0x'],
+  ['of 64 bytes', 400, 'siwe_signature_compact', `0x${'01'.repeat(64)}`],
+])('where there is no contract, a signature %s is refused', async (_, status, code, signature) => {
+  const { message } = await start(service, newAccount().address, { chain_id: CHAIN });
+  expect(codeOf(await verify(service, message, signature))).toEqual([status, code]);
+});
+
+test.each([
+  ['reverts', true],
+  ['says no', false],
+])('a deployed wallet that %s is asked again after the call that prepares it (ERC-6492)', async (_, isReverting) => {
+  const prepared = await anvil.deploy(contracts['PreparedWallet']!, [owner.address, isReverting]);
+  const { abi } = contracts['PreparedWallet']!;
+  const data = encodeFunctionData({ abi, functionName: 'prepare' });
+  const wrapped = (signature: Hex) => serializeErc6492Signature({ address: prepared, data, signature });
+  expect(codeOf(await signInAs(prepared))).toEqual([401, 'siwe_signature']);
+  const { message, signature } = await signedBy(owner, prepared);
+  expect((await verify(service, message, wrapped(signature))).status).toBe(200);
+  const forged = await signedBy(newAccount(), prepared);
+  expect(codeOf(await verify(service, forged.message, wrapped(forged.signature)))).toEqual([401, 'siwe_signature']);
+  expect(await anvil.reader.readContract({ address: prepared, abi, functionName: 'isReady' })).toBe(false);
+});
+
+test.each(['0x', '0x0', null])('a node that answers %j for the code says that there is no contract', async (code) => {
+  const answer = await signInAtSeven(
+    async (method) => ({ result: method === 'eth_chainId' ? '0x7' : method === 'eth_getCode' ? code : '0x' }),
+    (message) => newAccount().signMessage({ message }),
+  );
+  expect(codeOf(answer)).toEqual([401, 'siwe_no_contract']);
+});
+
+test('the call that a signature brings makes nobody the owner of a deployed wallet', async () => {
   const { message, signature } = await signedBy(owner, wallet);
-  // Makes the thief the owner, if it is run.
+  // Would make the thief the owner, if the wallet let anybody do it.
   const thief = newAccount();
   const { abi } = contracts['OwnedWallet']!;
   const data = encodeFunctionData({ abi, functionName: 'hand', args: [thief.address] });
@@ -256,7 +331,7 @@ async function serving<T>(listener: RequestListener, use: (url: string) => Promi
 
 /** Signs in with a signature at chain 7, whose endpoint answers as told: a result, or the data of a revert. */
 function signInAtSeven(
-  answer: (method: string) => Promise<{ result: string } | { reverts: Hex }>,
+  answer: (method: string) => Promise<{ result: string | null } | { reverts: Hex }>,
   signatureOf: (message: string) => Promise<Hex>,
 ) {
   const endpoint: RequestListener = async (request, response) => {

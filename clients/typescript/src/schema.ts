@@ -4070,7 +4070,7 @@ export interface components {
             expires_at: string;
         };
         SignedMessageDto: {
-            /** @description `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or a signature that the wallet's contract accepts. */
+            /** @description `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or what the wallet's contract accepts, which may be empty. */
             signature: string;
             /** @description Exactly as it was issued. */
             message: string;

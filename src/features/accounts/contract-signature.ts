@@ -9,8 +9,9 @@ const FAILED_CALL = /revert|gas|opcode|stack|jump|invalid|evm/i;
 const REVERTED = 3;
 
 /**
- * Asks the contract wallet at an address whether it accepts a signature (ERC-1271). If the contract does not exist yet,
- * the signature may contain the call that deploys it (ERC-6492); the node then simulates both calls.
+ * Asks the contract wallet at an address whether it accepts a signature (ERC-1271). The signature may contain a call that
+ * deploys the contract or prepares it (ERC-6492). If the contract does not exist yet, or does not accept the signature as
+ * it is, the node simulates both calls.
  * @param hash 32 bytes as `0x` and hex digits @param signature `0x` and an even number of hex digits
  * @returns undefined if there is no contract, and the signature does not deploy one
  * @throws RpcFailure if the node does not answer
@@ -22,13 +23,17 @@ export async function acceptsSignature(
   signature: string,
 ): Promise<boolean | undefined> {
   const isWrapped = signature.toLowerCase().endsWith(ERC_6492);
-  const isDeployed = (await node.request('eth_getCode', [address, 'latest'])) !== '0x';
+  const code = await node.request('eth_getCode', [address, 'latest']);
+  const isDeployed = code !== null && code !== '0x' && code !== '0x0';
   if (!isDeployed && !isWrapped) return undefined;
   const wrapped = isWrapped ? await unwrap(signature) : undefined;
   if (isWrapped && !wrapped) return false;
   const question = callOf(hash, wrapped?.signature ?? signature);
-  const call =
-    isDeployed || !wrapped ? { to: address, data: question } : { data: deployAndAsk(wrapped, address, question) };
+  if (isDeployed && (await accepts(node, { to: address, data: question }))) return true;
+  return wrapped !== undefined && accepts(node, { data: prepareAndAsk(wrapped, address, question) });
+}
+
+async function accepts(node: JsonRpc, call: object): Promise<boolean> {
   try {
     const result = await node.request('eth_call', [call, 'latest']);
     return typeof result === 'string' && result.length >= 66 && result.startsWith(`0x${IS_VALID_SIGNATURE}`);
@@ -41,7 +46,7 @@ export async function acceptsSignature(
 
 interface Wrapped {
   factory: string;
-  deployment: string;
+  preparation: string;
   signature: string;
 }
 
@@ -49,11 +54,11 @@ interface Wrapped {
 async function unwrap(signature: string): Promise<Wrapped | undefined> {
   const { AbiCoder } = await import('ethers/abi'); // loaded when first needed
   try {
-    const [factory, deployment, inner] = AbiCoder.defaultAbiCoder().decode(
+    const [factory, preparation, inner] = AbiCoder.defaultAbiCoder().decode(
       ['address', 'bytes', 'bytes'],
       signature.slice(0, -ERC_6492.length),
     ) as unknown as [string, string, string];
-    return { factory, deployment, signature: inner };
+    return { factory, preparation, signature: inner };
   } catch {
     return undefined;
   }
@@ -70,8 +75,8 @@ function callOf(hash: string, signature: string): string {
  * Code that a node runs as the creation of a contract: it calls the factory, then the wallet, and returns the wallet's
  * answer, or zero if the wallet reverts. The data of both calls follow the code.
  */
-function deployAndAsk({ factory, deployment }: Wrapped, wallet: string, question: string): string {
-  const [first, second] = [deployment.slice(2), question.slice(2)];
+function prepareAndAsk({ factory, preparation }: Wrapped, wallet: string, question: string): string {
+  const [first, second] = [preparation.slice(2), question.slice(2)];
   const [firstSize, secondSize] = [first.length / 2, second.length / 2];
   // Memory after the data of both calls, which is zero until the wallet answers.
   const answerAt = Math.ceil(Math.max(firstSize, secondSize) / 32) * 32;

@@ -53,13 +53,13 @@ export class SignedMessageDto {
   })
   message: string;
 
-  /** `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or a signature that the wallet's contract accepts. */
+  /** `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or what the wallet's contract accepts, which may be empty. */
   @IsString()
   @MaxLength(MAX_SIGNATURE_LENGTH, {
     context: { code: 'siwe_signature_form' },
     message: `signature must have at most ${MAX_SIGNATURE_LENGTH} characters`,
   })
-  @Matches(/^0x(?:[0-9A-Fa-f]{2})+$/, {
+  @Matches(/^0x(?:[0-9A-Fa-f]{2})*$/, {
     context: { code: 'siwe_signature_form' },
     message: 'signature must be 0x and an even number of hexadecimal digits',
   })

@@ -38,9 +38,7 @@ export class Signatures {
    */
   async judge(challenge: Challenge, signature: string): Promise<number | null> {
     const bytes = Buffer.from(signature.slice(2), 'hex');
-    if (bytes.length === 64) {
-      throw no('siwe_signature_compact', 'Send the signature with 65 bytes: r, s and v. EIP-2098 is not accepted.');
-    }
+    if (bytes.length === 64 && !this.chains.has(challenge.chain_id)) throw compact();
     // The library would decode its delegation, which anybody may have written.
     if (signature.endsWith(ERC_8010)) {
       throw no('siwe_signature', 'A signature that brings its own delegation (ERC-8010) is not accepted.');
@@ -80,6 +78,7 @@ export class Signatures {
     const isValid = await this.chains.ask(chain_id, (node) => acceptsSignature(node, address, hash, signature));
     if (isValid) return chain_id;
     if (isValid === false) throw no('siwe_signature', `The contract ${address} does not accept the signature.`);
+    if (length === 64) throw compact();
     const detail = `The signature is not by the key of ${address}, and there is no contract there on chain ${chain_id}.`;
     throw no('siwe_no_contract', detail);
   }
@@ -99,5 +98,8 @@ function signerOf(hash: string, signature: Buffer): string | undefined {
   return key ? `0x${keccak256(key.subarray(1)).slice(-40)}` : undefined;
 }
 
+/** A contract may accept any 64 bytes; no key makes such a signature here. */
+const compact = () =>
+  no('siwe_signature_compact', 'Send the signature with 65 bytes: r, s and v. EIP-2098 is not accepted.');
 const no = (code: ProblemCode, detail: string) =>
   new Problem(code, detail, { errors: [{ pointer: '/signature', code, message: detail }] });
