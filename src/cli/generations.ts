@@ -4,7 +4,7 @@ import type { Manifest } from '../stores/ports/read-models.js';
 import type { Cli } from './cli.js';
 import { EXIT } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
-import { count, duration } from './progress.js';
+import { count, describeHidden, duration } from './progress.js';
 
 const FEATURES = [OperationsModule];
 const NEW_LOG = 'even if the serving read models belong to another log, which this log has permanently replaced';
@@ -48,7 +48,7 @@ export function generationsCommands(cli: Cli): void {
 }
 
 async function rebuild(
-  { commands, progress, print, interruption }: HandlersContext,
+  { commands, progress, print, note, interruption }: HandlersContext,
   view: string,
   options: RebuildOptions,
 ) {
@@ -56,7 +56,7 @@ async function rebuild(
   const bar = progress(`Rebuilding ${view}`, 'events');
   const run = { signal: interruption(), onProgress: bar.update };
   const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(bar.stop);
-  const { generation, events, seconds } = result;
+  const { generation, events, seconds, hidden_streams: hidden } = result;
   const next = swap
     ? `${generation} serves now.`
     : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
@@ -66,6 +66,7 @@ async function rebuild(
       ? JSON.stringify(result)
       : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
   );
+  if (hidden) note(describeHidden(hidden));
   return EXIT.ok;
 }
 

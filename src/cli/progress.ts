@@ -90,6 +90,17 @@ export function duration(seconds: number): string {
   return seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
+/** The maximum number of streams named. */
+const MAX_HIDDEN = 20;
+
+/** One line about streams that an operator has deleted or truncated in EventStoreDB. */
+export function describeHidden(streams: readonly string[]): string {
+  const names = streams.slice(0, MAX_HIDDEN).join(', ') + (streams.length > MAX_HIDDEN ? ', …' : '');
+  const what =
+    'streams that were deleted or truncated in EventStoreDB, whose events scores lack, or will after a scavenge';
+  return `HIDDEN: ${what} (${count(streams.length)}): ${names}`;
+}
+
 /** One clause about an event that cannot be read. */
 export function describeDamage({ position, damage }: RecordedEvent): string {
   const whose = damage!.tris_id === null ? 'about an unknown identity' : `of ${damage!.tris_id}`;

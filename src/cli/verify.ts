@@ -5,7 +5,7 @@ import { type Difference, type VerifyResult, isIdentical } from '../read-side/ve
 import type { Cli, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
-import { type Progress, count, describeDamage, duration } from './progress.js';
+import { type Progress, count, describeDamage, describeHidden, duration } from './progress.js';
 
 interface Options {
   json?: boolean;
@@ -69,7 +69,7 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
 }
 
 function render(result: VerifyResult, seconds: number): string {
-  const { events, rows, generations, difference, damaged } = result;
+  const { events, rows, generations, difference, damaged, hidden_streams: hidden } = result;
   const names = generations.map(({ id, views, position, rows, disk_bytes }) => {
     const disk = disk_bytes > 0 ? `, with ${count(Math.ceil(disk_bytes / 1e6))} MB of temporary files` : '';
     return `  ${id} (${viewNames(views)}): ${count(rows)} rows at position ${position}${disk}`;
@@ -81,6 +81,7 @@ function render(result: VerifyResult, seconds: number): string {
   });
   const unread = damaged.slice(0, MAX_DAMAGED).map((event) => `DAMAGED: ${describeDamage(event)}`);
   if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} more events`);
+  if (hidden) unread.push(describeHidden(hidden));
   const compares = difference
     ? describe(difference)
     : isIdentical(result)

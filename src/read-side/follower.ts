@@ -20,6 +20,8 @@ const FAR_SLICE = 20_000;
  * never rest.
  */
 const READY_MS = 1_000;
+/** Streams named in a line of the log. */
+const MOST_NAMED = 5;
 
 /**
  * Why following ended. A lease is `taken` if another process held it from the start, or `lost` if it ended during the
@@ -100,7 +102,7 @@ export class Follower {
     // A load ends by itself where what it has written may be lost.
     const signal = AbortSignal.any([held, lease.restarted]);
     const applier = new Applier(this.store, this.readModels, begun, this.holder, this.unreported(options.onApplied));
-    const isReady = await this.readiness(generation);
+    const isReady = await this.readiness(generation, options);
     await isReady(applier.checkpoint);
     try {
       do {
@@ -185,7 +187,10 @@ export class Follower {
   }
 
   /** A function that marks a generation `ready` once it has caught up, and returns whether it is. */
-  private async readiness({ id, status }: Generation): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
+  private async readiness(
+    { id, status }: Generation,
+    { logger }: FollowOptions,
+  ): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
     let ready = status !== 'building';
     const look = async () => ({ head: await this.store.head(), at: performance.now() });
     let goal = await look();
@@ -193,6 +198,12 @@ export class Follower {
       if (ready || position < goal.head) return ready;
       if (performance.now() - goal.at > READY_MS) goal = await look();
       if (position < goal.head) return false;
+      const hidden = (await this.store.hiddenStreams?.()) ?? [];
+      if (hidden.length > 0) {
+        const names = hidden.slice(0, MOST_NAMED).join(', ');
+        const what = `${id} lacks events of ${hidden.length} streams, or will when built again after a scavenge`;
+        logger?.warn(`${what}: they were deleted or truncated in EventStoreDB, such as ${names}`);
+      }
       await this.readModels.setStatus(id, 'ready', this.store.logId);
       return (ready = true);
     };

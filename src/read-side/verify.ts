@@ -75,11 +75,14 @@ export interface VerifyResult {
   difference: Difference | null;
   /** Events of the log that cannot be read, so that no fold contains them. */
   damaged: RecordedEvent[];
+  /** As of `EventStore.hiddenStreams`: no fold contains what is gone of them. Absent if there is none. */
+  hidden_streams?: string[];
 }
 
 /** Whether everything was compared, and no difference was found. */
-export function isIdentical({ difference, damaged, generations }: VerifyResult): boolean {
-  return difference === null && damaged.length === 0 && !generations.some(({ is_building }) => is_building);
+export function isIdentical({ difference, damaged, hidden_streams, generations }: VerifyResult): boolean {
+  const isWhole = damaged.length === 0 && hidden_streams === undefined;
+  return difference === null && isWhole && !generations.some(({ is_building }) => is_building);
 }
 
 export interface VerifyProgress {
@@ -136,7 +139,8 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     if (verification.difference) break;
   }
   verification.damaged = [...damaged.values()].sort((a, b) => a.position - b.position);
-  return verification;
+  const hidden = await store.hiddenStreams?.();
+  return hidden?.length ? { ...verification, hidden_streams: hidden } : verification;
 }
 
 function damagedGeneration({ id, damage = 'it has lost rows' }: Generation): StoreUnavailable {

@@ -5714,6 +5714,8 @@ export interface components {
             seconds: number;
             /** @description Whether the generation serves. */
             swapped: boolean;
+            /** @description Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
+            hidden_streams?: string[];
         };
         ServingDto: {
             /** @description The generation that serves each view. */
@@ -5792,6 +5794,8 @@ export interface components {
             difference: components["schemas"]["DifferenceDto"] | null;
             /** @description The first 20 events of the log that cannot be read. */
             damaged: components["schemas"]["DamagedEventDto"][];
+            /** @description Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
+            hidden_streams?: string[];
             /** @description How long it took. */
             seconds: number;
         };

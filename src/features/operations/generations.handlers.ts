@@ -23,6 +23,8 @@ export interface Rebuilt {
   events: number;
   seconds: number;
   swapped: boolean;
+  /** As of `EventStore.hiddenStreams`. Absent if there is none. */
+  hidden_streams?: string[];
 }
 
 /** Builds a generation of views beside the one that serves; an interrupted build starts again. */
@@ -60,7 +62,9 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
     const { id } = await rebuild(views, store, readModels, run.signal, onProgress);
     const seconds = (performance.now() - started) / 1000;
     if (options.swap) await swap(id, store, readModels, options.newLog);
-    return { generation: id, events, seconds, swapped: options.swap === true };
+    const hidden = await store.hiddenStreams?.();
+    const built = { generation: id, events, seconds, swapped: options.swap === true };
+    return hidden?.length ? { ...built, hidden_streams: hidden } : built;
   }
 }
 

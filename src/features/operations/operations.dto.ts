@@ -47,6 +47,8 @@ export class RebuiltDto {
   seconds: number;
   /** Whether the generation serves. */
   swapped: boolean;
+  /** Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
+  hidden_streams?: string[];
 }
 
 /** The result of a swap or a rollback. */
@@ -138,6 +140,8 @@ export class VerifiedDto {
   damaged: DamagedEventDto[];
   /** Number of events that cannot be read. */
   damaged_events: number;
+  /** Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
+  hidden_streams?: string[];
   /** How long it took. */
   seconds: number;
 }

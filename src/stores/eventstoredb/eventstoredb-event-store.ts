@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { StreamDeletedError, UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
+import { Problem } from '../../kernel/problems.js';
 import { pause } from '../../kernel/turn.js';
 import { checkAppend } from '../ports/event-encoding.js';
 import {
@@ -22,7 +23,7 @@ import { EventCounter } from './event-counter.js';
 import type { Link } from './link.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './read-response.js';
-import { isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
+import { cutStream, isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
 /** While the server takes longer than this for a slice, ms, or fails in the middle of one, slices get smaller. */
@@ -85,6 +86,8 @@ export class EventStoreDbEventStore implements EventStore {
   private knownHead = { position: START, scanned: START };
   /** The furthest event that was acknowledged or seen: the log must always contain it. */
   private furthest: { position: Position; id: string } | undefined;
+  /** The streams that were cut by any record up to a position. */
+  private readonly cut = { streams: new Set<string>(), to: START };
   private looking: Promise<Position> | undefined;
   private nextLook: Promise<Position> | undefined;
 
@@ -220,6 +223,19 @@ export class EventStoreDbEventStore implements EventStore {
 
   countAfter(position: Position): Promise<number> {
     return this.counter.countAfter(position);
+  }
+
+  async hiddenStreams(): Promise<string[]> {
+    for await (const _ of this.readAll(this.cut.to));
+    const hidden: string[] = [];
+    for (const stream of this.cut.streams) {
+      const events = await this.readStream(stream, { limit: 1 }).catch((error: unknown) => {
+        if (error instanceof Problem) return [];
+        throw error;
+      });
+      if (events.length === 0) hidden.push(stream);
+    }
+    return hidden.sort();
   }
 
   abandon(): void {
@@ -369,6 +385,7 @@ export class EventStoreDbEventStore implements EventStore {
         const session = await this.connection.confirm(link);
         for await (const { events, from } of this.slices(link, cursor, pace, signal)) {
           if (link.session !== session) throw connectionReplaced();
+          if (cursor.from <= this.cut.to) this.cut.to = Math.max(this.cut.to, from);
           cursor.from = from;
           if (events.length > 0) {
             const last = events.at(-1)!;
@@ -415,8 +432,10 @@ export class EventStoreDbEventStore implements EventStore {
         if (recorded.metadata.index !== recorded.metadata.size - 1) return undefined;
         whole = events.length;
         readTo = position;
-      } else if (whole === events.length) {
-        readTo = position;
+      } else {
+        const cut = cutStream(record);
+        if (cut !== undefined) this.cut.streams.add(cut);
+        if (whole === events.length) readTo = position;
       }
       if (whole < pace.size) return undefined;
       pace.taken(performance.now() - began);

@@ -17,6 +17,13 @@ export function isDomain({ stream, type }: ServerRecord): boolean {
   return !isReserved(stream) && !type.startsWith('$');
 }
 
+/** The stream of facts that a record of the server cuts: it deletes events of it, or says which ones expire. */
+export function cutStream({ stream, type, data }: ServerRecord): string | undefined {
+  const isCut = type === '$metadata' && /"\$(tb|maxCount|maxAge)"/.test(data.toString());
+  const cut = isCut ? stream.slice('$$'.length) : stream;
+  return (isCut || type === '$streamDeleted') && !isReserved(cut) ? cut : undefined;
+}
+
 /** @throws DamagedLog for an event that was not written by Credence */
 export function recordedEvent({ id, type, stream, revision, position, isJson, ...bytes }: ServerRecord): RecordedEvent {
   const data = isJson ? parsed(bytes.data) : undefined;

@@ -91,6 +91,13 @@ export interface EventStore {
   readonly admission?: Admission;
 
   /**
+   * The streams whose first event cannot be read, or will not be once the server has freed its space: an operator has
+   * deleted or truncated them. Reads the rest of the log, if it was not read to its end yet. Absent where nothing can
+   * be deleted.
+   */
+  hiddenStreams?(): Promise<string[]>;
+
+  /**
    * A great many events are about to be appended: the store uses more memory and writes less, until the function that is
    * returned is called. Absent where that makes no difference.
    */
