@@ -287,7 +287,13 @@ test('while the read models cannot be read the streams wait, and lose nothing', 
 
 test('a stream of a session ends when its access token expires, and the others go on', async () => {
   const session = { family: 'f', wallet: '0xa', chainId: null, trisId: null };
-  const caller = { keyId: 'session:0xa', scopes: new Set<never>(), organization: null, session };
+  const caller = {
+    keyId: 'session:0xa',
+    repeats: 'session:0xa',
+    scopes: new Set<never>(),
+    organization: null,
+    session,
+  };
   const [soon, later, other] = [new Out(), new Out(), await opened()];
   (await live.stream({ ...caller, expiresAt: 2_000 }, undefined, null))(soon as never);
   (await live.stream({ ...caller, expiresAt: 3_000 }, undefined, null))(later as never);
@@ -302,7 +308,8 @@ test('a stream of a session ends when its access token expires, and the others g
 test('a stream of a session ends with the session, and the others go on', async () => {
   const callerOf = (family: string, wallet: string) => {
     const session = { family, wallet, chainId: null, trisId: null };
-    return { keyId: `session:${wallet}`, scopes: new Set<never>(), organization: null, session, expiresAt: 2_000 };
+    const keyId = `session:${wallet}`;
+    return { keyId, repeats: keyId, scopes: new Set<never>(), organization: null, session, expiresAt: 2_000 };
   };
   const callers = [callerOf('f1', '0xa'), callerOf('f2', '0xa'), callerOf('f3', '0xb')];
   const outs = callers.map(() => new Out());

@@ -73,8 +73,8 @@ test('a path is the same however it is spelled', async () => {
     const retry = await clear(id);
     expect([retry.status, retry.headers['credence-position']]).toEqual([200, first.headers['credence-position']]);
   }
-  // A method of its own, and under the hash that keys of an unencoded path have had ever since.
-  const key = hashOf('dev', 'POST', '/v1/identities/tris@bert/bad-status', 'spelled');
+  // A method of its own, and under the hash of the unencoded path.
+  const key = hashOf(sha256Hex(service.key), 'POST', '/v1/identities/tris@bert/bad-status', 'spelled');
   expect(await service.stores.eventStore.readStream(`idem-${key}`)).toHaveLength(1);
   for (const broken of ['tris%E0%A4', 'tris%']) expect((await clear(broken)).status).toBe(400);
   expect(await head()).toBe(written);

@@ -213,7 +213,7 @@ describe('keys that this process must not change', () => {
     await expect(keys.create({ id: 'b', scopes: ['ops'] }, () => undefined)).rejects.toMatchObject({
       code: 'keys_read_only',
     });
-    await expect(keys.delete('a', () => undefined)).rejects.toMatchObject({ code: 'keys_read_only' });
+    await expect(keys.delete('a', new Set(SCOPES), () => undefined)).rejects.toMatchObject({ code: 'keys_read_only' });
     expect(keys.list()).toHaveLength(1);
     await folder.remove();
   });

@@ -91,7 +91,7 @@ test('a running batch stops when its key is deleted: what is recorded stands, an
   let appends = 0;
   let deleted: Promise<void> | undefined;
   eventStore.append = async (...args) => {
-    if (++appends === 100) deleted = service.app.get(ApiKeys).delete('leaked', () => undefined);
+    if (++appends === 100) deleted = service.app.get(ApiKeys).delete('leaked', new Set(SCOPES), () => undefined);
     await deleted;
     return append(...args);
   };

@@ -2264,12 +2264,12 @@ export interface components {
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description The HTTP status of the problem. */
-            status: number;
             /** @description Stable, machine-readable name of the kind. */
             code: components["schemas"]["ProblemCode"];
             /** @description The name of the kind of problem. */
             title: string;
+            /** @description The HTTP status of the problem. */
+            status: number;
             /** @description What is wrong with this item. */
             detail: string;
             /** @description The first ten wrong fields, with pointers into the item. */
@@ -2324,10 +2324,6 @@ export interface components {
             views: {
                 [key: string]: number;
             };
-            /** @description Null if it is of another log, or if counting takes too long. */
-            applied_events: number | null;
-            /** @description Events that it has not applied; null if counting takes too long. */
-            lag_events: number | null;
             /** @description Such as `g2`. */
             id: string;
             /** @description Whether it was folded from this log. */
@@ -2336,6 +2332,10 @@ export interface components {
             serves: string[];
             /** @description Its checkpoint: the last event that it has applied. */
             position: string;
+            /** @description Null if it is of another log, or if counting takes too long. */
+            applied_events: number | null;
+            /** @description Events that it has not applied; null if counting takes too long. */
+            lag_events: number | null;
             /** @description Age of the oldest event that it has not applied; 0 at the head. */
             lag_seconds: number;
             /** @description The worker that applies events to it now; null if none does. */
@@ -2365,12 +2365,12 @@ export interface components {
             oldest_open: components["schemas"]["OpenDeadLetterDto"][];
         };
         FailedJobDto: {
-            /** @description The number of attempts so far. */
-            attempts: number;
             /** @description What it was to do. */
             kind: string;
             /** @description Its `job_id`. */
             id: string;
+            /** @description The number of attempts so far. */
+            attempts: number;
             /** @description Why it failed; null if it did not. */
             error: string | null;
             /**
@@ -2386,8 +2386,6 @@ export interface components {
             newest: components["schemas"]["FailedJobDto"][];
         };
         StatusDto: {
-            /** @description Events of the log; null if counting takes too long. */
-            events: number | null;
             /** @description The generation of each view before the last swap, to which a rollback returns; null if there was no swap. */
             previous_views: {
                 [key: string]: string;
@@ -2396,6 +2394,8 @@ export interface components {
             log_id: string;
             /** @description The position of the last event. */
             head: string;
+            /** @description Events of the log; null if counting takes too long. */
+            events: number | null;
             /** @description Every generation that was not dropped. */
             generations: components["schemas"]["GenerationDto"][];
             /** @description How many events cannot be decoded. */
@@ -2601,8 +2601,6 @@ export interface components {
              * @enum {string}
              */
             criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
-            /** @description The organization that owns the platform; null: it is not registered. */
-            organization: string | null;
             /**
              * @description As in the answer to its relay.
              * @enum {string}
@@ -2624,6 +2622,8 @@ export interface components {
             metric: string;
             /** @description The id of a platform, which verifies actions. */
             platform_id: string;
+            /** @description The organization that owns the platform; null: it is not registered. */
+            organization: string | null;
             /** @description TRIS of the other side. Absent if it is not recorded. */
             counterparty?: string;
             /**
@@ -2642,17 +2642,12 @@ export interface components {
             changes: components["schemas"]["ActionChangeDto"][];
         };
         OutcomeDto: {
-            /** @description null: the subject was unknown. */
-            score: number | null;
             /** @description Whether access is granted. */
             granted: boolean;
+            /** @description null: the subject was unknown. */
+            score: number | null;
         };
         AffectedDecisionDto: {
-            /**
-             * Format: date-time
-             * @description Until when its token is valid; null: there is none.
-             */
-            expires_at: string | null;
             /**
              * Format: uuid
              * @description The id of an eligibility token.
@@ -2669,10 +2664,13 @@ export interface components {
             was: components["schemas"]["OutcomeDto"];
             /** @description At its own time, position, lens and model, without the action. */
             would_be: components["schemas"]["OutcomeDto"];
+            /**
+             * Format: date-time
+             * @description Until when its token is valid; null: there is none.
+             */
+            expires_at: string | null;
         };
         AffectedDecisionsDto: {
-            /** @description Decisions in which the action counted. */
-            decisions: number;
             /**
              * Format: uuid
              * @description The id of an action: that of its event in the log.
@@ -2680,6 +2678,8 @@ export interface components {
             action_id: string;
             /** @description The TRIS id of an identity. */
             tris_id: string;
+            /** @description Decisions in which the action counted. */
+            decisions: number;
             /** @description Those that would be granted instead of denied, or denied instead of granted; the latest first. */
             differ: components["schemas"]["AffectedDecisionDto"][];
         };
@@ -3798,11 +3798,6 @@ export interface components {
             version: string;
         };
         AttestationMessageDto: {
-            /**
-             * @description The version of off-chain attestations.
-             * @enum {integer}
-             */
-            version: 2;
             /** @description The UID of the schema, 32 bytes as hex. */
             schema: string;
             /** @description The address that the attestation is about. */
@@ -3817,6 +3812,11 @@ export interface components {
             data: string;
             /** @description 32 bytes that make the attestation unique. */
             salt: string;
+            /**
+             * @description The version of off-chain attestations.
+             * @enum {integer}
+             */
+            version: 2;
             /** @description Whether the attestation can be revoked. */
             revocable: boolean;
         };
@@ -4227,6 +4227,8 @@ export interface components {
             total: number;
         };
         IngestionResultDto: {
+            /** @description Actions withdrawn by this job, since their attestations were revoked. */
+            withdrawn: number;
             /** @description The first block that was read. */
             from_block: number;
             /** @description null if there were no new blocks. */
@@ -4239,12 +4241,8 @@ export interface components {
             already_present: number;
             /** @description Recorded earlier for another identity that the wallet was linked to. */
             counted_elsewhere: number;
-            /** @description Actions withdrawn by this job, since their attestations were revoked. */
-            withdrawn: number;
         };
         IngestionDto: {
-            /** @description The chain (EIP-155). */
-            chain_id: number;
             /**
              * @description The state of the job.
              * @enum {string}
@@ -4256,6 +4254,8 @@ export interface components {
             tris_id: string | null;
             /** @description The address of a wallet. */
             wallet: string;
+            /** @description The chain (EIP-155). */
+            chain_id: number;
             /** @description How much of the work is done. */
             progress: components["schemas"]["IngestionProgressDto"];
             /** @description The result; null before it is completed. */
@@ -5453,11 +5453,6 @@ export interface components {
             /** @description A smallest set of changes after which the check would have granted. */
             how_to_pass: components["schemas"]["FactChangeDto"][];
             /**
-             * Format: date-time
-             * @description When its token expires; null: not granted.
-             */
-            expires_at: string | null;
-            /**
              * Format: uuid
              * @description Id of the decision, and of its token if it granted.
              */
@@ -5481,6 +5476,11 @@ export interface components {
             checked_at: string;
             /** @description Who asked: `key:<id>`. */
             checked_by: string;
+            /**
+             * Format: date-time
+             * @description When its token expires; null: not granted.
+             */
+            expires_at: string | null;
             /** @description Whether its token was revoked. */
             revoked: boolean;
             /** @description null: none was requested. */
@@ -5655,12 +5655,12 @@ export interface components {
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description The HTTP status. */
-            status: number;
             /** @description Stable, machine-readable name of the kind. */
             code: components["schemas"]["ProblemCode"];
             /** @description The name of the kind of problem. */
             title: string;
+            /** @description The HTTP status. */
+            status: number;
             /** @description What is wrong with this request. */
             detail: string;
             /** @description The `X-Request-Id` of the request; the log of the service contains it. */
@@ -5671,12 +5671,16 @@ export interface components {
             progress?: components["schemas"]["BuildProgressDto"];
         };
         StoredLinesDto: {
-            /** @description Number of parts. */
-            parts: number;
             /** @description Their name. */
             run: string;
+            /** @description Number of parts. */
+            parts: number;
         };
         PopulationResultDto: {
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /** @description The content hash of the policy. */
+            policy_hash: string;
             /** @description Identities. */
             count: number;
             /** @description Identities that pass. */
@@ -5685,10 +5689,6 @@ export interface components {
             denied: number;
             /** @description Identities of which the policy is neither met nor not met, so that access is denied. */
             unknown: number;
-            /** @description The id of a policy, with its version. */
-            policy_id: string;
-            /** @description The content hash of the policy. */
-            policy_hash: string;
             /** @description The lens: the validation policy by which actions are weighed. */
             lens: components["schemas"]["LensDto"];
             /** @description The version of the scoring model. */
@@ -5706,10 +5706,10 @@ export interface components {
             stored: components["schemas"]["StoredLinesDto"];
         };
         RebuiltDto: {
-            /** @description Applied by the run that completed the job. */
-            events: number;
             /** @description The id of the generation that was built. */
             generation: string;
+            /** @description Applied by the run that completed the job. */
+            events: number;
             /** @description Of that run. */
             seconds: number;
             /** @description Whether the generation serves. */
@@ -5724,8 +5724,14 @@ export interface components {
             };
         };
         VerifiedGenerationDto: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its views. */
+            views: string[];
             /** @description Events up to which it was followed. */
             position: number;
+            /** @description Whether it has not caught up with the log, so that only a part of its final rows was compared. */
+            is_building: boolean;
             /** @description Events that were in the log when the comparison began, and that it has not applied. */
             not_applied: number;
             /** @description Rows compared. */
@@ -5734,12 +5740,6 @@ export interface components {
             passes: number;
             /** @description Bytes of the disk that temporary files took. */
             disk_bytes: number;
-            /** @description Its id. */
-            id: string;
-            /** @description Its views. */
-            views: string[];
-            /** @description Whether it has not caught up with the log, so that only a part of its final rows was compared. */
-            is_building: boolean;
         };
         DifferenceDto: {
             /** @description The row according to the log; null: no such row. */
@@ -5750,8 +5750,6 @@ export interface components {
             found: {
                 [key: string]: unknown;
             } | unknown[] | string | number | boolean | null;
-            /** @description Applied events at which both were compared. */
-            position: number;
             /** @description The id of the generation that differs from the log. */
             generation: string;
             /** @description `checkpoint` if what the generation says it has applied is not in the log. */
@@ -5760,6 +5758,8 @@ export interface components {
             key: string;
             /** @description Its sort key; null: it has none. */
             sort: string | null;
+            /** @description Applied events at which both were compared. */
+            position: number;
         };
         DamageDto: {
             /** @description What is wrong with the event, as a clause. */
@@ -5768,40 +5768,38 @@ export interface components {
             tris_id: string | null;
         };
         DamagedEventDto: {
-            /** @description A position in the log, `<log id>.<decimal>`. */
-            position: number;
             /** @description Its id. */
             id: string;
             /** @description Its type. */
             type: string;
             /** @description Its stream. */
             stream: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: number;
             /** @description Why it cannot be read. */
             damage?: components["schemas"]["DamageDto"];
         };
         VerifiedDto: {
+            /** @description Whether everything was compared, and no difference was found. */
+            identical: boolean;
             /** @description Events of the log up to the furthest position compared. */
             events: number;
             /** @description Rows compared. */
             rows: number;
-            /** @description Number of events that cannot be read. */
-            damaged_events: number;
-            /** @description Whether everything was compared, and no difference was found. */
-            identical: boolean;
             /** @description The compared generations: those that serve. */
             generations: components["schemas"]["VerifiedGenerationDto"][];
             /** @description The first difference; null if all compared rows are correct. */
             difference: components["schemas"]["DifferenceDto"] | null;
             /** @description The first 20 events of the log that cannot be read. */
             damaged: components["schemas"]["DamagedEventDto"][];
+            /** @description Number of events that cannot be read. */
+            damaged_events: number;
             /** @description Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
             hidden_streams?: string[];
             /** @description How long it took. */
             seconds: number;
         };
         WithdrawalEffectDto: {
-            /** @description How many of its actions are in the set. */
-            actions: number;
             /**
              * @description The rating of the score.
              * @enum {string}
@@ -5814,12 +5812,16 @@ export interface components {
             score_rating_after: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The TRIS id of an identity. */
             tris_id: string;
+            /** @description How many of its actions are in the set. */
+            actions: number;
             /** @description The DISC score, one decimal. */
             score: number;
             /** @description What the score would be. */
             score_after: number;
         };
         StoredSetDto: {
+            /** @description Their name. */
+            run: string;
             /** @description Number of parts. */
             parts: number;
             /**
@@ -5827,8 +5829,6 @@ export interface components {
              * @description Until when.
              */
             until: string;
-            /** @description Their name. */
-            run: string;
         };
         WithdrawalDryRunDto: {
             /**
@@ -5842,12 +5842,12 @@ export interface components {
             identities: number;
             /** @description Identities whose rating would change. */
             ratings_changed: number;
+            /** @description The hundred whose score would change most. */
+            largest: components["schemas"]["WithdrawalEffectDto"][];
             /** @description Recorded access decisions in which an action of the set counted. */
             decisions: number;
             /** @description Those of them that would be granted instead of denied, or denied instead of granted. */
             decisions_differ: number;
-            /** @description The hundred whose score would change most. */
-            largest: components["schemas"]["WithdrawalEffectDto"][];
             /** @description All events up to this position were looked at. */
             position: string;
             /** @description Until when the set can be downloaded, and withdrawn. */
@@ -5858,10 +5858,10 @@ export interface components {
             stored_decisions: components["schemas"]["StoredSetDto"];
         };
         WithdrawalAppliedDto: {
-            /** @description Actions of the set; each of them is withdrawn. */
-            actions: number;
             /** @description The dry run whose set it is. */
             dry_run: string;
+            /** @description Actions of the set; each of them is withdrawn. */
+            actions: number;
             /** @description All withdrawals are up to here; for `Credence-Min-Position`. */
             position: string;
         };
