@@ -281,8 +281,8 @@ export class Cli {
           stop,
         };
       },
-      print: (text) => void stdout.write(`${text}\n`),
-      note: (text) => void stderr.write(`${text}\n`),
+      print: (text) => void stdout.write(`${visible(text)}\n`),
+      note: (text) => void stderr.write(`${visible(text)}\n`),
     };
   }
 
@@ -299,10 +299,16 @@ export class Cli {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
     const message = error instanceof StoreUnavailable ? error.explanation : error.message + whoBuilds(error);
-    this.io.stderr.write(`credence: ${isBug ? error.stack : message}\n`);
+    this.io.stderr.write(`credence: ${visible(isBug ? error.stack! : message)}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
   }
+}
+
+/** Characters that would change how a terminal shows the rest are written as in JSON: files may contain them. */
+function visible(text: string): string {
+  const hidden = /[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+  return text.replace(hidden, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** What the caller says of itself: nobody checks it. */

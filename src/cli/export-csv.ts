@@ -142,7 +142,7 @@ async function* decisions({ get, queries, stores: { readModels } }: HandlersCont
   }
 }
 
-const AUDITOR = internalActor('cli', ['audit:read']);
+const AUDITOR = internalActor('cli', ['audit:read', 'ops']);
 
 function decisionRow(decision: DecisionDto): Row {
   const rules = (decision.reasons as { rule: string }[]).map(({ rule }) => rule);

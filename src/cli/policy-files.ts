@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Document, LineCounter, type Node, isMap, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { isObject } from '../kernel/json.js';
-import { parseJson } from '../http/json-body.js';
+import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { type AccessPolicyContent, contentHash as accessHash } from '../features/access/domain/access-policy.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
@@ -78,8 +78,9 @@ export function readPolicyFiles(folder: string): { files: PolicyFile[]; errors: 
       if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new WrongFile([`${name}:1:1: this is no file`]);
       files.push(readPolicyFile(name, readFileSync(path)));
     } catch (error) {
-      if (!(error instanceof WrongFile)) throw error;
-      errors.push(...error.errors);
+      if (error instanceof RangeError) errors.push(`${name}:1:1: the file has too many levels`);
+      else if (error instanceof WrongFile) errors.push(...error.errors);
+      else throw error;
     }
   }
   return { files, errors: [...errors, ...contradictions(files)] };
@@ -115,9 +116,17 @@ class WrongFile extends Error {
 
 /** @throws WrongFile */
 function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
+  if (bytes.length > BODY_LIMIT) throw new WrongFile([`${file}:1:1: the file is longer than a policy may be`]);
   if (!isUtf8(bytes)) throw new WrongFile([`${file}:1:1: the file is not valid UTF-8`]);
   const lines = new LineCounter();
-  const document = parseDocument(bytes.toString('utf8'), { lineCounter: lines, prettyErrors: false });
+  const document = parseDocument(bytes.toString('utf8'), {
+    lineCounter: lines,
+    prettyErrors: false,
+    // Compares every key with all before it.
+    uniqueKeys: false,
+  });
+  // Also told by the library, once for each level.
+  if (document.errors.some(({ code }) => code === 'RESOURCE_EXHAUSTION')) throw new RangeError();
   const placeOf = (offset: number): string => {
     const { line, col } = lines.linePos(offset);
     return `${file}:${line}:${col}`;
@@ -127,6 +136,14 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
     return `${placeOf(pos[0])}: ${what}`;
   });
   visit(document, {
+    Map: (_key, { items }) => {
+      const names = new Set<string>();
+      for (const { key } of items) {
+        const name = String(key);
+        if (names.has(name)) wrong.push(`${placeOf(begin(key) ?? 0)}: names of fields must be unique`);
+        names.add(name);
+      }
+    },
     Alias: (_key, { range }) => void wrong.push(`${placeOf(range?.[0] ?? 0)}: write the value out: no aliases here`),
     Scalar: (_key, { value, range }) => {
       if (typeof value !== 'number' || Number.isFinite(value)) return;

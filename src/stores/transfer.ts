@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from '../kernel/hash.js';
 import { readLines } from '../kernel/lines.js';
 import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
+import { EVENT_ID } from './ports/event-encoding.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
 /** An export cannot be imported into this log; the message names the line or event. No append is partly written. */
@@ -242,6 +243,7 @@ export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
     const text = textOf(line);
     if (trailerIn(text)) continue;
     const event = parse(text, last);
+    if (!continues(append, event)) throw new TransferError(`Line ${last} is not the next event of its append.`);
     append.push(event);
     if (event.metadata.index === event.metadata.size - 1) {
       yield append;
@@ -249,6 +251,13 @@ export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
     }
   }
   if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${last}.`);
+}
+
+/** Whether an event is the next of the append that these events begin. */
+function continues(append: readonly RecordedEvent[], { stream, revision, metadata }: RecordedEvent): boolean {
+  const first = append[0] ?? { stream, revision, metadata };
+  const isInOrder = revision === first.revision + append.length && metadata.index === append.length;
+  return isInOrder && stream === first.stream && metadata.size === first.metadata.size;
 }
 
 interface TextLine {
@@ -288,8 +297,14 @@ function parse(text: string, line: number): RecordedEvent {
   try {
     const event = JSON.parse(text) as RecordedEvent;
     const { id, type, stream, revision, data, metadata } = event;
-    const texts = [id, type, stream].every((value) => typeof value === 'string');
-    if (texts && Number.isInteger(revision) && typeof data === 'object' && typeof metadata?.size === 'number')
+    const texts = [type, stream].every((value) => typeof value === 'string');
+    if (
+      texts &&
+      EVENT_ID.test(id) &&
+      Number.isInteger(revision) &&
+      typeof data === 'object' &&
+      typeof metadata?.size === 'number'
+    )
       return event;
   } catch {
     // Told below, as for a line that is JSON but no event.

@@ -146,6 +146,38 @@ describe('credence policies', () => {
   );
 
   test(
+    'wide, deep and large files are refused at once, and nothing in a file changes the terminal',
+    async () => {
+      const fields = Array.from({ length: 40_000 }, (_, n) => `  k${n}: 1`).join('\n');
+      write({
+        'a\u001b[31m.yaml': 'kind: ap\n',
+        'deep.yaml': `kind: ap\nrules: ${'['.repeat(20_000)}`,
+        'large.yaml': `# ${'x'.repeat(2 ** 20)}\n`,
+        'name.yaml': 'kind: vp\npolicy_id: "VP_\u202eX_V1"\n"\\e[31m": 1\n',
+        'twice.yaml': 'kind: ap\npolicy_id: AP_A_V1\nrules: { tct_min: 1, tct_min: 2 }\n',
+        'wide.yaml': `kind: ap\nrules:\n${fields}\n`,
+      });
+      const began = performance.now();
+      const { code, stderr } = await plan();
+      expect(performance.now() - began).toBeLessThan(15_000);
+      expect(code).toBe(2);
+      expect(stderr).not.toMatch(/[\u001b\u202e]|call stack/);
+      for (const expected of [
+        /^a\\u001b\[31m\.yaml:/m,
+        /^deep\.yaml:1:1: the file has too many levels$/m,
+        /^large\.yaml:1:1: the file is longer than a policy may be$/m,
+        /^name\.yaml:.*\\u202e/m,
+        /^name\.yaml:.*\\u001b/m,
+        /^twice\.yaml:3:22: names of fields must be unique$/m,
+        /^wide\.yaml:.* at most 1000 members$/m,
+      ]) {
+        expect(stderr).toMatch(expected);
+      }
+    },
+    SLOW,
+  );
+
+  test(
     'links to folders are not followed, and what is no file is refused',
     async () => {
       write({ 'a.yaml': ap('AP_LINKED_V1') });

@@ -44,6 +44,26 @@ test('an export that lacks damaged events says which, and is imported on request
   expect(imported.map(({ stream }) => stream)).toEqual(['a', 'c']);
 });
 
+test.each<[string, (events: RecordedEvent[]) => void]>([
+  ['another stream', ([, second]) => (second!.stream = '../../etc/x')],
+  ['another revision', ([, second]) => (second!.revision = 7)],
+  ['another place', ([, second]) => (second!.metadata = { ...second!.metadata, index: 0 })],
+  ['another size', ([, second]) => (second!.metadata = { ...second!.metadata, size: 2 })],
+  ['no id of an event', ([, second]) => (second!.id = '../../etc/x')],
+  ['the end of another append', (events) => void events.splice(1, 2)],
+])('an event of an append with %s is not imported', async (_what, change) => {
+  for (const stream of ['a', 'b']) await store.append(stream, 'no-stream', sampleEvents(stream, 3));
+  const events: RecordedEvent[] = [];
+  for await (const slice of store.readAll(0)) events.push(...structuredClone(slice));
+  change(events);
+  const file = join(folder.path, 'export.ndjson');
+  writeFileSync(file, events.map((event) => `${JSON.stringify(event)}\n`).join(''));
+  const other = await LmdbEventStore.open(join(folder.path, 'other'));
+  await expect(importEvents(appendsIn(file), other)).rejects.toThrow(/^Line 2 is not /);
+  expect(await other.head()).toBe(0);
+  await other.close();
+});
+
 test('an import stops where the log does not keep the order of the events', async () => {
   const positions = [1, 3, 2];
   const unordered = decorated<EventStore>(store, {

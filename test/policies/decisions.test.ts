@@ -55,7 +55,7 @@ const timesOf = async (query: string, key = 'auditor') =>
   (await decisionsOf(query, key)).map(({ checked_at }: Decision) => times.indexOf(checked_at));
 
 test('each has its outcome, reasons, how it would pass and its coordinates', async () => {
-  const [latest, before] = await decisionsOf('?limit=2', 'auditor');
+  const [latest, before] = await decisionsOf('?limit=2', 'lender');
   expect(latest).toEqual({
     jti: expect.stringMatching(/^[0-9a-f-]{36}$/),
     policy_id: 'AP_LENDER_V1',
@@ -231,4 +231,21 @@ test('a cursor that was made up, and wrong parameters, are refused', async () =>
     expect([status, json.errors[0].pointer]).toEqual([400, pointer]);
   }
   expect((await list('?policy_id=AP_NOWHERE_V1', 'auditor')).json.code).toBe('policy_not_found');
+});
+
+test('by a private policy of another owner are a yes or a no for an auditor', async () => {
+  const { post } = service;
+  for (const visibility of ['private', 'public']) {
+    const policy_id = `AP_SECRET_${visibility.toUpperCase()}_V1`;
+    await post('/v1/policies/ap', { policy_id, rules: { disc_min: 99 }, visibility }, as('lender'));
+    const checked = await post('/v1/policies/ap/check', { policy_id, subject_tris: 'tris:alice' }, as('operator'));
+    expect(checked.json.reasons).toHaveLength(1);
+    const query = `?policy_id=${policy_id}`;
+    const [whole] = await decisionsOf(query, 'lender');
+    expect([whole.reasons, whole.how_to_pass]).toEqual([checked.json.reasons, checked.json.how_to_pass]);
+    const [listed] = await decisionsOf(query, 'auditor');
+    const hidden = visibility === 'private' ? { reasons: [], how_to_pass: [] } : {};
+    expect(listed).toEqual({ ...whole, ...hidden });
+    expect((await service.get(`${PATH}/${whole.jti}`, as('auditor'))).json).toEqual(listed);
+  }
 });

@@ -17,7 +17,7 @@ import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './acc
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto } from './ap.dto.js';
 import type { AccessDecision } from './domain/ap.events.js';
-import { type AccessPolicy, mayReadRules } from './domain/access-policy.js';
+import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { accessStream, checkedAt } from './domain/decision.js';
 import { Subjects } from './subjects.js';
 import { EligibilityTokens } from './tokens.js';
@@ -145,10 +145,6 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     { actor }: CommandContext,
   ): Promise<AccessDto> {
     const { granted, policy_id, subject_tris, score, exp } = decision;
-    // To others, private rules are a yes or a no. That the subject is unknown follows from no rule.
-    const explains = mayReadRules(policy, actor);
-    const reasons = explains ? decision.reasons : decision.reasons.filter(({ rule }) => rule === 'identity');
-    const how_to_pass = explains ? decision.how_to_pass : [];
     return {
       granted,
       eligibility_token: await this.tokens.sign(decision),
@@ -157,8 +153,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       policy_id,
       subject_tris,
       score,
-      reasons: reasons as unknown as AccessDto['reasons'],
-      how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
+      ...(explanationOf(decision, policy, actor) as unknown as Pick<AccessDto, 'reasons' | 'how_to_pass'>),
       checked_at: new Date(checkedAt(decision, at)).toISOString(),
     };
   }

@@ -20,6 +20,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { AccessPolicies } from './access-policies.js';
 import type { DecisionDto, DecisionsDto } from './decisions.dto.js';
+import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
 /** The most rows of a list that one page reads, and the number read at a time. */
@@ -100,7 +101,13 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     if (seen === 0 && cursor === undefined) refuseMisspelled(subject);
     const page = found.slice(0, limit);
     const next_cursor = found.length > limit ? page.at(-1)!.sort : isEnd ? null : after!;
-    return { decisions: await this.read(page.map(({ jti }) => jti)), next_cursor };
+    return {
+      decisions: await this.read(
+        page.map(({ jti }) => jti),
+        actor,
+      ),
+      next_cursor,
+    };
   }
 
   /** An organization's key sees decisions by its own policies only. @throws Problem policy_not_found, forbidden */
@@ -110,10 +117,11 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     throw new Problem('forbidden', `${policyId} belongs to ${policy.owner ?? 'the operators'}, not to ${owner}.`);
   }
 
-  private async read(ids: readonly string[]): Promise<DecisionDto[]> {
-    return mapInParts(ids, async (jti) =>
-      dtoOf(decisionOf(await this.store.readStream(accessStream(jti)))!, this.store.logId),
-    );
+  private async read(ids: readonly string[], actor: Actor): Promise<DecisionDto[]> {
+    return mapInParts(ids, async (jti) => {
+      const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
+      return dtoOf(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
+    });
   }
 }
 
@@ -138,10 +146,11 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   async execute({ jti, actor }: GetDecision): Promise<DecisionDto> {
     const owner = ownerFor(actor);
     const decision = decisionOf(await this.store.readStream(accessStream(jti)));
-    const isOwn =
-      decision && (owner === null || (await this.policies.get(decision.event.data.policy_id)).owner === owner);
-    if (!isOwn) throw new Problem('decision_not_found', `There is no decision ${jti}.`);
-    return dtoOf(decision, this.store.logId);
+    const policy = decision && (await this.policies.get(decision.event.data.policy_id));
+    if (!policy || (owner !== null && policy.owner !== owner)) {
+      throw new Problem('decision_not_found', `There is no decision ${jti}.`);
+    }
+    return dtoOf(decision, policy, actor, this.store.logId);
   }
 }
 
@@ -163,7 +172,12 @@ export function ownerFor(actor: Actor): string | null {
   throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
 }
 
-function dtoOf({ event, actor, revoked }: RecordedDecision, logId: string): DecisionDto {
+function dtoOf(
+  { event, actor, revoked }: RecordedDecision,
+  policy: AccessPolicy,
+  reader: Actor,
+  logId: string,
+): DecisionDto {
   const { data, position, occurred_at } = event;
   const { wallet, chain_id, verifying_contract, exp, lens_policy_id, lens_hash, model_id, model_hash } = data;
   return {
@@ -174,8 +188,7 @@ function dtoOf({ event, actor, revoked }: RecordedDecision, logId: string): Deci
     granted: data.granted,
     audience: data.audience,
     score: data.score,
-    reasons: data.reasons,
-    how_to_pass: data.how_to_pass,
+    ...explanationOf(data, policy, reader),
     checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
     checked_by: actor,
     expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),

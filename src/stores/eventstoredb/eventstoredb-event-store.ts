@@ -4,7 +4,7 @@ import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { Problem } from '../../kernel/problems.js';
 import { pause } from '../../kernel/turn.js';
-import { checkAppend } from '../ports/event-encoding.js';
+import { checkAppend, EVENT_ID } from '../ports/event-encoding.js';
 import {
   type Appended,
   AppendRefused,
@@ -40,7 +40,6 @@ const LONGEST_CALL_MS = 8_000;
  */
 const TOGETHER_MS = 20;
 const LOOK_MS = 50;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface EventStoreDbOptions {
   /** Connection string, `esdb://…` or `esdb+discover://…`, as in the client's documentation. */
@@ -147,7 +146,7 @@ export class EventStoreDbEventStore implements EventStore {
     checkAppend(stream, events);
     if (isReserved(stream)) throw new AppendRefused(`stream names that start with $, and ${LOG_STREAM}, are reserved`);
     for (const [index, { id, type }] of events.entries()) {
-      if (!UUID.test(id)) throw new AppendRefused(`events[${index}].id must be a UUID in lower case`);
+      if (!EVENT_ID.test(id)) throw new AppendRefused(`events[${index}].id must be a UUID in lower case`);
       if (type.startsWith('$'))
         throw new AppendRefused(`events[${index}].type starts with $, which is reserved for the server`);
     }

@@ -3,7 +3,7 @@ import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { Problem } from '../../../kernel/problems.js';
-import { type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
+import { type AccessDecision, type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). Where one is created, it has at most 128 characters. */
 export const AP_ID = /^AP_[A-Z0-9_]{1,122}_V[1-9][0-9]{0,8}$/;
@@ -84,6 +84,21 @@ export function mayReadRules(
 /** Why a caller gets nothing that reveals the rules. */
 export const rulesArePrivate = (policyId: string): string =>
   `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
+
+type Explanation = Pick<AccessDecision, 'reasons' | 'how_to_pass'>;
+
+/**
+ * What a caller is told of why a check had its outcome. To others, private rules are a yes or a no. That the subject is
+ * unknown follows from no rule.
+ */
+export function explanationOf(
+  { reasons, how_to_pass }: Explanation,
+  policy: AccessPolicy,
+  caller: Reader,
+): Explanation {
+  if (mayReadRules(policy, caller)) return { reasons, how_to_pass };
+  return { reasons: reasons.filter(({ rule }) => rule === 'identity'), how_to_pass: [] };
+}
 
 /**
  * A policy never changes. Creating it again with the same content does nothing.
