@@ -167,8 +167,8 @@ function replay(actions, attack = () => []) {
         good: !isFlags(metric),
         at,
         score: MODELS.map((model) => standingOf(model.ledger(evidence, MODEL_LENS), null).score),
-        reliability: MODELS.map((model) => model.reliability(evidence, MODEL_LENS, at)),
-        evidence: disc2.certainty(evidence, MODEL_LENS, at).evidence,
+        reliability: MODELS.map((model) => model.assess(evidence, MODEL_LENS, at).reliability),
+        evidence: disc2.assess(evidence, MODEL_LENS, at).evidence,
       });
     }
     addAction(evidence, metric, criticality, at);

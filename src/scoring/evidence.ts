@@ -1,5 +1,6 @@
 import { CRITICALITIES, TCT_BY_CRITICALITY } from './model.js';
-import { type Lens, tctOf } from './lens.js';
+import { type Lens, counts, tctOf } from './lens.js';
+import { isFlags } from './names.js';
 
 /**
  * The accumulated actions of an identity: integers only, so that adding actions in any order and in batches of any size
@@ -117,4 +118,57 @@ export function totalTct(metric: string, entry: MetricEvidence, lens: Lens): num
   let total = 0;
   for (const days = new Days(metric, entry, lens); !days.done; days.next()) total += days.tct;
   return total;
+}
+
+/** TCT and number of the good actions of a day, and of its flags. */
+type VisitDay = (day: number, earned: number, flagged: number, good: number, flags: number) => void;
+
+/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
+const FEW_METRICS = 64;
+
+/**
+ * Visits the UTC days on which some metrics count under a lens, ascending, with their sums. These are whole numbers, so
+ * the order of the metrics changes none.
+ */
+export function eachDay(evidence: Evidence, metrics: readonly string[], lens: Lens, visit: VisitDay): void {
+  const open: { days: Days; isFlags: boolean }[] = [];
+  for (const metric of metrics) {
+    if (!counts(lens, metric)) continue;
+    const days = new Days(metric, evidence[metric]!, lens);
+    if (!days.done) open.push({ days, isFlags: isFlags(metric) });
+  }
+  if (open.length > FEW_METRICS) return eachDayOfMany(open, visit);
+  for (;;) {
+    let day = Infinity;
+    for (let i = 0; i < open.length; i++) day = Math.min(day, open[i]!.days.day);
+    if (day === Infinity) return;
+    let [earned, flagged, good, flags] = [0, 0, 0, 0];
+    for (let i = 0; i < open.length; i++) {
+      const { days, isFlags } = open[i]!;
+      if (days.day !== day) continue;
+      if (isFlags) {
+        flagged += days.tct;
+        flags += days.actions;
+      } else {
+        earned += days.tct;
+        good += days.actions;
+      }
+      days.next();
+      if (days.done) open.splice(i--, 1);
+    }
+    visit(day, earned, flagged, good, flags);
+  }
+}
+
+function eachDayOfMany(metrics: readonly { days: Days; isFlags: boolean }[], visit: VisitDay): void {
+  const byDay = new Map<number, Parameters<VisitDay>>();
+  for (const { days, isFlags } of metrics) {
+    for (; !days.done; days.next()) {
+      let sums = byDay.get(days.day);
+      if (!sums) byDay.set(days.day, (sums = [days.day, 0, 0, 0, 0]));
+      sums[isFlags ? 2 : 1] += days.tct;
+      sums[isFlags ? 4 : 3] += days.actions;
+    }
+  }
+  for (const sums of [...byDay.values()].sort(([a], [b]) => a - b)) visit(...sums);
 }

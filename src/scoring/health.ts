@@ -1,8 +1,9 @@
-import { Days, type Evidence, dayOf, totalTct } from './evidence.js';
+import { type Evidence, dayOf, eachDay, totalTct } from './evidence.js';
 import { expMinus, powersOf, round } from './exact.js';
 import { type Lens, counts } from './lens.js';
 import { isFlags, metricCategory } from './names.js';
 import { type Category, MODEL } from './model.js';
+import type { Ledger } from './score.js';
 
 /** Recency-weighted measures, computed at read time from whole-day ages as of a time. Days are summed ascending. */
 
@@ -11,39 +12,24 @@ const LEFT_AFTER = Object.fromEntries(
   MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
 ) as Record<Category, (days: number) => number>;
 
-/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
-const FEW_METRICS = 16;
-
 /**
- * Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum.
+ * Decayed TCT of some metrics together.
  * @param leftAfter the remainder of one TCT after a number of days
  */
-export function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
-  let sum = 0;
-  if (metrics.length > FEW_METRICS) {
-    const tctByDay = new Map<number, number>();
-    for (const days of metrics) {
-      for (; !days.done; days.next()) tctByDay.set(days.day, (tctByDay.get(days.day) ?? 0) + days.tct);
-    }
-    for (const day of [...tctByDay.keys()].sort((a, b) => a - b)) {
-      const tct = tctByDay.get(day)!;
-      if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
-    }
-    return sum;
-  }
-  for (;;) {
-    let day = Infinity;
-    for (let i = 0; i < metrics.length; i++) if (!metrics[i]!.done) day = Math.min(day, metrics[i]!.day);
-    if (day === Infinity) return sum;
-    let tct = 0;
-    for (let i = 0; i < metrics.length; i++) {
-      const days = metrics[i]!;
-      if (days.done || days.day !== day) continue;
-      tct += days.tct;
-      days.next();
-    }
-    if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
-  }
+export function decayedTct(
+  evidence: Evidence,
+  metrics: readonly string[],
+  lens: Lens,
+  leftAfter: (days: number) => number,
+  today: number,
+): Ledger {
+  const sum = { earned: 0, flagged: 0 };
+  eachDay(evidence, metrics, lens, (day, earned, flagged) => {
+    const left = leftAfter(Math.max(0, today - day));
+    sum.earned += earned * left;
+    sum.flagged += flagged * left;
+  });
+  return sum;
 }
 
 function gained(earned: number): number {
@@ -60,16 +46,15 @@ function flagPenalty(flagged: number): number {
  * @param asOf ms since the epoch; the evidence must contain no later actions
  */
 export function healthOf(evidence: Evidence, category: Category, lens: Lens, asOf: number): number | null {
-  const earned: Days[] = [];
-  const flagged: Days[] = [];
+  const metrics: string[] = [];
   for (const metric in evidence) {
-    if (metricCategory(metric) !== category || !counts(lens, metric)) continue;
-    (isFlags(metric) ? flagged : earned).push(new Days(metric, evidence[metric]!, lens));
+    if (metricCategory(metric) === category && counts(lens, metric)) metrics.push(metric);
   }
-  if (earned.length === 0) return flagged.length === 0 ? null : 0;
-  const [leftAfter, today] = [LEFT_AFTER[category], dayOf(asOf)];
-  const gain = gained(decayedTct(earned, leftAfter, today));
-  return gain === 0 ? 0 : round(gain * flagPenalty(decayedTct(flagged, leftAfter, today)), 4);
+  if (metrics.length === 0) return null;
+  if (metrics.every(isFlags)) return 0;
+  const { earned, flagged } = decayedTct(evidence, metrics, lens, LEFT_AFTER[category], dayOf(asOf));
+  const gain = gained(earned);
+  return gain === 0 ? 0 : round(gain * flagPenalty(flagged), 4);
 }
 
 /** Health of each category; 0 without evidence. */
@@ -86,10 +71,11 @@ export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Re
 export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asOf: number): number {
   const entry = evidence[metric];
   if (!entry) return 0;
-  const tct = decayedTct([new Days(metric, entry, lens)], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
   // After a thousand years, decay may leave 0 although there is evidence.
-  if (tct === 0 && totalTct(metric, entry, lens) === 0) return 0;
-  return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
+  if (totalTct(metric, entry, lens) === 0) return 0;
+  const leftAfter = LEFT_AFTER[metricCategory(metric)];
+  const { earned, flagged } = decayedTct(evidence, [metric], lens, leftAfter, dayOf(asOf));
+  return round(isFlags(metric) ? flagPenalty(flagged) : gained(earned), 4);
 }
 
 /** The least whole TCT that gives a category this health if all of it is earned today and none is flagged. */

@@ -28,13 +28,6 @@ export class RunningLedger implements Ledger {
   /** @param limit TCT that a UTC day can earn; Infinity: no limit */
   constructor(private readonly limit: number) {}
 
-  /** Adds everything that was added to another ledger. */
-  add(other: RunningLedger): void {
-    this.flagged += other.flagged;
-    if (this.limit === Infinity) this.earned += other.earned;
-    else for (const [day, tct] of other.earnedByDay) this.earn(day, tct);
-  }
-
   /** @returns by how much the earned TCT has grown */
   earn(day: number, tct: number): number {
     if (this.limit === Infinity) {

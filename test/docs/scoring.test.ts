@@ -108,7 +108,7 @@ describe('the worked example', () => {
   function answer(lens: Lens) {
     return {
       ...standingOf(disc1.ledger(evidence, lens), null),
-      reliability: disc1.reliability(evidence, lens, asOf),
+      reliability: disc1.assess(evidence, lens, asOf).reliability,
       disc_metrics: categoryHealth(evidence, lens, asOf),
     };
   }
@@ -154,7 +154,7 @@ describe('the worked example', () => {
       'health moderation flags': metricHealth(evidence, flags, MODEL_LENS, asOf),
       p: decayed((metric) => !isFlags(metric), disc1.constants.reliability_daily_factor) / 1000,
       n: decayed(isFlags, disc1.constants.reliability_daily_factor) / 1000,
-      reliability: disc1.reliability(evidence, MODEL_LENS, asOf),
+      reliability: disc1.assess(evidence, MODEL_LENS, asOf).reliability,
       'missing to Fair': nextRating(ledger)!.tct_needed,
     };
     const listed = rows('Worked example').map(([step, , value]) => [step, number(value)]);
@@ -175,8 +175,8 @@ describe('the worked example of disc-2', () => {
   test('every step on the way', () => {
     const ledger = disc2.ledger(evidence, MODEL_LENS);
     const { good, flags } = decayedDays(evidence, MODEL_LENS, asOf);
-    const reliability = disc2.reliability(evidence, MODEL_LENS, asOf);
-    const { evidence: sure, reliability_interval } = disc2.certainty(evidence, MODEL_LENS, asOf);
+    const reliability = disc2.assess(evidence, MODEL_LENS, asOf).reliability;
+    const { evidence: sure, reliability_interval } = disc2.assess(evidence, MODEL_LENS, asOf);
     const mean = (10 * good + 5) / (10 * (good + flags) + 6);
     const steps: Record<string, number> = {
       ...ledger,
@@ -200,7 +200,7 @@ describe('the worked example of disc-2', () => {
       .slice(1)
       .map(Number);
     const ledger = disc1.ledger(evidence, MODEL_LENS);
-    expect([ledger.earned, scoreOf(netTct(ledger)), disc1.reliability(evidence, MODEL_LENS, asOf)]).toEqual([
+    expect([ledger.earned, scoreOf(netTct(ledger)), disc1.assess(evidence, MODEL_LENS, asOf).reliability]).toEqual([
       earned,
       score,
       reliability,

@@ -42,7 +42,7 @@ function answer(evidence: Evidence, lens: Lens): string {
     nextRating(ledger),
     categoryHealth(evidence, lens, TODAY),
     METRICS.map((metric) => metricHealth(evidence, metric, lens, TODAY)),
-    disc1.reliability(evidence, lens, TODAY),
+    disc1.assess(evidence, lens, TODAY).reliability,
   ]);
 }
 
@@ -125,7 +125,7 @@ test('a lens over the accumulators gives the bytes that a fold of the log throug
       const byAccumulators = JSON.stringify([
         standingOf(disc1.ledger(evidence, lens), null),
         Object.values(categoryHealth(evidence, lens, TODAY)),
-        disc1.reliability(evidence, lens, TODAY),
+        disc1.assess(evidence, lens, TODAY).reliability,
       ]);
       expect(byAccumulators).toBe(foldOfTheLog(list, lens));
       const moves = list.map(({ metric, criticality }) => netOf(lens, metric, CRITICALITIES.indexOf(criticality)));

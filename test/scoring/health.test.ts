@@ -18,7 +18,7 @@ const HALF_LIFE: Record<Category, number> = {
 test('without evidence every category has health 0, and reliability is the prior', () => {
   expect(categoryHealth({}, MODEL_LENS, TODAY)).toEqual(Object.fromEntries(MODEL.categories.map((name) => [name, 0])));
   expect(metricHealth({}, 'financial_loan_repayment', MODEL_LENS, TODAY)).toBe(0);
-  expect(disc1.reliability({}, MODEL_LENS, TODAY)).toBe(0.9091);
+  expect(disc1.assess({}, MODEL_LENS, TODAY).reliability).toBe(0.9091);
 });
 
 test('health is (1 − e^(−E/600)) × e^(−F/150) within the category', () => {
@@ -88,7 +88,7 @@ test('reliability is (p + 0.05) / (p + n + 0.055) over weights that halve in 45 
     action('compliance_trade_flags', 'Moderate', 90),
   ]);
   const [p, n] = [0.1 + 0.14 / 2, 0.07 / 4];
-  expect(disc1.reliability(evidence, MODEL_LENS, TODAY)).toBe(four((p + 0.05) / (p + n + 0.055)));
+  expect(disc1.assess(evidence, MODEL_LENS, TODAY).reliability).toBe(four((p + 0.05) / (p + n + 0.055)));
 });
 
 test('under a VP only its metrics count, by its weights', () => {
@@ -104,5 +104,5 @@ test('under a VP only its metrics count, by its weights', () => {
   });
   expect(metricHealth(evidence, 'social_vouch', lens, TODAY)).toBe(0);
   expect(metricHealth(evidence, 'compliance_trade_flags', vpLens({ social_vouch: 10 }), TODAY)).toBe(0);
-  expect(disc1.reliability(evidence, lens, TODAY)).toBe(four((0.14 + 0.05) / (0.14 + 0.01 + 0.055)));
+  expect(disc1.assess(evidence, lens, TODAY).reliability).toBe(four((0.14 + 0.05) / (0.14 + 0.01 + 0.055)));
 });

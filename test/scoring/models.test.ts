@@ -7,14 +7,53 @@ import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
 import { isFlags } from '../../src/scoring/names.js';
 import { CRITICALITIES, type Criticality, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { MODELS } from '../../src/scoring/models/all.js';
-import { GOLDEN as GOLDEN_1, disc1 } from '../../src/scoring/models/disc-1.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { GOLDEN as GOLDEN_2, decayedDays, disc2 } from '../../src/scoring/models/disc-2.js';
-import type { Golden } from '../../src/scoring/models/scoring-model.js';
-import { standingOf } from '../../src/scoring/score.js';
+import type { Certainty } from '../../src/scoring/models/scoring-model.js';
+import { type Ledger, standingOf } from '../../src/scoring/score.js';
 import { DAY, type ScoredAction, TODAY, action, evidenceOf, vpLens } from './evidence.js';
 
 const FLAGS = 'compliance_trade_flags';
 const four = (value: number) => round(value, 4);
+
+/** Values that the formulas of a version give for one case. */
+interface Golden {
+  /** ms since the epoch. */
+  as_of: number;
+  /** By metric: a row for each UTC day, with the number of actions of each criticality. */
+  evidence: Readonly<Record<string, readonly (readonly number[])[]>>;
+  /** By the model's own lens. */
+  ledger: Ledger;
+  score: number;
+  reliability: number;
+  certainty: Certainty | null;
+  /** Health by category, in the order of the categories. */
+  health: readonly number[];
+}
+
+const GOLDEN_1: Golden = {
+  as_of: 1_782_820_800_000, // 2026-06-30T12:00:00Z, day 20634
+  evidence: {
+    financial_repayment: [
+      [20_630, 0, 0, 0, 0, 3],
+      [20_634, 1, 0, 0, 2, 0],
+    ],
+    social_praise: [
+      [20_269, 0, 4, 0, 0, 0],
+      [20_634, 0, 0, 1, 0, 0],
+    ],
+    compliance_kyc_verified: [[20_500, 0, 0, 0, 0, 1]],
+    compliance_moderation_flags: [
+      [20_600, 1, 0, 0, 0, 0],
+      [20_624, 3, 0, 0, 0, 0],
+    ],
+  },
+  ledger: { earned: 960, flagged: 40 },
+  score: 10.4,
+  reliability: 0.953,
+  certainty: null,
+  health: [0.6482, 0, 0, 0, 0.1527, 0, 0.1278],
+};
 
 function goldenEvidence({ evidence }: Golden): Evidence {
   return Object.fromEntries(Object.entries(evidence).map(([metric, days]) => [metric, { last: 0, days: days.flat() }]));
@@ -30,14 +69,12 @@ describe('a version', () => {
     expect({
       ledger,
       score: standingOf(ledger, null).score,
-      reliability: model.reliability(evidence, MODEL_LENS, golden.as_of),
-      certainty: model.certainty(evidence, MODEL_LENS, golden.as_of),
+      assessment: model.assess(evidence, MODEL_LENS, golden.as_of),
       health: Object.values(categoryHealth(evidence, MODEL_LENS, golden.as_of)),
     }).toEqual({
       ledger: golden.ledger,
       score: golden.score,
-      reliability: golden.reliability,
-      certainty: golden.certainty,
+      assessment: { reliability: golden.reliability, ...golden.certainty },
       health: golden.health,
     });
   });
@@ -63,12 +100,12 @@ describe('disc-2', () => {
   const of = (...actions: ScoredAction[]) => evidenceOf(actions);
   const many = (count: number, metric: string, criticality: Criticality, daysAgo = 0) =>
     Array.from({ length: count }, () => action(metric, criticality, daysAgo));
-  const reliability = (evidence: Evidence) => disc2.reliability(evidence, MODEL_LENS, TODAY);
+  const reliability = (evidence: Evidence) => disc2.assess(evidence, MODEL_LENS, TODAY).reliability;
   const earned = (evidence: Evidence) => disc2.ledger(evidence, MODEL_LENS).earned;
 
   test('without evidence reliability is 5/6, and the word is none', () => {
     expect(reliability({})).toBe(four(5 / 6));
-    const { evidence, reliability_interval } = disc2.certainty({}, MODEL_LENS, TODAY);
+    const { evidence, reliability_interval } = disc2.assess({}, MODEL_LENS, TODAY);
     expect(evidence).toEqual({ amount: 0, word: 'none' });
     const margin = 1.645 * Math.sqrt(5 / 36 / 1.6);
     expect(reliability_interval).toEqual([four(5 / 6 - margin), 1]);
@@ -125,7 +162,7 @@ describe('disc-2', () => {
       ],
     ],
   ])('evidence is %s', (word, actions) => {
-    expect(disc2.certainty(of(...actions), MODEL_LENS, TODAY).evidence.word).toBe(word);
+    expect(disc2.assess(of(...actions), MODEL_LENS, TODAY).evidence.word).toBe(word);
   });
 
   test('the interval is 90% of a Beta’s normal approximation around the reliability', () => {
@@ -136,7 +173,7 @@ describe('disc-2', () => {
     const { good, flags } = decayedDays(evidence, MODEL_LENS, TODAY);
     const m = (10 * good + 5) / (10 * (good + flags) + 6);
     const margin = 1.645 * Math.sqrt((m * (1 - m)) / (good + flags + 0.6 + 1));
-    const { evidence: amount, reliability_interval } = disc2.certainty(evidence, MODEL_LENS, TODAY);
+    const { evidence: amount, reliability_interval } = disc2.assess(evidence, MODEL_LENS, TODAY);
     expect(reliability_interval).toEqual([four(m - margin), four(Math.min(1, m + margin))]);
     expect(amount).toEqual({ amount: four(good + flags), word: 'solid' });
   });
@@ -186,8 +223,8 @@ describe('disc-2', () => {
   test('what a policy does not weigh counts for nothing, reliability included', () => {
     const evidence = of(action('creative_none', 'Critical'), action(FLAGS, 'Low'));
     const lens = vpLens({ social_praise: 30 });
-    expect(disc2.reliability(evidence, lens, TODAY)).toBe(four(5 / 6));
-    expect(disc2.certainty(evidence, lens, TODAY).evidence).toEqual({ amount: 0, word: 'none' });
+    expect(disc2.assess(evidence, lens, TODAY).reliability).toBe(four(5 / 6));
+    expect(disc2.assess(evidence, lens, TODAY).evidence).toEqual({ amount: 0, word: 'none' });
   });
 
   test('a million actions of one day, and days before 1970 and after 9999', () => {
@@ -195,11 +232,11 @@ describe('disc-2', () => {
     expect([earned(crowd), reliability(crowd)]).toEqual([140, four(15 / 16)]);
     const [before, after] = [Date.UTC(1900, 0, 1), Date.UTC(12_000, 0, 1)];
     const evidence = of({ metric: 'social_praise', criticality: 'Low', at: before });
-    expect([disc2.reliability(evidence, MODEL_LENS, before), reliability(evidence)]).toEqual([
+    expect([disc2.assess(evidence, MODEL_LENS, before).reliability, reliability(evidence)]).toEqual([
       four(15 / 16),
       four(5 / 6),
     ]);
-    expect(disc2.reliability(evidence, MODEL_LENS, after)).toBe(four(5 / 6));
+    expect(disc2.assess(evidence, MODEL_LENS, after).reliability).toBe(four(5 / 6));
   });
 
   test('the cost of reliability is the daily TCT limit for each required day', () => {

@@ -1,9 +1,8 @@
 import { evolve, newIdentity } from '../../../projections/identities.js';
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
-import { Days, dayOf } from '../../scoring/evidence.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { dayOf, eachDay } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
-import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
@@ -149,24 +148,18 @@ async function ledgersAt(
   partial: readonly Ledger[],
   { state, lens }: IdentitySnapshot,
 ): Promise<Ledger[]> {
-  const byDay = new Map<number, Ledger>();
-  for (const metric in state.evidence) {
-    const kind = isFlags(metric) ? 'flagged' : 'earned';
-    for (const days = new Days(metric, state.evidence[metric]!, lens); !days.done; days.next()) {
-      let ledger = byDay.get(days.day);
-      if (!ledger) byDay.set(days.day, (ledger = { earned: 0, flagged: 0 }));
-      ledger[kind] += days.tct;
-    }
-    if (isDue()) await yieldIfDue();
-  }
-  const days = [...byDay].sort(([a], [b]) => a - b);
+  const days: { day: number; earned: number; flagged: number }[] = [];
+  eachDay(state.evidence, Object.keys(state.evidence), lens, (day, earned, flagged) => {
+    days.push({ day, earned, flagged });
+  });
+  await yieldIfDue();
   const limit = lens.model.earnedPerDay(lens);
   const sum = { earned: 0, flagged: 0 };
   let next = 0;
   const ledgers = partial.map(({ earned, flagged }, i) => {
-    for (; next < days.length && days[next]![0] < dayOf(times[i]!); next++) {
-      sum.earned += Math.min(days[next]![1].earned, limit);
-      sum.flagged += days[next]![1].flagged;
+    for (; next < days.length && days[next]!.day < dayOf(times[i]!); next++) {
+      sum.earned += Math.min(days[next]!.earned, limit);
+      sum.flagged += days[next]!.flagged;
     }
     return { earned: sum.earned + Math.min(earned, limit), flagged: sum.flagged + flagged };
   });

@@ -1,11 +1,11 @@
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { Days, type Evidence, dayOf, totalTct } from '../evidence.js';
+import { type Evidence, dayOf, totalTct } from '../evidence.js';
 import { powersOf, round } from '../exact.js';
 import { decayedTct, least } from '../health.js';
 import type { Lens } from '../lens.js';
 import { isFlags } from '../names.js';
 import { MODEL } from '../model.js';
-import type { Assessment, Golden, Measure, ScoringModel } from './scoring-model.js';
+import type { Assessment, Measure, ScoringModel } from './scoring-model.js';
 
 /** Version `disc-1`: reliability from decayed weights (docs/decisions/0011). */
 
@@ -21,30 +21,6 @@ const CONSTANTS = {
 const LEFT_AFTER = powersOf(CONSTANTS.reliability_daily_factor);
 /** TCT of an action of weight 1. */
 const TCT_PER_WEIGHT = 1_000;
-
-export const GOLDEN: Golden = {
-  as_of: 1_782_820_800_000, // 2026-06-30T12:00:00Z, day 20634
-  evidence: {
-    financial_repayment: [
-      [20_630, 0, 0, 0, 0, 3],
-      [20_634, 1, 0, 0, 2, 0],
-    ],
-    social_praise: [
-      [20_269, 0, 4, 0, 0, 0],
-      [20_634, 0, 0, 1, 0, 0],
-    ],
-    compliance_kyc_verified: [[20_500, 0, 0, 0, 0, 1]],
-    compliance_moderation_flags: [
-      [20_600, 1, 0, 0, 0, 0],
-      [20_624, 3, 0, 0, 0, 0],
-    ],
-  },
-  ledger: { earned: 960, flagged: 40 },
-  score: 10.4,
-  reliability: 0.953,
-  certainty: null,
-  health: [0.6482, 0, 0, 0, 0.1527, 0, 0.1278],
-};
 
 export const disc1 = {
   id: 'disc-1',
@@ -64,29 +40,18 @@ export const disc1 = {
     return ledger;
   },
 
-  /**
-   * The expectation of a Beta distribution over decayed positive and negative weights (Jøsang & Ismail, "The Beta
-   * Reputation System", 2002).
-   */
-  reliability(evidence: Evidence, lens: Lens, asOf: number) {
-    const earned: Days[] = [];
-    const flagged: Days[] = [];
-    for (const metric in evidence) {
-      (isFlags(metric) ? flagged : earned).push(new Days(metric, evidence[metric]!, lens));
-    }
-    const weight = (of: Days[]) => decayedTct(of, LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
-    return expected(weight(earned), weight(flagged));
-  },
-
   measure(evidence: Evidence, lens: Lens, asOf: number): Measure {
     return { ledger: disc1.ledger(evidence, lens), assessment: disc1.assess(evidence, lens, asOf) };
   },
 
+  /**
+   * The expectation of a Beta distribution over decayed positive and negative weights (Jøsang & Ismail, "The Beta
+   * Reputation System", 2002).
+   */
   assess(evidence: Evidence, lens: Lens, asOf: number): Assessment {
-    return { reliability: disc1.reliability(evidence, lens, asOf) };
+    const { earned, flagged } = decayedTct(evidence, Object.keys(evidence), lens, LEFT_AFTER, dayOf(asOf));
+    return { reliability: expected(earned / TCT_PER_WEIGHT, flagged / TCT_PER_WEIGHT) };
   },
-
-  certainty: () => null,
 
   summary: () => null,
 

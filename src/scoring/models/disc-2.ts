@@ -1,12 +1,12 @@
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { Days, type Evidence, dayOf } from '../evidence.js';
+import { type Evidence, dayOf, eachDay } from '../evidence.js';
 import { powersOf, round } from '../exact.js';
 import { least } from '../health.js';
-import { type Lens, counts } from '../lens.js';
+import type { Lens } from '../lens.js';
 import { isFlags } from '../names.js';
 import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
 import type { Ledger } from '../score.js';
-import type { Assessment, Certainty, Golden, Measure, ScoringModel } from './scoring-model.js';
+import type { Certainty, Measure, ScoringModel } from './scoring-model.js';
 
 /** Version `disc-2`: reliability from days instead of weights, and a limit on what one day earns (docs/decisions/0025). */
 
@@ -48,7 +48,7 @@ function sumsOf(evidence: Evidence, lens: Lens, today: number): { ledger: Ledger
   const most = disc2.earnedPerDay(lens);
   const ledger = { earned: 0, flagged: 0 };
   const days = { good: 0, flags: 0 };
-  eachDay(evidence, lens, (day, earned, flagged, good, flags) => {
+  eachDay(evidence, Object.keys(evidence), lens, (day, earned, flagged, good, flags) => {
     const left = LEFT_AFTER(Math.max(0, today - day));
     ledger.earned += Math.min(earned, most);
     ledger.flagged += flagged;
@@ -59,7 +59,7 @@ function sumsOf(evidence: Evidence, lens: Lens, today: number): { ledger: Ledger
 }
 
 /** The hash covers these values, so that it changes with a formula and not only with a constant. */
-export const GOLDEN: Golden & { days: DecayedDays } = {
+export const GOLDEN = {
   as_of: 1_782_820_800_000, // 2026-06-30T12:00:00Z, day 20634
   evidence: {
     financial_repayment: [
@@ -81,7 +81,10 @@ export const GOLDEN: Golden & { days: DecayedDays } = {
   /** Exact to the bit. */
   days: { good: 2.0708036262440674, flags: 2.3068062162959126 },
   reliability: 0.5165,
-  certainty: { evidence: { amount: 4.3776, word: 'solid' }, reliability_interval: [0.1802, 0.8527] },
+  certainty: {
+    evidence: { amount: 4.3776, word: 'solid' },
+    reliability_interval: [0.1802, 0.8527],
+  } satisfies Certainty,
   health: [0.6482, 0, 0, 0, 0.1527, 0, 0.1278],
 };
 
@@ -102,20 +105,10 @@ export const disc2 = {
 
   measure(evidence: Evidence, lens: Lens, asOf: number): Measure {
     const { ledger, days } = sumsOf(evidence, lens, dayOf(asOf));
-    return { ledger, assessment: { reliability: round(expected(days), 4), ...certaintyOf(days) } };
+    return { ledger, assessment: assessmentOf(days) };
   },
 
-  reliability(evidence: Evidence, lens: Lens, asOf: number) {
-    return round(expected(decayedDays(evidence, lens, asOf)), 4);
-  },
-
-  assess(evidence: Evidence, lens: Lens, asOf: number): Assessment {
-    return disc2.measure(evidence, lens, asOf).assessment;
-  },
-
-  certainty(evidence: Evidence, lens: Lens, asOf: number) {
-    return certaintyOf(decayedDays(evidence, lens, asOf));
-  },
+  assess: (evidence: Evidence, lens: Lens, asOf: number) => assessmentOf(decayedDays(evidence, lens, asOf)),
 
   summary(evidence: Evidence, lens: Lens, asOf: number) {
     const { good, flags } = decayedDays(evidence, lens, asOf);
@@ -136,13 +129,14 @@ function expected({ good, flags }: DecayedDays): number {
   return (scale * good + prior) / (scale * (good + flags) + total);
 }
 
-function certaintyOf(days: DecayedDays): Certainty {
+function assessmentOf(days: DecayedDays): { reliability: number } & Certainty {
   const sum = days.good + days.flags;
   const mean = expected(days);
   // A square root is exact to the bit everywhere (IEEE 754).
   const margin = CONSTANTS.interval_z * Math.sqrt((mean * (1 - mean)) / (sum + CONSTANTS.interval_prior + 1));
   const amount = round(sum, 4);
   return {
+    reliability: round(mean, 4),
     evidence: { amount, word: wordFor(amount) },
     reliability_interval: [round(Math.max(0, mean - margin), 4), round(Math.min(1, mean + margin), 4)],
   };
@@ -158,53 +152,4 @@ function wordFor(amount: number): Certainty['evidence']['word'] {
   const [some, solid] = CONSTANTS.evidence_steps;
   if (amount === 0) return 'none';
   return amount < some ? 'thin' : amount < solid ? 'some' : 'solid';
-}
-
-/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
-const FEW_METRICS = 64;
-
-type VisitDay = (day: number, earned: number, flagged: number, good: number, flags: number) => void;
-
-/** Visits the UTC days on which something counts under a lens, ascending, with the sums of all metrics together. */
-function eachDay(evidence: Evidence, lens: Lens, visit: VisitDay): void {
-  const metrics: { days: Days; isFlags: boolean }[] = [];
-  for (const metric in evidence) {
-    if (!counts(lens, metric)) continue;
-    const days = new Days(metric, evidence[metric]!, lens);
-    if (!days.done) metrics.push({ days, isFlags: isFlags(metric) });
-  }
-  if (metrics.length > FEW_METRICS) return eachDayOfMany(metrics, visit);
-  for (;;) {
-    let day = Infinity;
-    for (let i = 0; i < metrics.length; i++) day = Math.min(day, metrics[i]!.days.day);
-    if (day === Infinity) return;
-    let [earned, flagged, good, flags] = [0, 0, 0, 0];
-    for (let i = 0; i < metrics.length; i++) {
-      const { days, isFlags } = metrics[i]!;
-      if (days.day !== day) continue;
-      if (isFlags) {
-        flagged += days.tct;
-        flags += days.actions;
-      } else {
-        earned += days.tct;
-        good += days.actions;
-      }
-      days.next();
-      if (days.done) metrics.splice(i--, 1);
-    }
-    visit(day, earned, flagged, good, flags);
-  }
-}
-
-function eachDayOfMany(metrics: readonly { days: Days; isFlags: boolean }[], visit: VisitDay): void {
-  const byDay = new Map<number, Parameters<VisitDay>>();
-  for (const { days, isFlags } of metrics) {
-    for (; !days.done; days.next()) {
-      let sums = byDay.get(days.day);
-      if (!sums) byDay.set(days.day, (sums = [days.day, 0, 0, 0, 0]));
-      sums[isFlags ? 2 : 1] += days.tct;
-      sums[isFlags ? 4 : 3] += days.actions;
-    }
-  }
-  for (const sums of [...byDay.values()].sort(([a], [b]) => a - b)) visit(...sums);
 }

@@ -21,21 +21,6 @@ export interface Measure {
   assessment: Assessment;
 }
 
-/** Values that the formulas of a version give for one case. A test computes them again. */
-export interface Golden {
-  /** ms since the epoch. */
-  as_of: number;
-  /** By metric: a row for each UTC day, with the number of actions of each criticality. */
-  evidence: Readonly<Record<string, readonly (readonly number[])[]>>;
-  /** By the model's own lens. */
-  ledger: Ledger;
-  score: number;
-  reliability: number;
-  certainty: Certainty | null;
-  /** Health by category, in the order of the categories. */
-  health: readonly number[];
-}
-
 /**
  * A version of the scoring model: its constants and its formulas. All versions compute from the same integer rows, so
  * any version can be requested at any time. A version never changes: every change makes a new version.
@@ -50,17 +35,14 @@ export interface ScoringModel {
   earnedPerDay(lens: Lens): number;
   /** Sums an identity's evidence under a lens. */
   ledger(evidence: Evidence, lens: Lens): Ledger;
-  /**
-   * The probability that the next action is a positive one, 0..1, four decimals.
-   * @param asOf ms since the epoch; the evidence must contain no later actions
-   */
-  reliability(evidence: Evidence, lens: Lens, asOf: number): number;
   /** `ledger` and `assess` in one pass over the evidence, where the version can do that. */
   measure(evidence: Evidence, lens: Lens, asOf: number): Measure;
-  /** The reliability and its certainty in one pass; the reliability alone in versions without certainty. */
+  /**
+   * The probability that the next action is a positive one, 0..1, four decimals, and its certainty in versions that have
+   * one.
+   * @param asOf ms since the epoch; the evidence must contain no later actions
+   */
   assess(evidence: Evidence, lens: Lens, asOf: number): Assessment;
-  /** The certainty of the reliability; null in versions without one. */
-  certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
   /** An explanation of the reliability in one or two sentences; null in versions without one. */
   summary(evidence: Evidence, lens: Lens, asOf: number): string | null;
   /** TCT to earn from nothing, without flags, for this reliability. `how_to_pass` uses it as the cost. */
