@@ -16,13 +16,13 @@ export function spellingOf(trisId: string): string {
 }
 export const isMisspelled = (trisId: string): boolean => spellingOf(trisId) !== trisId;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
-/** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name. */
-export const RESERVED_TRIS = /^tris:platform:/;
+/** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name, in any case. */
+export const RESERVED_TRIS = /^tris:platform:/i;
 /**
  * Prefix of the platform id of a chain that the service reads itself (CAIP-2). Nobody can relay for or register such a
- * platform.
+ * platform, in any case.
  */
-export const RESERVED_PLATFORM = /^eip155:/;
+export const RESERVED_PLATFORM = /^eip155:/i;
 /** A reference to a validation or access policy. The id of a new policy has a narrower form, with its version. */
 export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;
 export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;

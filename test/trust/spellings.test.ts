@@ -80,6 +80,19 @@ describe('the service', () => {
     );
   });
 
+  test.each(['eip155:1', 'EIP155:1', 'Eip155:lender'])('nobody owns or relays for %s', async (platform) => {
+    const answers = [
+      await service.post('/api/decision-relay', { ...action(OWN), platform_id: platform }),
+      await service.post('/v1/organizations', { tris_org: 'tris:lendco', platform_ids: [platform] }),
+    ];
+    for (const { status, json } of answers) expect([status, json.errors[0].code]).toEqual([400, 'reserved']);
+  });
+
+  test.each(['tris:platform:x', 'tris:Platform:x'])('%s is the name of no identity', async (id) => {
+    const { status, json } = await service.post('/api/decision-relay', action(id));
+    expect([status, json.errors[0].code]).toEqual([400, 'reserved']);
+  });
+
   test('each action of a batch by itself', async () => {
     const { json } = await service.post('/v1/decision-relay/batch', { actions: [action(OTHER), action(OWN)] });
     expect(json.results.map(({ status }: { status: number }) => status)).toEqual([400, 202]);
