@@ -86,7 +86,7 @@ const BY_STATUS = {
     ],
     siwe_no_contract: [
       'The address has no contract',
-      'the signature is not by the key of the address, and the address has no contract',
+      'the signature is not by the key of the address, and no contract answers there',
     ],
     refresh_unknown: ['Unknown refresh token', 'the refresh token is unknown, or its session has expired'],
     refresh_reused: [

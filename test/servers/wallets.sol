@@ -77,6 +77,13 @@ contract WalletFactory {
     }
 }
 
+/// Returns whatever it is asked.
+contract Echo {
+    fallback(bytes calldata question) external returns (bytes memory) {
+        return question;
+    }
+}
+
 /// Looks like a contract wallet, and is none: whatever it is asked, it spends all the gas there is.
 contract GasBurner {
     fallback() external {

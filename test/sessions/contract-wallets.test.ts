@@ -91,6 +91,16 @@ test('a contract that is not a wallet, or that never returns, accepts no signatu
   expect(codeOf(await signInAs(burner))).toEqual([401, 'siwe_signature']);
 });
 
+test('a contract that returns the question accepts no signature', async () => {
+  const echo = await anvil.deploy(contracts['Echo']!);
+  expect(codeOf(await signInAs(echo, { purpose: 'claim' }))).toEqual([401, 'siwe_signature']);
+  // So does the precompiled contract 4, which has no code: it is asked if the signature brings a call.
+  const identity = '0x0000000000000000000000000000000000000004';
+  const { message, signature } = await signedBy(owner, identity);
+  const wrapped = serializeErc6492Signature({ address: factory, data: '0x', signature });
+  expect(codeOf(await verify(service, message, wrapped))).toEqual([401, 'siwe_signature']);
+});
+
 test('a wallet that is not deployed yet signs in with its deployment data (ERC-6492)', async () => {
   const salt = `0x${'07'.repeat(32)}` as const;
   const { abi } = contracts['WalletFactory']!;
@@ -271,28 +281,39 @@ describe('a session of a contract wallet', () => {
     expect(codeOf(linked)).toEqual([401, 'session_revoked']);
   });
 
-  test('is refreshed later if its chain does not answer now', async () => {
-    let isAway = false;
+  test('is refreshed later if its chain gives no answer of the wallet now', async () => {
+    let instead: { method: string; status: number; answer: object } | undefined;
     const proxy: RequestListener = async (request, response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
-      if (isAway) return void response.writeHead(502).end();
       const body = Buffer.concat(chunks);
+      response.setHeader('content-type', 'application/json');
+      if (instead && body.includes(instead.method)) {
+        response.writeHead(instead.status).end(JSON.stringify({ jsonrpc: '2.0', id: 1, ...instead.answer }));
+        return;
+      }
       const answer = await fetch(anvil.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-      response.setHeader('content-type', 'application/json').end(await answer.text());
+      response.end(await answer.text());
     };
     await serving(proxy, async (url) => {
-      const away = await startService({ [`CREDENCE_RPC_${CHAIN}`]: url });
+      const asking = await startService({ [`CREDENCE_RPC_${CHAIN}`]: url });
       try {
-        const { message } = await start(away, wallet, { chain_id: CHAIN });
-        const { refresh_token } = (await verify(away, message, await owner.signMessage({ message }))).json;
-        isAway = true;
-        for (let i = 0; i < 2; i++)
-          expect(codeOf(await refresh(refresh_token, away))).toEqual([503, 'chain_unavailable']);
-        isAway = false;
-        expect((await refresh(refresh_token, away)).status).toBe(200);
+        const { message } = await start(asking, wallet, { chain_id: CHAIN });
+        const { refresh_token } = (await verify(asking, message, await owner.signMessage({ message }))).json;
+        for (instead of [
+          { method: 'eth', status: 502, answer: {} },
+          { method: 'eth', status: 401, answer: { error: { code: -32000, message: 'Invalid API key' } } },
+          // Of nodes that lag behind.
+          { method: 'eth_getCode', status: 200, answer: { result: '0x' } },
+          { method: 'eth_call', status: 200, answer: { result: '0x' } },
+          { method: 'eth_call', status: 200, answer: { result: null } },
+        ]) {
+          expect(codeOf(await refresh(refresh_token, asking))).toEqual([503, 'chain_unavailable']);
+        }
+        instead = undefined;
+        expect((await refresh(refresh_token, asking)).status).toBe(200);
       } finally {
-        await away.close();
+        await asking.close();
       }
     });
   });

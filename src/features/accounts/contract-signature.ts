@@ -2,10 +2,13 @@ import { type JsonRpc, RpcFailure } from './json-rpc.js';
 
 /** Selector of `isValidSignature(bytes32,bytes)`, and what it returns for a valid signature (ERC-1271). */
 const IS_VALID_SIGNATURE = '1626ba7e';
+/** As a word. A contract that returns the question begins with the selector, too, but goes on with the hash. */
+const ACCEPTED = `0x${IS_VALID_SIGNATURE.padEnd(64, '0')}`;
 /** The last 32 bytes of an ERC-6492 signature. */
 const ERC_6492 = '6492'.repeat(16);
 /** How nodes report that a call failed in the contract: reverted, out of gas, no valid code. */
-const FAILED_CALL = /revert|gas|opcode|stack|jump|invalid|evm/i;
+const FAILED_CALL =
+  /revert|\bVM (?:execution|exception)|EVM error|out ?of ?gas|gas uint64|(?:invalid|bad) ?(?:fe)?(?:opcode|instruction|jump)|stack ?(?:under|over|limit)|write protection|out of bounds/i;
 const REVERTED = 3;
 
 /**
@@ -13,8 +16,8 @@ const REVERTED = 3;
  * deploys the contract or prepares it (ERC-6492). If the contract does not exist yet, or does not accept the signature as
  * it is, the node simulates both calls.
  * @param hash 32 bytes as `0x` and hex digits @param signature `0x` and an even number of hex digits
- * @returns undefined if there is no contract, and the signature does not deploy one
- * @throws RpcFailure if the node does not answer
+ * @returns undefined if no contract answers, and the signature does not deploy one
+ * @throws RpcFailure if the node does not answer, or not with bytes
  */
 export async function acceptsSignature(
   node: JsonRpc,
@@ -23,25 +26,31 @@ export async function acceptsSignature(
   signature: string,
 ): Promise<boolean | undefined> {
   const isWrapped = signature.toLowerCase().endsWith(ERC_6492);
-  const code = await node.request('eth_getCode', [address, 'latest']);
-  const isDeployed = code !== null && code !== '0x' && code !== '0x0';
-  if (!isDeployed && !isWrapped) return undefined;
+  const code = bytesOf((await node.request('eth_getCode', [address, 'latest'])) ?? '0x');
+  const isDeployed = code !== '0x' && code !== '0x0';
   const wrapped = isWrapped ? await unwrap(signature) : undefined;
   if (isWrapped && !wrapped) return false;
   const question = callOf(hash, wrapped?.signature ?? signature);
-  if (isDeployed && (await accepts(node, { to: address, data: question }))) return true;
-  return wrapped !== undefined && accepts(node, { data: prepareAndAsk(wrapped, address, question) });
+  const answer = isDeployed ? await accepts(node, { to: address, data: question }) : undefined;
+  return answer || !wrapped ? answer : accepts(node, { data: prepareAndAsk(wrapped, address, question) });
 }
 
-async function accepts(node: JsonRpc, call: object): Promise<boolean> {
+/** @returns undefined if nobody has answered: the node that was asked knows no code there, or the code returns nothing */
+async function accepts(node: JsonRpc, call: object): Promise<boolean | undefined> {
   try {
-    const result = await node.request('eth_call', [call, 'latest']);
-    return typeof result === 'string' && result.length >= 66 && result.startsWith(`0x${IS_VALID_SIGNATURE}`);
+    const result = bytesOf(await node.request('eth_call', [call, 'latest']));
+    return result === '0x' ? undefined : result.slice(0, ACCEPTED.length) === ACCEPTED;
   } catch (error) {
     const { reason, code, message } = error as RpcFailure;
     if (reason === 'refused' && (code === REVERTED || FAILED_CALL.test(message))) return false;
     throw error;
   }
+}
+
+/** @throws RpcFailure if the answer is not bytes */
+function bytesOf(answer: unknown): string {
+  if (typeof answer === 'string' && /^0x[0-9a-f]*$/i.test(answer)) return answer.toLowerCase();
+  throw new RpcFailure('failed', `the node answered with ${JSON.stringify(answer)} instead of bytes`);
 }
 
 interface Wrapped {

@@ -7,6 +7,7 @@ import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import type { Challenge } from './siwe.js';
 import { Challenges } from './challenges.js';
 import { acceptsSignature } from './contract-signature.js';
+import { RpcFailure } from './json-rpc.js';
 
 /** @property signature `0x` and an even number of hex digits */
 export interface SignedMessage {
@@ -60,12 +61,17 @@ export class Signatures {
   }
 
   /**
-   * Whether a contract wallet still accepts the signature of a message.
+   * Whether a contract wallet still accepts the signature of a message, which it has accepted before: a node that
+   * knows no contract there lags behind.
    * @throws Problem chain_not_configured, chain_unavailable
    */
   async stillAccepts(chainId: number, address: string, { message, signature }: SignedMessage): Promise<boolean> {
     const hash = hashMessage(message);
-    return (await this.chains.ask(chainId, (node) => acceptsSignature(node, address, hash, signature))) === true;
+    return this.chains.ask(chainId, async (node) => {
+      const isValid = await acceptsSignature(node, address, hash, signature);
+      if (isValid === undefined) throw new RpcFailure('failed', `no contract answers at ${address} any more`);
+      return isValid;
+    });
   }
 
   private async askContract(challenge: Challenge, hash: string, signature: string, length: number): Promise<number> {
@@ -79,7 +85,7 @@ export class Signatures {
     if (isValid) return chain_id;
     if (isValid === false) throw no('siwe_signature', `The contract ${address} does not accept the signature.`);
     if (length === 64) throw compact();
-    const detail = `The signature is not by the key of ${address}, and there is no contract there on chain ${chain_id}.`;
+    const detail = `The signature is not by the key of ${address}, and no contract answers there on chain ${chain_id}.`;
     throw no('siwe_no_contract', detail);
   }
 }
