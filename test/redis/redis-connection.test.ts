@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -287,6 +288,41 @@ describeOwnRedis('a Redis Cluster', () => {
   describeJobs('BullMQ in a Redis Cluster', async () => {
     const { prefix } = place();
     return { open: () => BullmqJobs.open(url, { prefix: `{${prefix}}` }), destroy };
+  });
+});
+
+describeOwnRedis('a user of Redis with few rights', () => {
+  let server: RedisServer;
+  let url: string;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+    const admin = new Redis(server.url);
+    const documented = /^redis-cli ACL (SETUSER credence .*)$/m.exec(readFileSync('docs/cluster.md', 'utf8'))![1]!;
+    await admin.call('ACL', ...documented.replaceAll("'", '').split(' '));
+    await admin.call('ACL', 'SETUSER', 'uninformed', 'on', '>password', '~*', '&*', '+@all', '-info');
+    await admin.quit();
+    url = server.url.replace('//', '//credence:password@');
+  });
+  afterAll(() => server?.stop());
+
+  test('is refused with one sentence if it may not run INFO', async () => {
+    const refused = RedisConnection.open(server.url.replace('//', '//uninformed:password@'));
+    await expect(refused).rejects.toThrow(StartError);
+    await expect(refused).rejects.toThrow(
+      /^Redis at 127\.0\.0\.1:\d+: the user .* may not run INFO; docs\/cluster\.md lists/,
+    );
+  });
+
+  let places = 0;
+  const place = () => ({ url, prefix: `{place-${++places}}` });
+  const destroy = async () => undefined;
+  describeKeyValue('with the documented rights', async (clock) => {
+    const at = place();
+    return { open: () => RedisKeyValue.open({ ...at, clock }), destroy, wait: (ms) => sleep(ms) };
+  });
+  describeJobs('with the documented rights', async () => {
+    const { prefix } = place();
+    return { open: () => BullmqJobs.open(url, { prefix }), destroy };
   });
 });
 

@@ -359,6 +359,11 @@ export class RedisConnection {
   /** Any policy other than noeviction silently drops jobs once memory is short. */
   private async checkAtStart(): Promise<void> {
     const reports = await this.reports().catch((error: unknown) => {
+      if (/^NOPERM\b/.test(reasonOf(error as Error))) {
+        throw new StartError(
+          `Redis at ${this.where}: the user of REDIS_URL may not run INFO; docs/cluster.md lists its permissions.`,
+        );
+      }
       throw this.failure(error as Error);
     });
     for (const report of reports) {
