@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
 import { AbstractConnector, Cluster, Redis, SentinelConnector, type ClusterOptions, type RedisOptions } from 'ioredis';
@@ -33,14 +32,6 @@ const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
 /** How often to check whether the server may evict keys, or has become a replica, ms. */
 export const CHECK_MS = 1_000;
-
-/** A Lua script: atomic, and all its keys in one hash slot. */
-export class Script {
-  readonly sha: string;
-  constructor(readonly text: string) {
-    this.sha = createHash('sha1').update(text).digest('hex');
-  }
-}
 
 export interface RedisTarget {
   nodes: { host: string; port: number }[];
@@ -251,19 +242,6 @@ export class RedisConnection {
 
   get isUnavailable(): boolean {
     return this.unavailableSince !== undefined || !this.isAnswering;
-  }
-
-  /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
-  async run<T>(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<T> {
-    const { client } = this;
-    return this.attempt(async () => {
-      try {
-        return (await client.evalsha(script.sha, keys.length, keys as never, args as never)) as T;
-      } catch (error) {
-        if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
-        return (await client.eval(script.text, keys.length, keys as never, args as never)) as T;
-      }
-    });
   }
 
   /** Any command of the library. @throws StoreUnavailable when there is no definite answer */

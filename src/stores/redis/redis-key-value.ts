@@ -3,7 +3,7 @@ import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
-import { RedisConnection, Script } from './connection.js';
+import { RedisConnection } from './connection.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
 
 /**
@@ -13,44 +13,44 @@ import { type KeyValue, storedKey } from '../ports/key-value.js';
  */
 
 /** ARGV: value, ttl. */
-const PUT = new Script(`
+const PUT = `
 redis.call('HSET', KEYS[1], 'value', ARGV[1])
 redis.call('HDEL', KEYS[1], 'by')
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-`);
+`;
 
 /** ARGV: value, ttl, id of the call. */
-const PUT_IF_ABSENT = new Script(`
+const PUT_IF_ABSENT = `
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return redis.call('HGET', KEYS[1], 'by') == ARGV[3] and 1 or 0
 end
 redis.call('HSET', KEYS[1], 'value', ARGV[1], 'by', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
-`);
+`;
 
 /** ARGV: value, ttl, id of the call, expected value. */
-const REPLACE = new Script(`
+const REPLACE = `
 local entry = redis.call('HMGET', KEYS[1], 'value', 'by')
 if entry[1] and entry[2] == ARGV[3] then return 1 end
 if entry[1] ~= ARGV[4] then return 0 end
 redis.call('HSET', KEYS[1], 'value', ARGV[1], 'by', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
-`);
+`;
 
-const TAKE = new Script(`
+const TAKE = `
 local value = redis.call('HGET', KEYS[1], 'value')
 redis.call('UNLINK', KEYS[1])
 return value
-`);
+`;
 
 /** ARGV: ttl, what is added. Returns the count and its remaining time to live. */
-const INCREMENT = new Script(`
+const INCREMENT = `
 local count = redis.call('HINCRBY', KEYS[1], 'value', ARGV[2])
 if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return { count, redis.call('PTTL', KEYS[1]) }
-`);
+`;
 
 /** How often to look whether Redis still holds what it held, ms. */
 const LOOK_MS = 1_000;
@@ -97,25 +97,24 @@ export class RedisKeyValue implements KeyValue {
   }
 
   async put(key: string, value: Json, ttlMs: number): Promise<void> {
-    await this.redis.run(PUT, [this.stored(key)], [canonicalJson(value), Math.ceil(ttlMs)]);
+    await this.run(PUT, key, canonicalJson(value), Math.ceil(ttlMs));
   }
 
   async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
-    const args = [canonicalJson(value), Math.ceil(ttlMs), callId()];
-    return (await this.redis.run<number>(PUT_IF_ABSENT, [this.stored(key)], args)) === 1;
+    return (await this.run(PUT_IF_ABSENT, key, canonicalJson(value), Math.ceil(ttlMs), callId())) === 1;
   }
 
   async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
     const args = [canonicalJson(next), Math.ceil(ttlMs), callId(), canonicalJson(expected)];
-    return (await this.redis.run<number>(REPLACE, [this.stored(key)], args)) === 1;
+    return (await this.run(REPLACE, key, ...args)) === 1;
   }
 
   async take(key: string): Promise<Json | undefined> {
-    return valueOf(await this.redis.run<string | null>(TAKE, [this.stored(key)], []));
+    return valueOf((await this.run(TAKE, key)) as string | null);
   }
 
   async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
-    const [count, left] = await this.redis.run<[number, number]>(INCREMENT, [this.stored(key)], [Math.ceil(ttlMs), by]);
+    const [count, left] = (await this.run(INCREMENT, key, Math.ceil(ttlMs), by)) as [number, number];
     return { count, resets_at: this.clock() + left };
   }
 
@@ -139,6 +138,11 @@ export class RedisKeyValue implements KeyValue {
     };
     // The connection logs that Redis is unavailable.
     this.timer = setInterval(() => void look().catch(() => undefined), LOOK_MS).unref();
+  }
+
+  /** Runs a script on an entry: atomically, as its commands are. */
+  private run(script: string, key: string, ...args: (string | number)[]): Promise<unknown> {
+    return this.redis.send((client) => client.eval(script, 1, this.stored(key), ...args));
   }
 
   private stored(key: string): string {
