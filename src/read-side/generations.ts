@@ -148,7 +148,7 @@ export async function rebuild(
     throw new GenerationError(`${what}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`);
   }
   const views = viewsOf(projections);
-  const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
+  const id = (await unfinishedBuild(views, store, readModels)) ?? (await createGeneration(views, store, readModels));
   const { lease, checkpoint } = await find(id, readModels);
   if (lease) throw beingBuilt(id);
   let events = 0;
@@ -183,13 +183,6 @@ export async function rebuild(
 
 function beingBuilt(id: string): GenerationError {
   return new GenerationError(`${id} is being built already.`, 'operation_open');
-}
-
-async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
-  for (;;) {
-    const id = await createGeneration(views, store, readModels);
-    if (id !== undefined) return id;
-  }
 }
 
 /** An unfinished generation of exactly these views that does not serve and matches the log. */

@@ -51,10 +51,8 @@ export async function ensureManifest(
 
     if (unserved.length > 0) {
       const own = viewsOf(unserved);
-      const id = await createGeneration(own, store, readModels);
-      if (id === undefined) continue;
-      created = id;
-      for (const { name } of unserved) views[name] = id;
+      created = await createGeneration(own, store, readModels);
+      for (const { name } of unserved) views[name] = created;
       Object.assign(versions, own);
     }
     await readModels.swapManifest({
@@ -150,16 +148,13 @@ export async function ownBeside(
   store: EventStore,
   readModels: ReadModels,
 ): Promise<string> {
-  for (;;) {
-    const fitting: Generation[] = [];
-    for (const generation of await readModels.generations()) {
-      const isGoing = manifest?.dropping?.includes(generation.id);
-      if (!isGoing && isOf(generation, views) && (await isSound(generation, store))) fitting.push(generation);
-    }
-    const found = fitting.find(({ status }) => status === 'ready') ?? fitting[0];
-    const id = found?.id ?? (await createGeneration(views, store, readModels));
-    if (id !== undefined) return id;
+  const fitting: Generation[] = [];
+  for (const generation of await readModels.generations()) {
+    const isGoing = manifest?.dropping?.includes(generation.id);
+    if (!isGoing && isOf(generation, views) && (await isSound(generation, store))) fitting.push(generation);
   }
+  const found = fitting.find(({ status }) => status === 'ready') ?? fitting[0];
+  return found?.id ?? createGeneration(views, store, readModels);
 }
 
 /**
@@ -203,17 +198,18 @@ function servingOfOthers(
   );
 }
 
-/** @returns the id of a new generation of these views; undefined if another process has taken it for others */
+/** @returns the id of a new generation of these views, which another process has not taken for others */
 export async function createGeneration(
   views: Record<string, number>,
   store: EventStore,
   readModels: ReadModels,
-): Promise<string | undefined> {
-  const id = nextGenerationId(await readModels.generations());
-  await readModels.createGeneration(id, views, store.logId);
-  const made = await findGeneration(id, readModels);
-  const isRight = made && made.status === 'building' && made.checkpoint.log === store.logId && isOf(made, views);
-  return isRight ? id : undefined;
+): Promise<string> {
+  for (;;) {
+    const id = nextGenerationId(await readModels.generations());
+    await readModels.createGeneration(id, views, store.logId);
+    const made = await findGeneration(id, readModels);
+    if (made?.status === 'building' && made.checkpoint.log === store.logId && isOf(made, views)) return id;
+  }
 }
 
 /** A generation, also one that was dropped. */
