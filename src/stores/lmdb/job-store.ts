@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
-import type { Json, JsonObject } from '../../kernel/json.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import { type Job, type JobStatus, LONGEST_WAIT_MS } from '../ports/jobs.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -121,52 +121,22 @@ export class JobStore {
     return undefined;
   }
 
-  async setProgress(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
-    await this.change(job, (stored) => ({ ...stored, progress }));
+  /** Changes a job that runs; no effect if it was cancelled meanwhile, also if it was put back since. */
+  async change(job: StoredJob, changes: Partial<StoredJob>): Promise<void> {
+    await this.env.write(() => {
+      const stored = this.get(job.kind, job.id);
+      if (stored?.status === 'running') this.put({ ...stored, ...changes });
+    });
   }
 
-  async complete(job: StoredJob, progress: { done: number; total: number }, result: Json): Promise<void> {
-    await this.change(job, (stored) => ({
-      ...stored,
-      status: 'completed',
-      progress,
-      result,
-      error: null,
-      ...this.finished(),
-    }));
+  /** Ends a job that runs, as `change` does. */
+  async end(job: StoredJob, changes: Partial<StoredJob>): Promise<void> {
+    await this.change(job, { ...changes, ...this.finished() });
   }
 
-  /** @param waitMs how long to wait before the next attempt; null: this was the last attempt */
-  async fail(
-    job: StoredJob,
-    progress: { done: number; total: number },
-    error: string,
-    waitMs: number | null,
-  ): Promise<void> {
-    const run_at = this.clock() + (waitMs ?? 0);
-    await this.change(job, (stored) =>
-      waitMs === null
-        ? { ...stored, status: 'failed', progress, error, ...this.finished() }
-        : { ...stored, status: 'queued', progress, error, run_at },
-    );
-  }
-
-  /** Runs a job again later, without counting this attempt. */
-  async postpone(
-    job: StoredJob,
-    progress: { done: number; total: number },
-    error: string,
-    waitMs: number,
-  ): Promise<void> {
-    const run_at = this.clock() + waitMs;
-    const attempts = job.attempts - 1;
-    await this.change(job, (stored) => ({ ...stored, status: 'queued', attempts, progress, error, run_at }));
-  }
-
-  /** Puts a job back without counting this attempt, since the job did not cause its end. */
-  async putBack(job: StoredJob): Promise<void> {
-    const attempts = job.attempts - 1;
-    await this.change(job, (stored) => ({ ...stored, status: 'queued', attempts, run_at: 0 }));
+  /** Queues a job that runs again, to be run after a time. */
+  async queueAgain(job: StoredJob, waitMs: number, changes: Partial<StoredJob>): Promise<void> {
+    await this.change(job, { ...changes, status: 'queued', run_at: this.clock() + waitMs });
   }
 
   async cancel(kind: string, id: string): Promise<StoredJob | undefined> {
@@ -240,14 +210,6 @@ export class JobStore {
     // A wait longer than any job may have means that the clock was set back.
     if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
     return status === 'running';
-  }
-
-  /** Changes a job that runs; no effect if it was cancelled meanwhile, also if it was put back since. */
-  private async change(job: StoredJob, change: (stored: StoredJob) => StoredJob): Promise<void> {
-    await this.env.write(() => {
-      const stored = this.get(job.kind, job.id);
-      if (stored?.status === 'running') this.put(change(stored));
-    });
   }
 
   private put(job: StoredJob): StoredJob {

@@ -101,14 +101,15 @@ export class LmdbJobs implements Jobs {
     const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
     await Promise.race([settled, grace]);
     clearTimeout(timer);
-    await this.store.putBack(job).catch(() => undefined); // The next start does, if this fails.
+    // The next start does, if this fails. The job did not cause its end: the attempt does not count.
+    await this.store.queueAgain(job, 0, { attempts: job.attempts - 1 }).catch(() => undefined);
   }
 
   private poll(): void {
     for (const run of this.runs.values()) {
       if (!run.unwritten) continue;
       run.unwritten = false;
-      this.store.setProgress(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
+      this.store.change(run.job, { progress: { ...run.progress } }).catch(() => (run.unwritten = true));
     }
     this.look();
   }
@@ -167,16 +168,16 @@ export class LmdbJobs implements Jobs {
       result = JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
       if (this.closing) return; // `close` puts it back.
-      const message = error instanceof Error ? error.message : String(error);
+      const failed = { progress: run.progress, error: error instanceof Error ? error.message : String(error) };
+      // Such an attempt does not count.
       if (isPassing(error)) {
-        await this.store.postpone(job, run.progress, message, backoffMs);
-        return;
+        return this.store.queueAgain(job, backoffMs, { ...failed, attempts: job.attempts - 1 });
       }
       const waitMs = error instanceof JobGivenUp ? null : waitOf(job.attempts, { attempts, backoffMs });
-      await this.store.fail(job, run.progress, message, waitMs);
-      return;
+      if (waitMs !== null) return this.store.queueAgain(job, waitMs, failed);
+      return this.store.end(job, { ...failed, status: 'failed' });
     }
-    await this.store.complete(job, run.progress, result);
+    await this.store.end(job, { progress: run.progress, status: 'completed', result, error: null });
   }
 }
 
