@@ -40,22 +40,9 @@ export const webhooks: Projection = {
 
 const STREAM = 'webhook-';
 
-function webhookIn(event: DomainEvent): string | undefined {
-  switch (event.type) {
-    case 'WebhookCreated':
-    case 'WebhookChanged':
-    case 'WebhookSecretRotated':
-    case 'WebhookReplayed':
-    case 'WebhookDisabled':
-    case 'WebhookEnabled':
-    case 'WebhookDeleted':
-      return event.data.webhook_id;
-    case 'Undecodable':
-      // Who follows the webhook must see that its stream has changed.
-      return event.stream.startsWith(STREAM) ? event.stream.slice(STREAM.length) : undefined;
-    default:
-      return undefined;
-  }
+/** The webhook of an event, also of an undecodable one: who follows the webhook must see that its stream has changed. */
+function webhookIn({ stream }: DomainEvent): string | undefined {
+  return stream.startsWith(STREAM) ? stream.slice(STREAM.length) : undefined;
 }
 
 function put(row: WebhookRow, rows: Rows): void {
