@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { sentenceFor } from '../../kernel/failures.js';
 import { StartError } from '../../kernel/start-error.js';
 import { flawOf } from './database-file.js';
+import { LmdbEnvironment } from './environment.js';
 
 /**
  * Checks the database files of the log and the state, since the library ends the process on one that it cannot read. Those
@@ -18,6 +19,8 @@ export async function checkDatabases(data: string): Promise<void> {
 }
 
 async function checkDatabase(folder: string, advice: string): Promise<void> {
+  // It was checked then, and its pages change.
+  if (LmdbEnvironment.isOpenHere(folder)) return;
   const path = join(folder, 'data.mdb');
   let flaw: string | undefined;
   try {

@@ -28,7 +28,6 @@ const OTHER_ORDER = 0x02 | 0x08;
 const READ_LEAVES_UP_TO = 256 * 2 ** 20;
 /** The same limit for read models, where no other check would detect a missing row. */
 const READ_ALL_UP_TO = 2 ** 30;
-const ATTEMPTS = 5;
 
 interface Meta {
   pageSize: number;
@@ -93,16 +92,11 @@ interface Node {
 export async function flawOf(path: string, whole = false, sealed?: Sealed): Promise<string | undefined> {
   const file = openSync(path, 'r+');
   try {
-    for (let attempt = 1; ; attempt++) {
-      const size = fstatSync(file).size;
-      if (size === 0) return undefined;
-      const meta = readMeta(file);
-      if (!meta) return 'is not a database that this build can read';
-      const flaw = await new PageCheck(file, size, meta, whole, sealed).run();
-      // A running process may reuse pages of a state that it has superseded meanwhile: check once more.
-      if (!flaw || readMeta(file)?.transaction === meta.transaction) return flaw;
-      if (attempt === ATTEMPTS) return undefined;
-    }
+    const size = fstatSync(file).size;
+    if (size === 0) return undefined;
+    const meta = readMeta(file);
+    if (!meta) return 'is not a database that this build can read';
+    return await new PageCheck(file, size, meta, whole, sealed).run();
   } finally {
     closeSync(file);
   }
