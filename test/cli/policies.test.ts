@@ -161,7 +161,7 @@ describe('credence policies', () => {
       const { code, stderr } = await plan();
       expect(performance.now() - began).toBeLessThan(15_000);
       expect(code).toBe(2);
-      expect(stderr).not.toMatch(/[\u001b\u202e]|call stack/);
+      for (const hidden of ['\u001b', '\u202e', 'call stack']) expect(stderr).not.toContain(hidden);
       for (const expected of [
         /^a\\u001b\[31m\.yaml:/m,
         /^deep\.yaml:1:1: the file has too many levels$/m,
