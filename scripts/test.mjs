@@ -20,6 +20,7 @@ const FAULTS = [
   'test/cli/built.test',
   'test/cli/owner.test',
   'test/client/browser.test',
+  'test/client/csharp.test',
   'test/cluster/chaos.test',
   'test/cluster/compose.test',
   'test/cluster/e2e/features.test',
