@@ -13,7 +13,7 @@ import { Sender } from './sender.js';
 
 /** Deliveries of one webhook that may wait. Beyond that, no further events are read for it. */
 const MAX_OPEN = 1_000;
-/** The same of all webhooks of an owner. */
+/** The same of all webhooks of an organization. */
 const MAX_OPEN_OF_OWNER = 10_000;
 
 /** Reads the log for webhooks, and creates the deliveries of the messages about its events. */
@@ -42,13 +42,15 @@ export class DeliveryCreator {
    * @returns whether there is more
    */
   read(all: readonly Pump[], known: Position): Promise<boolean> {
-    const open = new Map<string | null, number>();
-    for (const { webhook, progress } of all)
-      open.set(webhook.owner, (open.get(webhook.owner) ?? 0) + progress.open.length);
-    const ready = all.filter(
-      ({ isActive, progress, webhook }) =>
-        isActive && progress.open.length < MAX_OPEN && open.get(webhook.owner)! < MAX_OPEN_OF_OWNER,
-    );
+    const open = new Map<string, number>();
+    for (const { webhook, progress } of all) {
+      const { owner } = webhook;
+      if (owner !== null) open.set(owner, (open.get(owner) ?? 0) + progress.open.length);
+    }
+    const ready = all.filter(({ isActive, progress, webhook }) => {
+      const ofOwner = open.get(webhook.owner ?? '') ?? 0;
+      return isActive && progress.open.length < MAX_OPEN && ofOwner < MAX_OPEN_OF_OWNER;
+    });
     return this.consumers.hand(ready, (part, pumps) => this.create(part, pumps), known);
   }
 
