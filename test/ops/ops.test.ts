@@ -48,15 +48,15 @@ test('every alert refers to a section of a document', () => {
       .replace(/[^\w -]/g, '')
       .replaceAll(' ', '-');
   const isSection = ([, file, anchor]: RegExpExecArray) =>
-    [...read(file!).matchAll(/^#+ (.*)$/gm)].some(([, heading]) => anchorOf(heading!) === anchor);
-  const references = [...rules.matchAll(/runbook: (docs\/\S+\.md)#(.*)$/gm)];
+    [...read(`docs/${file}`).matchAll(/^#+ (.*)$/gm)].some(([, heading]) => anchorOf(heading!) === anchor);
+  const references = [...rules.matchAll(/runbook_url: '\{\{ \$externalLabels\.docs_url \}\}\/(\S+\.md)#(.*)'$/gm)];
   expect(references).toHaveLength([...rules.matchAll(/- alert: /g)].length);
   expect(references.filter((reference) => !isSection(reference))).toEqual([]);
 });
 
 test('the section about alerts names each alert that refers to it, and no other', () => {
   const referring = [
-    ...rules.matchAll(/- alert: (\w+)\n(?:(?! *- alert).*\n)*? +runbook: docs\/runbook\.md#an-alert-fires$/gm),
+    ...rules.matchAll(/- alert: (\w+)\n(?:(?! *- alert).*\n)*? +runbook_url: .*\/runbook\.md#an-alert-fires'$/gm),
   ];
   const rows = tableRows(section(read('docs/runbook.md'), 'An alert fires'));
   expect(rows.map(([name]) => codes(name!)[0]).sort()).toEqual(referring.map(([, name]) => name).sort());
