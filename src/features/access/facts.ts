@@ -121,7 +121,7 @@ class Subject implements Facts {
     this.incomplete = isIncomplete(state);
     this.actions = state.actions;
     this.bad_level = state.bad_status?.level ?? null;
-    this.health = new HealthByCategory(state.evidence, lens, asOf) as unknown as Facts['health'];
+    this.health = new HealthByCategory(state.evidence, lens, asOf);
   }
 
   get net_tct(): number {
@@ -164,8 +164,8 @@ class Subject implements Facts {
   }
 }
 
-/** Health of each category, measured when first used. It has a property for each. */
-class HealthByCategory {
+/** Health of each category, measured when first used. */
+class HealthByCategory implements Record<Category, number | null> {
   private readonly measured: Partial<Record<Category, number | null>> = {};
 
   constructor(
@@ -174,19 +174,33 @@ class HealthByCategory {
     private readonly asOf: number,
   ) {}
 
-  of(category: Category): number | null {
+  get financial() {
+    return this.of('financial');
+  }
+  get creative() {
+    return this.of('creative');
+  }
+  get educational() {
+    return this.of('educational');
+  }
+  get behavioral() {
+    return this.of('behavioral');
+  }
+  get social() {
+    return this.of('social');
+  }
+  get security() {
+    return this.of('security');
+  }
+  get compliance() {
+    return this.of('compliance');
+  }
+
+  private of(category: Category): number | null {
     const known = this.measured[category];
     if (known !== undefined) return known;
     return (this.measured[category] = healthOf(this.evidence, category, this.lens, this.asOf));
   }
-}
-
-for (const category of MODEL.categories) {
-  Object.defineProperty(HealthByCategory.prototype, category, {
-    get(this: HealthByCategory) {
-      return this.of(category);
-    },
-  });
 }
 
 /** Flags are evidence too. */
