@@ -11,7 +11,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { JobLines } from '../jobs/job-lines.js';
-import { startJob } from '../jobs/start-job.js';
+import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
 import { AccessPolicies } from './access-policies.js';
@@ -90,7 +90,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const sums = { count: 0, granted: 0, denied: 0, unknown: 0 };
-    const lines = this.jobLines.begin((input['organization'] ?? input['caller']) as string);
+    const lines = this.jobLines.begin(ownerOfJob({ input }));
     progress(0, population.total);
     await eachIdentity(
       this.readModels,

@@ -48,6 +48,10 @@ export async function startJob(
   return known ? repeated(job, context) : unlessReused(job, context);
 }
 
+/** In whose name a job was started, as `ownerOfTurns` says of its caller. */
+export const ownerOfJob = ({ input }: Pick<Job, 'input'>): string =>
+  (input['organization'] ?? input['caller']) as string;
+
 /** The jobs of one kind and owner that were started and may be open, by id: when, ms. A type, not an interface: it is stored as JSON. */
 type Started = Record<string, number>;
 

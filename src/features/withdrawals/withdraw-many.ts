@@ -1,6 +1,6 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { type Actor, type CommandContext, bodyHash, internalActor, ownerOfTurns } from '../../commands/context.js';
+import { type Actor, type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -17,7 +17,7 @@ import { IdentityReader } from '../disc/identity-reader.js';
 import { standing } from '../disc/score.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
-import { startJob } from '../jobs/start-job.js';
+import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
@@ -121,8 +121,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const { stored, reason, actions } = job.result as unknown as WithdrawalDryRunDto;
     await this.refuseChanged(stored);
     const organization = job.input['organization'] as string | null;
-    const owner = organization ?? (job.input['caller'] as string);
-    const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS, owner);
+    const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS, ownerOfJob(job));
     const mine: Begun = { stored: kept, actions, reason, caller: actor.name, organization };
     await this.keyValue.putIfAbsent(begunKey(dryRun), mine, FOREVER_MS);
     return this.keyValue.get(begunKey(dryRun));
@@ -135,7 +134,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const set = await this.sets.find(filter, actor, signal, progress);
     const position = await this.store.head();
     await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
-    const owner = ownerOfTurns(actor);
+    const owner = ownerOfJob({ input });
     const [lines, affected] = [this.lines.begin(owner), this.lines.begin(owner)];
     const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
     const effects: WithdrawalEffectDto[] = [];
