@@ -39,7 +39,7 @@ export class AccessTokens {
   caller(token: string): Caller {
     const { session, expiresAt } = this.verify(token);
     const keyId = `session:${session.wallet}`;
-    return { keyId, repeats: keyId, scopes: NO_SCOPES, organization: null, session, expiresAt };
+    return { keyId, idempotencyScope: keyId, scopes: NO_SCOPES, organization: null, session, expiresAt };
   }
 
   private verify(token: string): { session: Session; expiresAt: number } {

@@ -201,7 +201,7 @@ export class ApiKeys {
     if (this.developmentDigest) {
       add(this.developmentDigest, {
         keyId: DEVELOPMENT_ID,
-        repeats: this.developmentDigest,
+        idempotencyScope: this.developmentDigest,
         scopes: new Set(SCOPES),
         organization: null,
         session: null,
@@ -210,7 +210,7 @@ export class ApiKeys {
     for (const { id, sha256, scopes, organization } of records) {
       // A key of an organization must not affect others, so `ops` has no effect on it.
       const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
-      const caller = { keyId: id, repeats: sha256, scopes: new Set(opening), session: null };
+      const caller = { keyId: id, idempotencyScope: sha256, scopes: new Set(opening), session: null };
       add(sha256, { ...caller, organization: organization ?? null });
     }
     this.callers = callers;

@@ -17,8 +17,11 @@ export type Scope = (typeof SCOPES)[number];
 export interface Caller {
   /** Of a session: `session:<wallet>`. */
   keyId: string;
-  /** Whose Idempotency-Keys it repeats: the digest of the key, since a later key may get the same id. Of a session as `keyId`. */
-  repeats: string;
+  /**
+   * Callers with the same value share their Idempotency-Keys. Of an API key its digest, since a later key may get the same
+   * id; of a session its `keyId`.
+   */
+  idempotencyScope: string;
   scopes: ReadonlySet<Scope>;
   /** The TRIS id of the organization the key is bound to. */
   organization: string | null;

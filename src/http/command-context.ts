@@ -21,7 +21,7 @@ export class RequestContext implements CommandRequest {
   ) {
     this.correlation_id = request.id;
     this.actor = actorOf(request);
-    this.idempotency = idempotencyHash(request, request.caller!.repeats);
+    this.idempotency = idempotencyHash(request, request.caller!.idempotencyScope);
     this.hasWaited = request.raw.headers['credence-min-position'] !== undefined;
     this.trace = request.span?.traceparent;
   }
@@ -47,7 +47,7 @@ function actorOf(request: FastifyRequest): Actor {
   return { name, scopes, organization, session, isAccepted: () => request.isAccepted() };
 }
 
-function idempotencyHash(request: FastifyRequest, caller: string): string | null {
+function idempotencyHash(request: FastifyRequest, scope: string): string | null {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return null;
   const text = typeof key === 'string' ? unquoted(key) : '';
@@ -59,7 +59,7 @@ function idempotencyHash(request: FastifyRequest, caller: string): string | null
   }
   // Decoded: a proxy may percent-encode the same path differently.
   const path = decodeURIComponent(request.url.split('?', 1)[0]!);
-  return hashOf(caller, request.method, path, text);
+  return hashOf(scope, request.method, path, text);
 }
 
 /** The IETF draft writes the key as a string of RFC 8941, in quotes; without them it is the same key. */

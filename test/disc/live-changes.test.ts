@@ -289,7 +289,7 @@ test('a stream of a session ends when its access token expires, and the others g
   const session = { family: 'f', wallet: '0xa', chainId: null, trisId: null };
   const caller = {
     keyId: 'session:0xa',
-    repeats: 'session:0xa',
+    idempotencyScope: 'session:0xa',
     scopes: new Set<never>(),
     organization: null,
     session,
@@ -309,7 +309,7 @@ test('a stream of a session ends with the session, and the others go on', async 
   const callerOf = (family: string, wallet: string) => {
     const session = { family, wallet, chainId: null, trisId: null };
     const keyId = `session:${wallet}`;
-    return { keyId, repeats: keyId, scopes: new Set<never>(), organization: null, session, expiresAt: 2_000 };
+    return { keyId, idempotencyScope: keyId, scopes: new Set<never>(), organization: null, session, expiresAt: 2_000 };
   };
   const callers = [callerOf('f1', '0xa'), callerOf('f2', '0xa'), callerOf('f3', '0xb')];
   const outs = callers.map(() => new Out());
