@@ -136,9 +136,11 @@ export class Deliveries {
   }
 }
 
-/** From `from` to before `to`, of those from 0 on. */
-const numbers = (from: number, to: number): number[] =>
-  Array.from({ length: Math.max(0, to - Math.max(0, from)) }, (_, i) => Math.max(0, from) + i);
+/** The numbers of deliveries from `from`, or from 0 if that is negative, to before `to`. */
+function numbers(from: number, to: number): number[] {
+  const first = Math.max(0, from);
+  return Array.from({ length: Math.max(0, to - first) }, (_, i) => first + i);
+}
 
 /** Of one group, so that no server loses a delivery and keeps the progress that includes it. */
 const progressKey = (webhookId: string): string => `webhook:{${webhookId}}`;
