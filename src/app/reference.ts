@@ -53,6 +53,7 @@ export const REFERENCE: Reference = {
     ['Proofs', 'Keys', 'The public keys that verify proofs and tokens.'],
     ['Ops', 'Health', 'Whether the service works.'],
   ],
+  // A `type` of integer is said of a field only where it is a number: a name can mean a text or a yes elsewhere.
   fields: {
     // Identifiers
     tris_id: { description: 'The TRIS id of an identity.' },
