@@ -1,3 +1,4 @@
+import { internalActor } from '../../src/commands/context.js';
 import { Ingestion, type IngestionInput } from '../../src/features/ingestion/ingestion.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
@@ -24,7 +25,11 @@ describeRedis('ingestion by several processes', () => {
     const processes = [await open(), await open()] as const;
     const input: IngestionInput = { wallet: `0x${'1'.repeat(40)}`, chain_id: 1, from_block: null, tris_id: 'tris:a' };
     const enqueue = (n: number) =>
-      processes[n % 2]!.ingestion.enqueue(input, { body_hash: 'same', idempotency: `key${n}` } as never);
+      processes[n % 2]!.ingestion.enqueue(input, {
+        actor: internalActor('cli'),
+        body_hash: 'same',
+        idempotency: `key${n}`,
+      } as never);
     const ids = async (from: number) =>
       new Set((await Promise.all(Array.from({ length: 20 }, (_, n) => enqueue(from + n)))).map(({ id }) => id));
     const [{ jobs }] = processes;

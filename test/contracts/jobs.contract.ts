@@ -341,6 +341,31 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await other.close();
     });
 
+    test('owners of jobs of a kind take turns, and jobs of one owner keep their order', async () => {
+      const runs: string[] = [];
+      let release = () => {};
+      const released = new Promise<void>((resolve) => (release = resolve));
+      jobs.handle(kind, async ({ id }) => {
+        if (id === 'a1') await released;
+        runs.push(id);
+        return null;
+      });
+      await jobs.start();
+      await jobs.enqueue(kind, 'a1', {}, 'a');
+      await reaches('a1', 'running');
+      for (const id of ['a2', 'a3', 'a4']) await jobs.enqueue(kind, id, {}, 'a');
+      // Asked for again, it counts once.
+      await jobs.enqueue(kind, 'a4', {}, 'a');
+      for (const id of ['b1', 'b2']) await jobs.enqueue(kind, id, {}, 'b');
+      await jobs.enqueue(kind, 'c1', {}, 'c');
+      const queued = await jobs.list({ kind, status: 'queued' });
+      expect(queued.map(({ id }) => id)).toEqual(['c1', 'b2', 'b1', 'a4', 'a3', 'a2']);
+      expect(await jobs.waiting()).toEqual({ [kind]: 6 });
+      release();
+      for (const id of ['a4', 'b2', 'c1']) await reaches(id, 'completed');
+      expect(runs).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
+    });
+
     test('a job enqueued or cancelled through another handle is noticed', async () => {
       const other = await harness.open();
       let running: RunningJob | undefined;

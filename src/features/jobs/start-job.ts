@@ -43,8 +43,9 @@ export async function startJob(
   const { actor, body_hash } = context;
   const id = jobId(of.prefix, context);
   const known = await jobs.get(of.kind, id);
-  if (!known) await take(stores, of, id, ownerOfTurns(actor));
-  const job = await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash });
+  const owner = ownerOfTurns(actor);
+  if (!known) await take(stores, of, id, owner);
+  const job = await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash }, owner);
   return known ? repeated(job, context) : unlessReused(job, context);
 }
 
@@ -100,7 +101,7 @@ export async function startInSlot(
     const last = (await keyValue.get(slot)) as Slot | undefined;
     if (last && !last.finished) {
       // Creates it if a crash, or a concurrent request, left only the slot.
-      const job = await jobs.enqueue(kind, last.id, last.input);
+      const job = await jobs.enqueue(kind, last.id, last.input, ownerOfTurns(context.actor));
       if (last.id === id) return unlessReused(job, context);
       if (job.status === 'queued' || job.status === 'running') return meet(job);
     }

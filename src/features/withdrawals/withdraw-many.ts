@@ -108,7 +108,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const input = { dry_run: dryRun, ...(begun as Begun) };
     if (!mayUse(actor, { input })) throw unknownDryRun(dryRun);
     const job_id = dryRun.replace(DRY_RUN.prefix, APPLY.prefix);
-    const { status } = await this.jobs.enqueue(APPLY.kind, job_id, input);
+    const { status } = await this.jobs.enqueue(APPLY.kind, job_id, input, ownerOfJob({ input }));
     if (status === 'failed' || status === 'cancelled') await this.jobs.retry(APPLY.kind, job_id);
     return { job_id };
   }

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { BoundedMap } from '../../kernel/bounded-map.js';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
@@ -12,6 +13,7 @@ export interface StoredJob extends Job {
   sequence: number;
   /** Not to be run before, ms since the epoch; 0 unless it waits for its next attempt. */
   run_at: number;
+  owner?: string | undefined;
 }
 
 type Name = [kind: string, id: string];
@@ -19,12 +21,18 @@ type Name = [kind: string, id: string];
 const LIST_SLICE = 1_000;
 const OPEN_SLICE = 100;
 const MAX_NAME_LENGTH = 300;
+/** Owners whose turns are remembered. */
+const MAX_OWNERS = 10_000;
 
 /**
  * The jobs on disk and every change of state they may make, each in one durable transaction. A job that is not what was
  * written is absent, as if the folder had been deleted.
  */
 export class JobStore {
+  /** By kind and owner: when, in the order of all, a job was taken last. */
+  private readonly turns = new BoundedMap<string, number>(MAX_OWNERS);
+  private lastTurn = 0;
+
   static async open(folder: string, clock: Clock): Promise<JobStore> {
     const text = { encoding: 'string' } as const;
     const databases = { jobs: text, job_order: text, open_jobs: text, open_of_kind: text };
@@ -38,7 +46,7 @@ export class JobStore {
     private readonly clock: Clock,
   ) {}
 
-  async add(kind: string, id: string, input: JsonObject): Promise<StoredJob> {
+  async add(kind: string, id: string, input: JsonObject, owner?: string): Promise<StoredJob> {
     return this.env.grow(() => {
       const existing = this.get(kind, id);
       if (existing) return existing;
@@ -57,6 +65,7 @@ export class JobStore {
         finished_at: null,
         sequence,
         run_at: 0,
+        owner,
       };
       this.order.putSync(sequence, JSON.stringify([kind, id]));
       this.put(job);
@@ -100,12 +109,12 @@ export class JobStore {
   }
 
   /**
-   * Takes the oldest job of a kind that is due. None of this kind may be running: one that is so in the store was
+   * Takes a job of a kind that is due: the oldest of the owner who has waited longest for a turn. None of this kind may be running: one that is so in the store was
    * interrupted by the end of its process, or its outcome could not be written.
    */
   async take(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
-    for await (const { id } of this.openOf(kind)) {
-      if (!this.dueJob(kind, id)) continue;
+    for (let next; (next = await this.nextOf(kind)) !== undefined;) {
+      const { id, owner } = next;
       const taken = await this.env.write(() => {
         // It may have been cancelled meanwhile.
         const job = this.dueJob(kind, id);
@@ -116,9 +125,22 @@ export class JobStore {
         }
         return this.put({ ...job, status: 'running', attempts: job.attempts + 1 });
       });
-      if (taken?.status === 'running') return taken;
+      if (taken?.status !== 'running') continue;
+      if (owner !== undefined) this.turns.set(`${kind} ${owner}`, ++this.lastTurn);
+      return taken;
     }
     return undefined;
+  }
+
+  private async nextOf(kind: string): Promise<StoredJob | undefined> {
+    let next: StoredJob | undefined;
+    let least = Infinity;
+    for await (const job of this.openOf(kind)) {
+      const turn = this.turns.get(`${kind} ${job.owner}`) ?? 0;
+      if (turn < least && this.isDue(job)) [next, least] = [job, turn];
+      if (least === 0) break;
+    }
+    return next;
   }
 
   /** Changes a job that runs; no effect if it was cancelled meanwhile, also if it was put back since. */

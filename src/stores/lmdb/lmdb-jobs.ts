@@ -51,8 +51,8 @@ export class LmdbJobs implements Jobs {
     await this.looking;
   }
 
-  async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
-    const job = await this.store.add(kind, id, input);
+  async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
+    const job = await this.store.add(kind, id, input, owner);
     this.look();
     return publicJob(job);
   }

@@ -64,8 +64,11 @@ export interface Jobs {
   handle(kind: string, handler: JobHandler, options?: { attempts?: number; backoffMs?: number }): void;
   /** Starts to run jobs, first those left over from a crash. */
   start(): Promise<void>;
-  /** Idempotent by (kind, id): returns the stored job, whatever its status. Durable once resolved. */
-  enqueue(kind: string, id: string, input: JsonObject): Promise<Job>;
+  /**
+   * Idempotent by (kind, id): returns the stored job, whatever its status. Durable once resolved.
+   * @param owner owners of jobs of a kind take turns: all of a kind have one, or none
+   */
+  enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job>;
   get(kind: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(filter?: { kind?: string; status?: JobStatus; limit?: number }): Promise<Job[]>;

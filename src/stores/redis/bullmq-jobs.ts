@@ -125,10 +125,12 @@ export class BullmqJobs implements Jobs {
     this.timer = setInterval(() => void this.poll(), POLL_MS);
   }
 
-  async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
+  async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
     return this.attempt(async () => {
       await this.note(kind, id);
-      await this.queue(kind).add(kind, { id, input }, optionsOf(id));
+      const options = optionsOf(id);
+      const turn = owner === undefined ? {} : { priority: await this.turnOf(kind, id, owner) };
+      await this.queue(kind).add(kind, { id, input }, { ...options, ...turn });
       return (await this.find(kind, id))!;
     });
   }
@@ -158,7 +160,7 @@ export class BullmqJobs implements Jobs {
   /** The jobs of a kind that have not finished, the newest first. Finished ones are kept for good: they are not read. */
   private async openJobs(kind: string): Promise<Job[]> {
     if (!KIND.test(kind)) return [];
-    const ids = await this.queue(kind).getRanges(['waiting', 'active', 'delayed'], 0, -1);
+    const ids = await this.queue(kind).getRanges(['waiting', 'prioritized', 'active', 'delayed'], 0, -1);
     const found = (await Promise.all(ids.map((id) => this.find(kind, idOf(id))))).filter((job) => job !== undefined);
     if (found.length === 0) return [];
     const serials = await this.client.zmscore(this.orderKey, ...found.map(({ id }) => `${kind}:${id}`));
@@ -169,7 +171,7 @@ export class BullmqJobs implements Jobs {
   waiting(): Promise<Record<string, number>> {
     return this.attempt(async () => {
       const counts = [...this.kinds.keys()].map(async (kind): Promise<[string, number]> => {
-        return [kind, await this.queue(kind).getJobCountByTypes('waiting', 'delayed')];
+        return [kind, await this.queue(kind).getJobCountByTypes('waiting', 'prioritized', 'delayed')];
       });
       return Object.fromEntries(await Promise.all(counts));
     });
@@ -244,6 +246,13 @@ export class BullmqJobs implements Jobs {
     if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
     const serial = await this.client.incr(`${this.prefix}.serial`);
     await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
+  }
+
+  /** The turn of a new job, which is its priority: the next one of its owner, or the one that others have now. */
+  private async turnOf(kind: string, id: string, owner: string): Promise<number> {
+    const queue = this.queue(kind);
+    const keys = [queue.toKey('prioritized'), queue.toKey(keyOf(id)), `${this.prefix}.turn.${kind}:${owner}`];
+    return (await this.client.eval(TURN, keys.length, ...keys)) as number;
   }
 
   private processor(kind: string, registration: Registration): Type<WorkerHost> {
@@ -446,6 +455,18 @@ if redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
 redis.call('DEL', KEYS[2])
 redis.call('HDEL', KEYS[3], 'ats')
 return 1`;
+
+/**
+ * Keys: the queued jobs of a kind (scored by BullMQ: priority · 2^32 + order), the job, the owner's last turn. An owner who
+ * comes after others have had turns goes before whoever has had one more; BullMQ has no priority above 2^21 - 1.
+ */
+const TURN = `
+if redis.call('EXISTS', KEYS[2]) == 1 then return 1 end
+local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local before = head and math.floor(head / 4294967296) - 1 or 0
+local turn = math.min(math.max(before, (redis.call('GET', KEYS[3]) or 0) + 1), 2097151)
+redis.call('SET', KEYS[3], turn, 'EX', 86400)
+return turn`;
 
 @Module({})
 class JobsRuntime {
