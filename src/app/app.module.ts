@@ -8,6 +8,8 @@ import { DeadLettersModule } from '../features/dead-letters/dead-letters.module.
 import { DiscModule } from '../features/disc/disc.module.js';
 import { EVENT_STORE } from '../stores/ports/event-store.js';
 import { Writer } from '../commands/writer.js';
+import { type QuotaConfig, Quotas } from '../commands/quotas.js';
+import { Registry } from 'prom-client';
 import { POSITION_GATE } from '../kernel/positions.js';
 import { IdentityModule } from '../features/identity/identity.module.js';
 import { IngestionModule } from '../features/ingestion/ingestion.module.js';
@@ -66,13 +68,13 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 
-type Bounds = Pick<Config, 'maxStalenessSeconds'>;
+type Bounds = Pick<Config, 'maxStalenessSeconds'> & QuotaConfig;
 
 /** What every feature injects: the ports, the clock, the writer and the views. */
 @Global()
 @Module({})
 class PortsModule {
-  static register(stores: Stores, clock: Clock, { maxStalenessSeconds }: Bounds): DynamicModule {
+  static register(stores: Stores, clock: Clock, bounds: Bounds): DynamicModule {
     const providers = [
       { provide: EVENT_STORE, useValue: stores.eventStore },
       { provide: READ_MODELS, useValue: stores.readModels },
@@ -83,8 +85,13 @@ class PortsModule {
       Views,
       {
         provide: Staleness,
-        useFactory: (views: Views) => new Staleness(stores.eventStore, views, maxStalenessSeconds),
+        useFactory: (views: Views) => new Staleness(stores.eventStore, views, bounds.maxStalenessSeconds),
         inject: [Views],
+      },
+      {
+        provide: Quotas,
+        useFactory: (registry?: Registry) => new Quotas(bounds, stores.keyValue, clock, registry),
+        inject: [{ token: Registry, optional: true }],
       },
       { provide: POSITION_GATE, useExisting: Views },
     ];

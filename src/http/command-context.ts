@@ -26,6 +26,11 @@ export class RequestContext implements CommandRequest {
     this.trace = request.span?.traceparent;
   }
 
+  /** Sets headers of the answer. */
+  tell(headers: Record<string, string>): void {
+    this.reply.headers(headers);
+  }
+
   /** @param command validated, server-filled fields left out: equal for a retry, different for another request */
   of(command: object): CommandContext {
     const { actor, correlation_id, idempotency, trace, reply } = this;

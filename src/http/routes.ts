@@ -111,6 +111,8 @@ export interface RouteOptions {
   etag?: true;
   /** Answers with `Live`. Its cursor is that of the list above it, and `Last-Event-ID` overrides it. */
   live?: true;
+  /** Its answers say what is left of the quota of a day. */
+  quota?: true;
   /** Answers with `Lines`. */
   lines?: true;
   /** Problems in addition to those of every route of its kind, and of the fields of its input. */
@@ -266,6 +268,7 @@ function describedAnswers(
     ...(isRepeatable ? (['Idempotency-Replayed'] as const) : []),
     ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
     ...limits,
+    ...(options.quota ? (['RateLimit', 'RateLimit-Policy'] as const) : []),
   ]);
   const refusals: ProblemCode[] = [
     ...problems,
@@ -323,11 +326,12 @@ export const ANSWER_HEADERS = {
   'Cache-Control': { description: 'How long the answer may be used without asking.', schema: { type: 'string' } },
   RateLimit: {
     description:
-      'What is left: `r` requests, `t` seconds until all are available again (IETF draft, structured fields).',
+      'What is left of each limit: `r` requests (`"address"`), actions or bytes, `t` seconds until all are available again (IETF draft, structured fields).',
     schema: { type: 'string' },
   },
   'RateLimit-Policy': {
-    description: 'The limit: `q` requests in `w` seconds (IETF draft, structured fields).',
+    description:
+      'The limits: `q` requests (`"address"`), actions or bytes in `w` seconds (IETF draft, structured fields).',
     schema: { type: 'string' },
   },
   'RateLimit-Limit': {

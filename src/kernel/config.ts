@@ -59,6 +59,13 @@ const Whole = (min: number, max: number, declared: Described): PropertyDecorator
     Min(min),
     Max(max),
   );
+/** A bound for each organization, and each key without one. */
+const Bound = (name: string, initial: number, what: string): PropertyDecorator =>
+  Whole(0, 1_000_000_000_000, {
+    name: `CREDENCE_ORG_${name}`,
+    description: `${what}, of each organization and of each key without one; 0 = no limit`,
+    default: String(initial),
+  });
 const Switch = (declared: Described): PropertyDecorator =>
   all(
     Variable({ ...declared, must: 'be "on" or "off"' }),
@@ -227,6 +234,25 @@ export class Config {
     default: '600',
   })
   readonly rateLimit: number;
+
+  @Bound('ACTIONS_PER_DAY', 5_000_000, 'Relayed actions a day (UTC)')
+  readonly actionsPerDay: number;
+
+  @Bound('BYTES_PER_DAY', 1_000_000_000, 'Bytes of relayed actions a day (UTC), as JSON')
+  readonly bytesPerDay: number;
+
+  @Bound('JOB_RESULTS', 50, 'Jobs whose lines are kept')
+  readonly jobResults: number;
+
+  @Bound('JOB_BYTES', 200 * 2 ** 20, 'Bytes of these lines')
+  readonly jobBytes: number;
+
+  @Whole(0, 1_000_000_000_000, {
+    name: 'CREDENCE_ORG_WAITING_DELIVERIES',
+    description: 'Deliveries of all webhooks of an organization that may wait; 0 = no limit',
+    default: '10000',
+  })
+  readonly waitingDeliveries: number;
 
   @Whole(1, 1_000_000, {
     name: 'CREDENCE_MAX_STALENESS_SECONDS',

@@ -299,6 +299,10 @@ const BY_STATUS = {
       'Too many requests',
       'too many requests from one address, or too many jobs or webhook messages at the same time; see `Retry-After`',
     ],
+    quota_exceeded: [
+      'The quota of the day is used',
+      'the organization, or the key without one, has relayed as much as it may on a day; see `Retry-After`. What is recorded already is still answered',
+    ],
   },
   431: {
     headers_too_large: ['The request headers are too large', 'the request line and headers are over 16 KiB'],

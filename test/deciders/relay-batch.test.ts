@@ -69,6 +69,7 @@ test('what is damaged for one action of a batch affects no other', async () => {
     { sourceFor },
     { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
     { accept: async () => null, lookUp: async () => undefined },
+    { take: async () => () => undefined },
   ];
   const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
   const handler = new RelayActionsHandler(single, {} as EventStore);

@@ -1,4 +1,6 @@
 import { JobLines, type StoredLines } from '../../src/features/jobs/job-lines.js';
+import { Quotas } from '../../src/commands/quotas.js';
+import { loadConfig } from '../../src/kernel/config.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
@@ -10,7 +12,7 @@ let lines: JobLines;
 beforeEach(async () => {
   folder = await temporaryFolder();
   keyValue = await LmdbKeyValue.open(folder.path, { clock: Date.now });
-  lines = new JobLines(keyValue, Date.now);
+  lines = new JobLines(keyValue, Date.now, new Quotas(loadConfig({}), keyValue, Date.now));
 });
 afterEach(async () => {
   await keyValue.close();

@@ -73,7 +73,8 @@ test('the log is not read further for an organization of whose webhooks 10,000 d
   const others = [pump('tris:other', 999), ...Array.from({ length: 11 }, () => pump(null, 999))];
   let ready: readonly Pump[] = [];
   const consumers = { hand: async (pumps: readonly Pump[]) => ((ready = pumps), false) };
-  const creator = new DeliveryCreator(...([null, null, null, consumers, null, null] as unknown as Creator));
+  const limits = { waiting_deliveries: 10_000 };
+  const creator = new DeliveryCreator(...([null, null, null, consumers, null, null, { limits }] as unknown as Creator));
   await creator.read([...full, ...others], 1);
   expect(ready).toEqual(others);
   await creator.read([...full.slice(1), ...others], 1);

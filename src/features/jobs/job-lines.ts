@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { Quotas } from '../../commands/quotas.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
 import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
@@ -9,9 +10,6 @@ const PART = 1_000;
 const HOUR_MS = 3_600_000;
 /** How long lines are stored. */
 const KEPT_MS = 24 * HOUR_MS;
-/** What is stored of one owner's jobs. Beyond that, the oldest lines are removed, but not those that are being written. */
-const MOST_RUNS = 50;
-const MOST_BYTES = 200 * 2 ** 20;
 
 /** Where lines are stored, and until when they can be read. A type, not an interface: it is stored as JSON. */
 export type StoredLines = { run: string; parts: number; until: string };
@@ -25,7 +23,12 @@ export class JobLines {
   constructor(
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+    private readonly quotas: Quotas,
+  ) {
+    const runs = async (owner: string) => ((await keyValue.get(runsOf(owner))) as Run[] | undefined) ?? [];
+    quotas.measure('job_results', async (owner) => (await runs(owner)).length);
+    quotas.measure('job_bytes', async (owner) => bytesOf(await runs(owner)));
+  }
 
   /** Begins new lines. @param owner whose lines count together */
   begin(owner: string): LineWriter {
@@ -58,15 +61,16 @@ export class JobLines {
     );
   }
 
-  /** Removes the oldest lines of an owner that are too many with these. */
+  /** Removes the oldest lines of an owner that are too many with these, but not those that are being written. */
   private async count(owner: string, written: Run): Promise<void> {
+    const { job_results, job_bytes } = this.quotas.limits;
     let removed: Run[] = [];
     await changeValue<Run[]>(this.keyValue, runsOf(owner), KEPT_MS, async (stored = []) => {
       const now = this.clock();
       const runs = [...stored.filter(({ run, until }) => run !== written.run && until > now), written];
-      let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
+      let bytes = bytesOf(runs);
       removed = [];
-      while (runs.length > 1 && (runs.length > MOST_RUNS || bytes > MOST_BYTES)) {
+      while (runs.length > 1 && (runs.length > job_results || bytes > job_bytes)) {
         const oldest = runs.shift()!;
         bytes -= oldest.bytes;
         removed.push(oldest);
@@ -129,5 +133,6 @@ export class LineWriter {
   }
 }
 
+const bytesOf = (runs: readonly Run[]): number => runs.reduce((sum, { bytes }) => sum + bytes, 0);
 const partOf = (run: string, index: number): string => `job-lines:${run}:${index}`;
 const runsOf = (owner: string): string => `job-lines-of:${owner}`;

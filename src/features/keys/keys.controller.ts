@@ -1,13 +1,14 @@
 import { Body, Controller, Delete, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { Actor } from '../../commands/context.js';
+import { type Actor, ownerOfTurns } from '../../commands/context.js';
+import { Quotas } from '../../commands/quotas.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Written } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
 import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
-import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto } from './keys.dto.js';
+import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto, UsageDto } from './keys.dto.js';
 import { CreateKey, DeleteKey, ListKeys } from './keys.handlers.js';
 
 @Controller('/v1')
@@ -15,6 +16,7 @@ export class KeysController {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
+    private readonly quotas: Quotas,
   ) {}
 
   @Get('/me')
@@ -27,6 +29,18 @@ export class KeysController {
   async me(@RequestCaller() caller: Caller | null): Promise<MeDto> {
     const { keyId, scopes, organization } = caller!;
     return { key_id: keyId, scopes: [...scopes], organization };
+  }
+
+  @Get('/usage')
+  @Keyed({
+    scope: 'any',
+    summary: 'Get what the organization of the key of this request, or the key without one, has used of its bounds',
+    description: 'What other processes have counted in the last second may be missing.',
+    type: UsageDto,
+  })
+  async usage(@RequestActor() actor: Actor): Promise<UsageDto> {
+    const owner = ownerOfTurns(actor);
+    return { owner, bounds: await this.quotas.usageOf(owner) };
   }
 
   @Get('/ops/keys')

@@ -2,6 +2,8 @@ import { Body, Controller, Inject, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { lastRecordedPosition } from '../../commands/batches.js';
+import { ownerOfTurns } from '../../commands/context.js';
+import { Quotas } from '../../commands/quotas.js';
 import { isObject } from '../../kernel/json.js';
 import { Problem, type ProblemCode, refusal } from '../../kernel/problems.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -33,6 +35,7 @@ const REFUSALS: readonly ProblemCode[] = [
   'platform_not_owned',
   'external_id_conflict',
   'too_many_metrics',
+  'quota_exceeded',
 ];
 
 const ACTION = {
@@ -49,11 +52,13 @@ export class RelayController {
     private readonly commands: CommandBus,
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly quotas: Quotas,
   ) {}
 
   @Post('/api/decision-relay')
   @Write({
     scope: 'relay:write',
+    quota: true,
     status: 202,
     example: { ...ACTION, external_id: 'loan-17' },
     summary: 'Submit a verified, score-relevant action',
@@ -63,6 +68,7 @@ export class RelayController {
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
     const { action_id, source, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
+    this.tellQuota(request);
     const message = `Action received for scoring. ${WHY[source]}`;
     const answer: RelayedDto = { status: 'received', message, action_id, source };
     return new Written(answer, position);
@@ -71,6 +77,7 @@ export class RelayController {
   @Post('/v1/decision-relay/batch')
   @Write({
     scope: 'relay:write',
+    quota: true,
     list: { name: 'actions', most: MAX_ACTIONS },
     example: {
       actions: [
@@ -94,8 +101,13 @@ export class RelayController {
       await yieldIfDue();
     }
     const outcomes = await this.commands.execute(new RelayActions(actions, request));
+    this.tellQuota(request);
     const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
     return new Written(answer, lastRecordedPosition(outcomes));
+  }
+
+  private tellQuota(request: RequestContext): void {
+    request.tell(this.quotas.headersOf(ownerOfTurns(request.actor)));
   }
 
   private actionOf(item: unknown): Action | Problem {

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
-import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
+import { type CommandContext, ownerOfTurns, refuseSelfStatement } from '../../commands/context.js';
+import { type Amounts, Quotas } from '../../commands/quotas.js';
 import { Writer } from '../../commands/writer.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -10,7 +11,8 @@ import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import { type Action, actionStream, decide } from './domain/relay.js';
+import { isFlags } from '../../scoring/names.js';
+import { type Action, actionStream, decide, metricOf } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
 import { MetricLimit } from './metric-limit.js';
 
@@ -65,7 +67,12 @@ export class ActionRecorder {
 
   /** Not for an action that is recorded already: its text may have been deleted. @returns removes the text again */
   private async keepEvidence(uri: string, stream: string): Promise<(() => Promise<void>) | undefined> {
-    return (await this.writer.firstOf(stream)) ? undefined : keepText(this.keyValue, uri);
+    return (await this.isRecorded(stream)) ? undefined : keepText(this.keyValue, uri);
+  }
+
+  /** Whether the stream of an action has one. */
+  async isRecorded(stream: string): Promise<boolean> {
+    return (await this.writer.firstOf(stream)) !== undefined;
   }
 
   /** @throws Problem idempotency_key_reused, external_id_conflict */
@@ -88,11 +95,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     private readonly vetting: Vetting,
     private readonly recorder: ActionRecorder,
     private readonly limit: MetricLimit,
+    private readonly quotas: Quotas,
   ) {}
 
   /**
    * @param decided the source, where it was decided for several relays; default: that of the caller now
-   * @throws Problem self_statement, platform_not_owned, too_many_metrics, external_id_conflict, idempotency_key_reused
+   * @throws Problem self_statement, platform_not_owned, quota_exceeded, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
   async execute({ action, context }: RelayAction, decided?: Source): Promise<Relayed> {
     const { organization } = context.actor;
@@ -102,12 +110,17 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     // The caller's organization owns the platform, so its vetting decides. Operators need none.
     const source = decided ?? (await this.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
-    const metric = await this.limit.accept({ action, owner }, stream);
+    const untake = await this.quotas.take(ownerOfTurns(context.actor), amountsOf(action), () =>
+      this.recorder.isRecorded(stream),
+    );
+    let metric: Awaited<ReturnType<MetricLimit['accept']>> = null;
     try {
+      metric = await this.limit.accept({ action, owner }, stream);
       const recorded = await this.recorder.record({ action, stream, owner, source, context });
       if (metric) this.limit.recorded(metric);
       return recorded;
     } catch (error) {
+      untake();
       if (metric) this.limit.failed(metric);
       throw error;
     }
@@ -130,6 +143,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
   }
 }
+
+const amountsOf = (action: Action): Amounts => ({
+  actions: 1,
+  bytes: Buffer.byteLength(JSON.stringify(action)),
+  flags: isFlags(metricOf(action)) ? 1 : 0,
+});
 
 /** Of a recorded action; before schema 2 all were vouched. */
 function sourceOf({ data }: NewEvent): Source {

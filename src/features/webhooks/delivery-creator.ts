@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type DomainEvent, decodeEvent } from '../../../projections/events.js';
+import { Quotas } from '../../commands/quotas.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { NewerSchema } from '../../kernel/event-definition.js';
 import type { Position } from '../../kernel/event.js';
@@ -13,8 +14,6 @@ import { Sender } from './sender.js';
 
 /** Deliveries of one webhook that may wait. Beyond that, no further events are read for it. */
 const MAX_OPEN = 1_000;
-/** The same of all webhooks of an organization. */
-const MAX_OPEN_OF_OWNER = 10_000;
 
 /** Reads the log for webhooks, and creates the deliveries of the messages about its events. */
 @Injectable()
@@ -29,6 +28,7 @@ export class DeliveryCreator {
     private readonly consumers: Consumers,
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(TRACING) private readonly tracing: Tracing | null,
+    private readonly quotas: Quotas,
   ) {}
 
   /** Forgets what it keeps between two parts of the log. */
@@ -49,7 +49,7 @@ export class DeliveryCreator {
     }
     const ready = all.filter(({ isActive, progress, webhook }) => {
       const ofOwner = open.get(webhook.owner ?? '') ?? 0;
-      return isActive && progress.open.length < MAX_OPEN && ofOwner < MAX_OPEN_OF_OWNER;
+      return isActive && progress.open.length < MAX_OPEN && ofOwner < this.quotas.limits.waiting_deliveries;
     });
     return this.consumers.hand(ready, (part, pumps) => this.create(part, pumps), known);
   }
