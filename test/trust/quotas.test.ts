@@ -170,6 +170,8 @@ describe('in several processes', () => {
     expect(named('actions')).toHaveLength(21);
     expect(named('actions')).toContain('credence_relayed_total{owner="tris:o24",unit="actions"} 25');
     expect(named('actions')).toContain('credence_relayed_total{owner="other",unit="actions"} 15');
+    // Also 0: an increase is seen from the first flag on.
+    expect(named('flags')).toHaveLength(21);
     expect(named('flags')).toContain('credence_relayed_total{owner="tris:o3",unit="flags"} 4');
   });
 });
