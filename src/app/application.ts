@@ -18,6 +18,7 @@ import { ProofsController } from './key-set.controller.js';
 import { find } from './find.js';
 import { Staleness } from '../read-side/staleness.js';
 import { REFERENCE } from './reference.js';
+import { SessionStanding } from '../features/accounts/session-standing.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
@@ -157,6 +158,7 @@ export async function createApp(
     publicReads: config.publicReads,
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
+    standing: (session) => app.get(SessionStanding, { strict: false }).of(session),
     cursors: app.get(Cursors),
     rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     metrics,

@@ -17,7 +17,7 @@ import { CONSOLE_HEADERS, CORS_HEADERS, DOCS_HEADERS, NO_SNIFF } from './headers
 import { PUBLIC_BODY_LIMIT, registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
 import type { RequestLimit } from './rate-limit.js';
-import type { Caller } from '../credentials/caller.js';
+import type { Caller, Session } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
 import type { Admission } from '../stores/ports/event-store.js';
 import { shorten } from '../kernel/json.js';
@@ -30,6 +30,8 @@ export interface EdgeParts {
   publicReads: PublicReads;
   keys: ApiKeys;
   tokens: AccessTokens;
+  /** The session with the TRIS that it may act for now. @throws Problem session_revoked */
+  standing(session: Session): Promise<Session>;
   cursors: Cursors;
   /** undefined: no limit. */
   rateLimit: RequestLimit | undefined;
@@ -148,6 +150,7 @@ function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): voi
       ...(policy.write ? [commandRefusal(parts)] : []),
       ...(policy.waits ? [positionWait(parts)] : []),
       secondLook(policy, parts),
+      ...standing(policy, parts),
       ...(policy.admitsEach ? [leaving(parts)] : []),
     ];
   } else if (isDocument(route.url)) {
@@ -187,9 +190,9 @@ function doneAfter(work: Promise<unknown> | void, done: HookHandlerDoneFunction)
   else done();
 }
 
-/** A route as CREDENCE_PUBLIC_READS has it: those that are not public need a key. */
+/** A route as CREDENCE_PUBLIC_READS has it: those that are not public need a key, or the identity's own session. */
 const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =>
-  route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' };
+  route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any', session: route.own };
 
 /** Authentication, authorisation and the rate limit. */
 function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
@@ -230,6 +233,29 @@ function secondLook(route: RoutePolicy, parts: EdgeParts): Hook {
     }
     done();
   };
+}
+
+/**
+ * Of a query that a session needs its credential for: what the session may act for now, by the log rather than by its
+ * token. A query about one identity is refused to the sessions of others.
+ */
+function standing(route: RoutePolicy, parts: EdgeParts): Hook[] {
+  const { scope, session, write, own } = enforced(route, parts);
+  if (scope === null || !session || write) return [];
+  const look = async (request: FastifyRequest, claimed: Session) => {
+    const now = await parts.standing(claimed);
+    const { tris_id } = request.params as { tris_id?: string };
+    if (own && now.trisId !== tris_id) {
+      throw new Problem('forbidden', `This needs a session of ${tris_id}, or an API key.`);
+    }
+    request.caller = { ...request.caller!, session: now };
+  };
+  return [
+    (request, _reply, done) => {
+      const claimed = request.caller?.session;
+      doneAfter(claimed ? look(request, claimed) : undefined, done);
+    },
+  ];
 }
 
 /** Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. */

@@ -181,7 +181,9 @@ function writeHeadersOfRepeats(document: OpenAPIObject): void {
 /** Which queries need a key depends on the configuration. */
 function writeSecurity(document: OpenAPIObject, { publicReads }: Config): void {
   for (const operation of operationsOf(document)) {
-    if (operation[PUBLIC_WITH]?.includes(publicReads) === false) operation.security = [{ api_key: [] }];
+    if (operation[PUBLIC_WITH]?.includes(publicReads) === false) {
+      operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
+    }
     delete operation[PUBLIC_WITH];
   }
 }

@@ -6,6 +6,7 @@ import type { Caller, Scope } from '../credentials/caller.js';
 import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { type ListOfBody, NDJSON } from './json-body.js';
+import { TrisIdParams } from './common.dto.js';
 import { parametersOf } from './nest-internals.js';
 import { type Class, codesOf } from './validation.js';
 
@@ -35,6 +36,8 @@ export interface RoutePolicy {
   publicWith: readonly PublicReads[];
   /** A session is accepted instead of a key. */
   session: boolean;
+  /** A query about one identity: a session that needs a key or its own identity gets no other than its own. */
+  own: boolean;
   /** No rate limit and no `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
@@ -120,8 +123,9 @@ export interface RouteOptions {
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
   audience?: keyof typeof PUBLIC_TO;
   /**
-   * Also for the session of a wallet. Anyone can have one, so the handler must check what it may act for
-   * (`SessionStanding`): a session has no scopes and no organization.
+   * Also for the session of a wallet. Anyone can have one: it has no scopes and no organization. A query gets the TRIS
+   * that the session may act for now, and a query about one identity (`:tris_id`) only that identity's sessions. The
+   * handler of a command must ask what the session may act for (`SessionStanding`).
    */
   session?: true;
 }
@@ -195,13 +199,16 @@ function route(
   problems: readonly ProblemCode[],
 ): MethodDecorator {
   return (target, property, descriptor) => {
+    const inputs = inputsOf(target, property);
+    const session = options.session ?? false;
     const policy: RoutePolicy = {
       ...rules,
       publicWith: isPublicRead(rules) ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
-      session: options.session ?? false,
+      session,
+      own: !rules.write && inputs.params === TrisIdParams && (session || isPublicRead(rules)),
       waits: options.waits ?? (!rules.write && !rules.plain),
       // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
-      ...inputsOf(target, property),
+      ...inputs,
       list: options.list,
       counts: options.counts,
       admitsEach: options.list !== undefined || (options.admitsEach ?? false),
@@ -226,12 +233,12 @@ const takesIdempotencyKey = (options: RouteOptions, { scope, write }: RoutePolic
 
 /** What the OpenAPI document says of the requests of a route. */
 function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDecorator[] {
-  const { scope, session, waits } = policy;
+  const { scope, session, own, waits } = policy;
   const decorators = [
     ApiOperation({
       summary: options.summary,
       description: [options.description, needs(scope, session)].filter(Boolean).join(' '),
-      ...(isPublicRead(policy) && { security: WITH_OR_WITHOUT_KEY }),
+      ...(isPublicRead(policy) && { security: own ? [...WITH_OR_WITHOUT_KEY, { session: [] }] : WITH_OR_WITHOUT_KEY }),
       ...(scope === null && !isPublicRead(policy) && { security: [] }),
     }),
   ];
@@ -273,7 +280,7 @@ function describedAnswers(
   const refusals: ProblemCode[] = [
     ...problems,
     ...(policy.body ? BODY_PROBLEMS : []),
-    ...(session ? SESSION_PROBLEMS : []),
+    ...(session || policy.own ? SESSION_PROBLEMS : []),
     ...(policy.params ? (['uri_too_long'] as const) : []),
     ...(options.waits ? WAITING : []),
     ...(isRepeatable ? (['idempotency_key_reused'] as const) : []),

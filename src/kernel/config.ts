@@ -216,7 +216,7 @@ export class Config {
   @OneOf(PUBLIC_READS, {
     name: 'CREDENCE_PUBLIC_READS',
     description:
-      'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all; private access policies always need the owner’s or an operator’s',
+      'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all, a session what is about its own TRIS; private access policies always need the owner’s or an operator’s',
     default: 'scores',
   })
   readonly publicReads: PublicReads;

@@ -32,7 +32,7 @@ it('documents that public queries take a key, whose organization has a lens of i
   }
   const { servers, paths } = (await service.get('/openapi.json')).json as Documented;
   expect(servers).toHaveLength(1);
-  const either = [{}, { api_key: [] }];
+  const either = [{}, { api_key: [] }, { session: [] }];
   expect(paths['/v1/disc/score/{tris_id}']!['get']!.security).toEqual(either);
   expect(paths['/api/decision-relay']!['post']).toMatchObject({
     security: [{ api_key: [] }],

@@ -10,7 +10,7 @@ import { GetDecision, ListDecisions } from './decisions.handlers.js';
 
 const WHOSE =
   'Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization ' +
-  'sees the decisions by its own policies only.';
+  'sees the decisions by its own policies only, a session those about its own TRIS.';
 
 @Controller('/v1/access/decisions')
 export class DecisionsController {
@@ -19,6 +19,7 @@ export class DecisionsController {
   @Get()
   @Keyed({
     scope: 'any',
+    session: true,
     summary: 'List recorded access decisions, the latest first',
     description: `${WHOSE} A page looks at up to 1,000 decisions, so with filters it may contain few or none: continue until \`next_cursor\` is null.`,
     type: DecisionsDto,
@@ -37,6 +38,7 @@ export class DecisionsController {
   @Get('/:jti')
   @Keyed({
     scope: 'any',
+    session: true,
     summary: 'Get a recorded access decision',
     description: WHOSE,
     type: DecisionDto,

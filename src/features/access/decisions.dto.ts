@@ -81,8 +81,8 @@ export class DecisionDto {
   @ApiProperty({ type: [FactChangeDto] })
   how_to_pass: object[];
   checked_at: string;
-  /** Who asked: `key:<id>`. */
-  checked_by: string;
+  /** Who asked: `key:<id>`. null: a session is not told. */
+  checked_by: string | null;
   /** When its token expires; null: not granted. */
   expires_at: string | null;
   /** Whether its token was revoked. */

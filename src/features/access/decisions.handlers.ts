@@ -61,8 +61,11 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
    */
   async execute({ filter, page: { limit, cursor }, actor }: ListDecisions): Promise<DecisionsDto> {
     if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
-    const { subject, policy_id, from = 0, to } = filter;
-    const owner = ownerFor(actor);
+    const { policy_id, from = 0, to } = filter;
+    const { owner, subject = filter.subject } = readableBy(actor);
+    if (filter.subject !== undefined && subject !== filter.subject) {
+      throw new Problem('forbidden', `This session reads the decisions about ${subject} only.`);
+    }
     if (policy_id !== undefined) await this.refuseOther(policy_id, owner);
     // Of an organization's own decisions alone: pages and cursors would show how many there are of others.
     const list =
@@ -142,12 +145,13 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  /** @throws Problem forbidden; decision_not_found, also for one by another organization's policy */
+  /** @throws Problem forbidden; decision_not_found, also for one by another organization's policy or about another subject */
   async execute({ jti, actor }: GetDecision): Promise<DecisionDto> {
-    const owner = ownerFor(actor);
+    const { owner, subject } = readableBy(actor);
     const decision = decisionOf(await this.store.readStream(accessStream(jti)));
     const policy = decision && (await this.policies.get(decision.event.data.policy_id));
-    if (!policy || (owner !== null && policy.owner !== owner)) {
+    const isOthers = subject !== undefined && decision?.event.data.subject_tris !== subject;
+    if (!policy || isOthers || (owner !== null && policy.owner !== owner)) {
       throw new Problem('decision_not_found', `There is no decision ${jti}.`);
     }
     return dtoOf(decision, policy, actor, this.store.logId);
@@ -172,6 +176,15 @@ export function ownerFor(actor: Actor): string | null {
   throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
 }
 
+/** Which decisions a caller may read: by whose policies, as `ownDecisions`; of a session, about which subject. */
+function readableBy(actor: Actor): { owner: string | null; subject?: string } {
+  if (actor.session === null) return { owner: ownerFor(actor) };
+  const { trisId } = actor.session;
+  if (trisId === null)
+    throw new Problem('forbidden', 'The wallet of this session is linked to no TRIS by a signature.');
+  return { owner: null, subject: trisId };
+}
+
 function dtoOf(
   { event, actor, revoked }: RecordedDecision,
   policy: AccessPolicy,
@@ -190,7 +203,7 @@ function dtoOf(
     score: data.score,
     ...explanationOf(data, policy, reader),
     checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
-    checked_by: actor,
+    checked_by: reader.session ? null : actor,
     expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
     revoked,
     voucher: wallet === null ? null : { wallet, chain_id: chain_id!, verifying_contract: verifying_contract! },

@@ -241,14 +241,10 @@ export class ListWallets extends Query<WalletsDto> {
 
 @QueryHandler(ListWallets)
 export class ListWalletsHandler implements IQueryHandler<ListWallets> {
-  constructor(
-    private readonly standing: SessionStanding,
-    private readonly views: Views,
-  ) {}
+  constructor(private readonly views: Views) {}
 
-  /** @throws Problem forbidden, identity_not_found if it is misspelled, validation_failed for a cursor of another list */
+  /** @throws Problem identity_not_found if it is misspelled, validation_failed for a cursor of another list */
   async execute({ trisId, actor, limit, cursor }: ListWallets): Promise<WalletsDto> {
-    if (actor.session && (await this.standing.of(actor.session)).trisId !== trisId) throw notYours(trisId);
     const { organization } = actor;
     const { page, next_cursor } = await this.views.page<WalletRow>(
       organization === null ? walletsOf(trisId) : walletsAssertedBy(organization, trisId),

@@ -48,11 +48,12 @@ export class RecordedActions {
   }
 
   /** @throws Problem forbidden */
-  refuseRead({ action, owner }: FoundAction, { name, scopes, organization }: Actor): void {
+  refuseRead({ action, owner }: FoundAction, { name, scopes, organization, session }: Actor): void {
     const isAuditor = scopes.has('audit:read') && organization === null;
+    if (session && session.trisId === action.relayed.data.tris_id) return;
     if (scopes.has('ops') || isAuditor || name === action.by) return;
     if (organization !== null && organization === owner) return;
-    throw new Problem('forbidden', 'Only who relayed the action, operators and auditors may see it.');
+    throw new Problem('forbidden', 'Only who relayed the action, whom it is about, operators and auditors may see it.');
   }
 }
 

@@ -30,10 +30,11 @@ export class WithdrawalsController {
   @Get('/:action_id')
   @Keyed({
     scope: 'any',
+    session: true,
     summary: 'Get an action: its organization, whether it counts, and its withdrawals',
     description:
-      'For who relayed it (its key, and keys of the organization that owns the platform), `ops`, or a key of the ' +
-      'operators with `audit:read`. An action is found once the read models have applied it.',
+      'For who relayed it (its key, and keys of the organization that owns the platform), a session of the identity ' +
+      'that it is about, `ops`, or a key of the operators with `audit:read`. An action is found once the read models have applied it.',
     type: ActionDto,
     problems: ['not_found'],
   })

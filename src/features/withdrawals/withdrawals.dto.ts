@@ -41,8 +41,8 @@ export class ActionChangeDto {
   @ApiProperty({ enum: ACTION_STATES })
   state: ActionState;
   at: string;
-  /** `key:<id>`, `cli:<user>`, or the job of the service that did it. */
-  by: string;
+  /** `key:<id>`, `cli:<user>`, or the job of the service that did it. null: a session is not told. */
+  by: string | null;
   /** Why. */
   @ApiProperty({ enum: REASONS })
   reason: Reason;

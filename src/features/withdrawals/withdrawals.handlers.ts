@@ -119,7 +119,7 @@ export class GetActionHandler implements IQueryHandler<GetAction> {
       changes: changes.map(({ type, recorded_at, by, data, position }) => ({
         state: type === 'ActionWithdrawn' ? 'withdrawn' : 'counted',
         at: new Date(recorded_at).toISOString(),
-        by,
+        by: actor.session ? null : by,
         reason: data.reason,
         position: at(position),
       })),
