@@ -1,5 +1,7 @@
 import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
 import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
+import type { RecordedEvent } from '../src/kernel/event.js';
+import { leafOf } from '../src/kernel/merkle.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
 import { accreditationWithdrawn, issuerAccredited } from '../src/features/identity/domain/accreditation.events.js';
 import {
@@ -124,6 +126,11 @@ export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
 /** Decodes a stored event and upcasts it to the current schema. @throws NewerSchema */
-export const decodeEvent = decoderFor(DEFINITIONS) as (
-  event: Parameters<ReturnType<typeof decoderFor>>[0],
-) => DomainEvent;
+export const decodeEvent = decoderFor(DEFINITIONS) as (event: RecordedEvent) => DomainEvent;
+
+/** Decodes an event that is folded, for which its leaf is computed. @throws NewerSchema */
+export function decodeFolded(event: RecordedEvent): DomainEvent {
+  const decoded = decodeEvent(event);
+  if (!event.damage) decoded.leaf = leafOf(event);
+  return decoded;
+}

@@ -48,6 +48,8 @@ export interface Projection {
     ofEvent(event: DomainEvent): string | undefined;
     ofRow(row: RowKey, value: Json): string | undefined;
   };
+  /** That no other projection depends on its rows, although nearly every event changes them. It has no shares. */
+  isApart?: boolean;
 }
 
 /** A position as a sort key: byte order is numeric order. The last one is kept, since an event writes several rows. */

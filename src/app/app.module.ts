@@ -62,9 +62,9 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   },
 };
 
-/** The projections that some enabled feature reads; dead letters are always kept. */
+/** The projections that some enabled feature reads; dead letters and the tree of the log are always kept. */
 export function projectionsFor(modules: readonly ModuleName[]): readonly Projection[] {
-  const wanted = new Set(['dead_letters', ...modules.flatMap((name) => FEATURES[name].projections)]);
+  const wanted = new Set(['dead_letters', 'log_tree', ...modules.flatMap((name) => FEATURES[name].projections)]);
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 

@@ -100,6 +100,8 @@ export interface EventHeader {
   position: number;
   occurred_at: number;
   recorded_at: number;
+  /** Of the recorded event (docs/decisions/0034), where the log is folded; absent if the event is damaged. */
+  leaf?: string;
 }
 
 export type Decoded<D extends EventDefinition> =

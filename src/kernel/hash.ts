@@ -38,7 +38,7 @@ export function uuidOf(digest: string, version: 5 | 8): string {
 }
 
 /** Printable ASCII that JSON need not escape: most names and values. */
-const PLAIN = /^[ !#-[\]-~]*$/;
+export const PLAIN = /^[ !#-[\]-~]*$/;
 
 /**
  * JSON Canonicalization Scheme, RFC 8785: members sorted by UTF-16 code units, no white space, numbers and strings as

@@ -6,6 +6,7 @@ import { deadLetters } from '../../projections/dead-letters.js';
 import { decisions } from '../../projections/decisions.js';
 import { identities } from '../../projections/identities.js';
 import { lenses } from '../../projections/lenses.js';
+import { logTree } from '../../projections/log-tree.js';
 import { organizations } from '../../projections/organizations.js';
 import { policies } from '../../projections/policies.js';
 import type { Projection } from '../../projections/projection.js';
@@ -32,4 +33,5 @@ export const PROJECTIONS: readonly Projection[] = [
   accreditations,
   webhooks,
   deadLetters,
+  logTree,
 ];

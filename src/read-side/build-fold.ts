@@ -152,7 +152,7 @@ export class Divider {
       }
       const before = this.rows.changes;
       projection.apply(event, this.rows);
-      if (this.rows.changes > before) isShared = true;
+      if (this.rows.changes > before && !projection.isApart) isShared = true;
     }
     return { parts, isShared };
   }

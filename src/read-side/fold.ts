@@ -1,5 +1,5 @@
 import type { Projection, RowChanges, RowOverlay } from '../../projections/projection.js';
-import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import { type DomainEvent, decodeFolded } from '../../projections/events.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
@@ -99,7 +99,7 @@ export async function decodeSlice(
   const events: DomainEvent[] = [];
   for (const event of slice) {
     try {
-      events.push(decodeEvent(event));
+      events.push(decodeFolded(event));
     } catch (error) {
       if (!(error instanceof NewerSchema)) throw error;
       return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };

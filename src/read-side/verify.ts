@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeEvent } from '../../projections/events.js';
+import { type DomainEvent, decodeEvent, decodeFolded } from '../../projections/events.js';
 import type { Projection, Rows } from '../../projections/projection.js';
 import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
@@ -508,7 +508,7 @@ class MovedFold implements Rows {
   async advance(to: Position, most = Infinity): Promise<number> {
     for await (const events of eventsBetween(this.store, this.position, to, this.signal)) {
       for (const event of events) {
-        this.apply(decodeEvent(event));
+        this.apply(decodeFolded(event));
         if (isDue()) await yieldIfDue();
       }
       for (const _ of this.rows.saveMemory()) await yieldIfDue();
@@ -544,7 +544,7 @@ class MovedFold implements Rows {
     if (this.isNoted) this.changed.set(addressOf(row), row);
   }
 
-  private apply(event: ReturnType<typeof decodeEvent>): void {
+  private apply(event: DomainEvent): void {
     const isLater = event.position > this.since;
     let isCounted = false;
     for (const projection of this.projections) {

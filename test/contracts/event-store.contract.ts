@@ -8,6 +8,7 @@ import {
   type ExpectedRevision,
 } from '../../src/stores/ports/event-store.js';
 import type { Json } from '../../src/kernel/json.js';
+import { leafOf } from '../../src/kernel/merkle.js';
 import { repeated } from '../faults/faults.js';
 import { eventually, type Harness } from './harness.js';
 import { newStream, sampleEvents } from './sample-events.js';
@@ -62,6 +63,26 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(read[1]!.position).toBe(appended.position);
         expect(read[0]!.position).toBeGreaterThan(start);
         expect(read[0]!.position).toBeLessThan(appended.position);
+      });
+
+      test('keeps the leaf of an event, however it is read', async () => {
+        const stream = newStream();
+        const body = { zoë: '"\n\u2028', 2: 'two', 1: 1e-7, nested: { b: [0.1, -1, null], a: {} } };
+        const [event] = sampleEvents(stream, 1, body);
+        const { metadata } = event!;
+        const salted = { ...event!, metadata: { ...metadata, traceparent: '00-1', salt: 'ab'.repeat(16) } };
+        const leaf = leafOf({ ...salted, stream, revision: 0, position: 0 });
+        const controller = new AbortController();
+        const live = (async () => {
+          for await (const slice of store.subscribe(start, { signal: controller.signal })) return slice;
+          return [];
+        })();
+        await store.append(stream, 'no-stream', [salted]);
+        const reads = [await store.readStream(stream), await everythingAfter(start), await live];
+        controller.abort();
+        await reopen();
+        reads.push(await everythingAfter(start));
+        expect(reads.map((events) => events.map(leafOf))).toEqual([[leaf], [leaf], [leaf], [leaf]]);
       });
 
       test('no-stream: refuses a stream that exists and reports its revision', async () => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { leafOf as leafOfProduct } from '../../src/kernel/merkle.js';
 import { blocks, read, section } from './markdown.js';
 
 /** The example of docs/decisions/0034: what a stranger computes from a line of an export. */
@@ -37,4 +38,18 @@ test('the record states the hashes of its example', () => {
   expect(stated).toEqual(leafOf(line));
   const unsalted = leafOf(line.replace(/,"salt":"\w+"/, '')).leaf;
   expect(results).toContain(`without a salt, the leaf is ${unsalted}`);
+});
+
+test('the service computes the same leaves', () => {
+  const events = [
+    line,
+    line.replace(/,"salt":"\w+"/, ''),
+    line.replace('"index":0', '"tenant":"a\\n","index":0,"box":{"b":1,"a":[]}'),
+    line.replace('key:lender', 'key:Zoë \\"\\ud800'),
+    line.replace('"index":0', '"idempotency":"i","traceparent":"t","index_version":2,"index":0'),
+  ];
+  for (const event of events) {
+    expect(Buffer.from(leafOfProduct(JSON.parse(event)), 'base64url').toString('hex')).toBe(leafOf(event).leaf);
+  }
+  expect(new Set(events).size).toBe(events.length);
 });

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
-import { decodeEvent } from '../../projections/events.js';
+import { decodeFolded } from '../../projections/events.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Divider, PartitionFold, SortedRows } from '../../src/read-side/build-fold.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { rowAddress } from '../../src/stores/ports/row-key.js';
 import { logs, logsOfLarge } from './arbitrary-log.js';
-import { type Given, logOf, rowsAfter } from './log.js';
+import { type Given, logOf, relayed, rowsAfter } from './log.js';
 
 /** Rows in the order in which they are read: address and content. */
 function rowsOf(sorted: SortedRows): [string, string][] {
@@ -23,7 +23,7 @@ function foldedIn(parts: number, events: readonly Given[]): [string, string][] {
   const divider = new Divider(PROJECTIONS, parts, shared);
   const own = Array.from({ length: parts }, () => new SortedRows());
   const folds = own.map((rows, part) => new PartitionFold(PROJECTIONS, part, parts, rows));
-  for (const event of logOf(events).map(decodeEvent)) {
+  for (const event of logOf(events).map(decodeFolded)) {
     const place = divider.take(event);
     if (place.isShared) for (const fold of folds) fold.applyShared(event);
     for (const part of place.parts) folds[part]!.apply(event);
@@ -59,4 +59,12 @@ test('rows are read in the order of the bytes of their addresses', () => {
       expect(addresses).toHaveLength(rows.length);
     }),
   );
+});
+
+test('an action is an event of one partition only, although every event changes the tree of the log', () => {
+  const divider = new Divider(PROJECTIONS, 4, new SortedRows());
+  for (const event of logOf([relayed('tris:alice', 'social_vouch', 'High')]).map(decodeFolded)) {
+    const { parts, isShared } = divider.take(event);
+    expect({ parts: parts.length, isShared }).toEqual({ parts: 1, isShared: false });
+  }
 });

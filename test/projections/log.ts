@@ -1,6 +1,6 @@
 import { type Projection, RowOverlay } from '../../projections/projection.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
-import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import { type DomainEvent, decodeFolded } from '../../projections/events.js';
 import type { Json, JsonObject } from '../../src/kernel/json.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { foldInBatches, loadRows, runsOf } from '../../src/read-side/fold.js';
@@ -144,7 +144,7 @@ export async function rowsAfter(
     rowsPerBatch = Infinity,
   }: { sizes?: number[]; projections?: readonly Projection[]; rowsPerBatch?: number } = {},
 ): Promise<StoredRows> {
-  const decoded = logOf(events).map(decodeEvent);
+  const decoded = logOf(events).map(decodeFolded);
   const rows = new StoredRows();
   for (let from = 0, i = 0; from < decoded.length; i++) {
     const size = sizes[i % sizes.length]!;
