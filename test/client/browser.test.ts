@@ -4,6 +4,7 @@ import { build } from 'esbuild';
 import { Webhook } from 'standardwebhooks';
 import type { Browser, Page } from 'playwright-core';
 import { describeBrowser, launch, watch } from '../console/browser.js';
+import { checkpointOf, inclusionProof, proofFile, sha256, signerOf } from '../audit/reference.js';
 import { Server } from '../e2e/server.js';
 import { Proxy } from '../servers/proxy.js';
 
@@ -75,7 +76,7 @@ describeBrowser('the client in a browser', () => {
   });
 
   beforeAll(async () => {
-    const contents = "export * from './client.ts'; export * from './webhooks.ts';";
+    const contents = ['client', 'webhooks', 'audit'].map((name) => `export * from './${name}.ts';`).join('\n');
     const { outputFiles } = await build({
       stdin: { contents, resolveDir: 'clients/typescript/src' },
       bundle: true,
@@ -141,5 +142,19 @@ describeBrowser('the client in a browser', () => {
       given('tris:worker'),
     );
     expect(result).toEqual(expected('tris:worker'));
+  });
+
+  test('verifies a proof of the log, and refuses it after one digit was changed', async () => {
+    const signer = signerOf('credence.example/log');
+    const leaves = [1, 2, 3].map((number) => sha256(`leaf ${number}`));
+    const file = proofFile(1, inclusionProof(1, leaves), checkpointOf('credence.example/log', leaves, signer));
+    const given = { file, leaf: [...leaves[1]!], keys: signer.key };
+    const results = await page.evaluate(async ({ file, leaf, keys }) => {
+      const { AuditError, verifyProof } = await import(`${(globalThis as any).location.origin}/client.js`);
+      const verify = (text: string) => verifyProof(text, new Uint8Array(leaf), { keys });
+      const refusal = await verify(file.replace('\n3\n', '\n4\n')).catch((error: unknown) => error);
+      return [(await verify(file)).index, refusal instanceof AuditError && refusal.reason];
+    }, given);
+    expect(results).toEqual([1, 'signature']);
   });
 });
