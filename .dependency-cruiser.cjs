@@ -21,6 +21,7 @@ const FEATURES = {
   organizations: [],
   identity: [],
   'dead-letters': [],
+  checkpoints: [],
   jobs: [],
   keys: [],
   operations: ['jobs'],

@@ -1,4 +1,5 @@
 import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
+import { logCheckpointed, logOriginBegun } from '../src/features/checkpoints/domain/checkpoints.events.js';
 import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
 import type { RecordedEvent } from '../src/kernel/event.js';
 import { leafOf } from '../src/kernel/merkle.js';
@@ -104,6 +105,8 @@ const DEFINITIONS = [
   idempotencyKeyClaimed,
   idempotencyKeyAnswered,
   deadLetterAcknowledged,
+  logCheckpointed,
+  logOriginBegun,
   troveRecordSubmitted,
   troveProofSubmitted,
   troveRecordApproved,

@@ -1,5 +1,7 @@
+import { CHECKPOINTS_STREAM } from '../src/features/checkpoints/domain/checkpoints.js';
 import { HASH_LENGTH, TILE_WIDTH, nodeHash } from '../src/kernel/merkle.js';
 import type { RangeRow, RowQuery } from '../src/stores/ports/read-models.js';
+import type { EventOf } from './events.js';
 import { type Projection, sortByPosition } from './projection.js';
 
 /**
@@ -20,6 +22,12 @@ export interface LogTreeState {
   positions: number[];
   /** The position of the first event that is damaged, and has no leaf: the tree ends before it. */
   incomplete?: number;
+  /** The number of events of the stream of checkpoints, what its last origin is, and the newest checkpoint of that. */
+  checkpoints?: {
+    events: number;
+    origin?: EventOf<'LogOriginBegun'>['data'];
+    newest?: EventOf<'LogCheckpointed'>['data'];
+  };
 }
 
 /** A row of a tile: some of its hashes, one after the other, each of 43 characters. */
@@ -47,10 +55,16 @@ export const logTree: Projection = {
 
   reads: () => [LOG_TREE],
 
-  apply({ leaf, position }, rows) {
+  apply(event, rows) {
+    const { leaf, position } = event;
     const state = rows.get<LogTreeState>(LOG_TREE) ?? { size: 0, peaks: [], leaves: [], positions: [] };
     if (state.incomplete !== undefined) return;
     rows.put(LOG_TREE, state);
+    if (event.stream === CHECKPOINTS_STREAM) {
+      state.checkpoints = { ...state.checkpoints, events: (state.checkpoints?.events ?? 0) + 1 };
+      if (event.type === 'LogOriginBegun') Object.assign(state.checkpoints, { origin: event.data, newest: undefined });
+      if (event.type === 'LogCheckpointed') state.checkpoints.newest = event.data;
+    }
     if (leaf === undefined) {
       state.incomplete = position;
       return;

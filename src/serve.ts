@@ -5,14 +5,18 @@ import type { INestApplication, Type } from '@nestjs/common';
 import type { FastifyInstance } from 'fastify';
 import { AppModule, projectionsFor } from './app/app.module.js';
 import type { Config } from './kernel/config.js';
+import { Writer } from './commands/writer.js';
 import { ApiKeys } from './credentials/api-keys.js';
+import { SignedCheckpoints } from './credentials/log-key.js';
 import { createApp } from './app/application.js';
+import { Checkpointer } from './features/checkpoints/checkpointer.js';
 import { beginLog } from './features/lenses/new-log.js';
 import { Health } from './app/health.js';
 import type { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
+import { Views } from './read-side/views.js';
 import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
 import type { Host } from './cli/cli.js';
 import { isServed } from './cli/owner-client.js';
@@ -73,6 +77,12 @@ function projectorOf(config: Config, { eventStore, readModels }: Stores, logger:
   });
 }
 
+function checkpointsOf(app: INestApplication, config: Config, stores: Stores, projector: Projector, logger: Logger) {
+  const signed = new SignedCheckpoints(config, stores.keyValue, logger);
+  const applies = () => projector.applies('log_tree');
+  return new Checkpointer(stores.eventStore, app.get(Views), app.get(Writer), signed, applies, logger);
+}
+
 /**
  * Opens the stores and serves.
  * @param isExample whether the folder is filled with example data first
@@ -102,7 +112,9 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   if (owner) opened.push(() => owner.close());
   // The features have registered their job handlers by now.
   if (isWorker) await stores.jobs.start();
-  metrics.register(app, stores, projector);
+  const checkpointer = projector && checkpointsOf(app, config, stores, projector, logger);
+  if (checkpointer) opened.push(() => checkpointer.stop());
+  metrics.register(app, stores, projector, checkpointer);
   const host: Host = { config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] };
   const examples = await example?.fill(host);
   const server = app.getHttpAdapter().getInstance() as FastifyInstance;

@@ -16,6 +16,7 @@ import {
   presentGenerations,
 } from '../read-side/generations.js';
 import { isReadable } from '../read-side/manifest.js';
+import type { Checkpointer } from '../features/checkpoints/checkpointer.js';
 import type { Projector } from '../read-side/projector.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
 import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
@@ -54,7 +55,12 @@ export class StoreMetrics {
   };
 
   /** @param projector that of this process, if it has one */
-  register(app: INestApplicationContext, stores: Stores, projector: Projector | undefined): void {
+  register(
+    app: INestApplicationContext,
+    stores: Stores,
+    projector: Projector | undefined,
+    checkpointer?: Checkpointer,
+  ): void {
     const registry = app.get(Registry);
     registry.registerMetric(this.commitSeconds);
     registry.registerMetric(this.commitEvents);
@@ -66,6 +72,17 @@ export class StoreMetrics {
     registerClock(gauges, health, stores);
     health.add('event_store', logCheck(stores, app.get(Writer)), ['writes']);
     health.add('projections', servingCheck(stores, projector));
+    if (checkpointer) {
+      gauges.add(
+        'credence_log_signing_stopped',
+        'Whether no checkpoint of the log is signed, since one would contradict what was signed',
+        () => Number(checkpointer.refusal !== null),
+      );
+      health.add('checkpoints', () => {
+        const { refusal } = checkpointer;
+        return { ok: true, detail: refusal === null ? 'nothing is wrong' : `warning: log_not_signed: ${refusal}` };
+      });
+    }
     if (stores.connections) health.add('redis', redisCheck(stores.connections), []);
   }
 }

@@ -1,8 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
+import { bodyHash, internalActor } from '../commands/context.js';
+import { Writer } from '../commands/writer.js';
+import { SignedCheckpoints, checkpointIn, logKeyFile } from '../credentials/log-key.js';
 import { ANNOUNCED_MS } from '../credentials/key-file.js';
+import { CHECKPOINTS_STREAM, decideBeginOrigin } from '../features/checkpoints/domain/checkpoints.js';
+import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
-import type { Cli, Context } from './cli.js';
+import type { Cli, Context, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { table } from './table.js';
 
@@ -11,9 +17,11 @@ const VOUCHERS = [
   '--vouchers',
   'manage the keys of vouchers instead; contracts must trust an address before it signs',
 ] as const;
+const LOG = ['--log', 'the key of checkpoints of the log instead, best in a file that no backup contains'] as const;
 
 interface Options {
   vouchers?: boolean;
+  log?: boolean;
 }
 
 interface RotateOptions extends Options {
@@ -31,12 +39,14 @@ export function signingKeysCommands(cli: Cli): void {
     .command('create')
     .description('create the file, with one key that signs at once, for processes that share it')
     .option(...VOUCHERS)
+    .option(...LOG)
     .action(cli.withConfig(create));
 
   keys
     .command('list')
     .description('list the keys, without their private parts')
     .option(...VOUCHERS)
+    .option(...LOG)
     .option('--json', 'print them as JSON')
     .action(cli.withConfig(list));
 
@@ -59,10 +69,27 @@ export function signingKeysCommands(cli: Cli): void {
     .action(cli.withConfig(revoke));
 
   keys
+    .command('new-origin')
+    .description('begin a new origin of checkpoints, for a log that does not extend what its key has signed')
+    .requiredOption('--reason <code>', 'the reason, as a code of lower-case letters, digits and underscores')
+    .action(cli.withStores('existing', newOrigin));
+
+  keys
     .command('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)
     .action(cli.withConfig(prune));
+}
+
+async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {
+  if (!REASON_CODE.test(reason)) throw new UsageError(`"${reason}" is not a code of lower-case letters, digits and _.`);
+  const note = await new SignedCheckpoints(config, stores.keyValue).note();
+  const begun = decideBeginOrigin(note === undefined ? null : checkpointIn(note).origin, reason, actor);
+  const context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
+  const body_hash = bodyHash(begun.data);
+  await new Writer(stores.eventStore, Date.now).update(CHECKPOINTS_STREAM, { ...context, body_hash }, () => [begun]);
+  print(`Checkpoints of the log have the origin ${String(begun.data['origin'])} from now on.`);
+  return EXIT.ok;
 }
 
 async function create({ config, print }: Context, options: Options) {
@@ -106,12 +133,15 @@ async function prune({ config, print }: Context, options: Options) {
   return EXIT.ok;
 }
 
-const fileOf = (config: Config, { vouchers }: Options) => (vouchers ? issuerKeyFile(config) : signingKeyFile(config));
+function fileOf(config: Config, { vouchers, log }: Options) {
+  if (vouchers && log) throw new UsageError('--vouchers and --log cannot be combined.');
+  return vouchers ? issuerKeyFile(config) : log ? logKeyFile(config) : signingKeyFile(config);
+}
 
 function existing(config: Config, options: Options) {
   const file = fileOf(config, options);
   if (file.exists) return file;
-  const create = `signing-keys create${options.vouchers ? ' --vouchers' : ''}`;
+  const create = `signing-keys create${options.vouchers ? ' --vouchers' : options.log ? ' --log' : ''}`;
   throw new CommandFailed(`${file.path} does not exist; "${create}" creates it.`);
 }
 

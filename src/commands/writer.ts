@@ -218,7 +218,7 @@ export class Writer {
    * Appends to a stream that has `length` events.
    * @throws WrongExpectedRevision if it has more or fewer; Problem unauthorized
    */
-  private async append(
+  async append(
     stream: string,
     length: number,
     facts: readonly Fact[],

@@ -19,7 +19,7 @@ export interface PublicJwk {
   alg: 'EdDSA';
 }
 
-interface SigningKey extends Key {
+export interface SigningKey extends Key {
   jwk: PublicJwk;
   /** Absent: published only. */
   secret: KeyObject | undefined;
@@ -105,7 +105,7 @@ export const thumbprint = (x: string): string =>
     .update(JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x }))
     .digest('base64url');
 
-const ED25519: KeyKind<SigningKey> = {
+export const ED25519: KeyKind<SigningKey> = {
   sharesSecret: true,
 
   make() {

@@ -308,6 +308,13 @@ export class Config {
   readonly signingKeys?: string;
 
   @FilePath({
+    name: 'CREDENCE_LOG_KEY',
+    description: 'JWK set with the private key (Ed25519) that signs checkpoints of the log; without one, none is made',
+    unset: '`<data>/log-key.json`; better a file that no backup of the data contains',
+  })
+  readonly logKey?: string;
+
+  @FilePath({
     name: 'CREDENCE_VOUCHER_KEYS',
     description: 'JWK set with the private keys (secp256k1) that sign vouchers, created if absent',
     unset:

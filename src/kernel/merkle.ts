@@ -51,6 +51,11 @@ export function nodeHash(left: string, right: string): string {
   return hash('sha256', node, 'base64url');
 }
 
+/** The form that is written down: in checkpoints and proofs. */
+export function base64Of(hash: string): string {
+  return Buffer.from(hash, 'base64url').toString('base64');
+}
+
 /** The root of the tree whose complete subtrees, from the largest to the smallest, have these roots. */
 export function rootOfPeaks(peaks: readonly string[]): string {
   return peaks.length === 0

@@ -113,6 +113,14 @@ export class Projector {
     await Promise.all([...this.loops.values()].map(({ ended }) => ended));
   }
 
+  /** Whether this process applies the log to the generation that serves a view: of several, one does. */
+  async applies(view: string): Promise<boolean> {
+    const [manifest, generations] = await this.serving();
+    const id = manifest?.views[view] ?? '';
+    const lease = generations.find((generation) => generation.id === id)?.lease;
+    return lease != null && lease.holder === this.loops.get(id)?.follower.holder;
+  }
+
   private async supervise(interrupted: string[]): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {

@@ -1,0 +1,94 @@
+import { createHash, sign } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import type { Config } from '../kernel/config.js';
+import { replaceBy } from '../kernel/replace-file.js';
+import type { Logger } from '../kernel/logger.js';
+import type { KeyValue } from '../stores/ports/key-value.js';
+import { KeyFile, KeyRing } from './key-file.js';
+import { ED25519, type SigningKey } from './signing-keys.js';
+
+/** The key that signs checkpoints of the log, and the checkpoint that it has signed last (docs/decisions/0036). */
+
+export interface Checkpoint {
+  origin: string;
+  size: number;
+  /** Base64. */
+  root: string;
+}
+
+const KEPT = 'log-checkpoint';
+const FOR_EVER_MS = 100 * 365 * 86_400_000;
+
+export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? config.inData('log-key.json'), ED25519);
+
+/** The last checkpoint that was signed: beside the key, and in the cluster profile in PostgreSQL. */
+export class SignedCheckpoints {
+  private readonly file: KeyFile<SigningKey>;
+  private readonly path: string;
+  private ring: KeyRing<SigningKey> | undefined;
+
+  constructor(
+    private readonly config: Config,
+    private readonly keyValue: KeyValue,
+    private readonly logger?: Logger,
+  ) {
+    this.file = logKeyFile(config);
+    this.path = `${this.file.path}.checkpoint`;
+  }
+
+  /** Whether there is a key. */
+  get exists(): boolean {
+    return this.ring !== undefined || this.file.exists;
+  }
+
+  /** The newest signed note; undefined: nothing was signed. */
+  async note(): Promise<string | undefined> {
+    const shared = this.config.profile === 'cluster' ? await this.keyValue.get(KEPT) : undefined;
+    // A log that was migrated to the cluster profile has one beside its key only.
+    return (shared as string | undefined) ?? (existsSync(this.path) ? readFileSync(this.path, 'utf8') : undefined);
+  }
+
+  /**
+   * Signs a checkpoint that extends the last one, and keeps it.
+   * @param last what `note` gave
+   * @returns false if another process has signed meanwhile
+   * @throws ConfigError
+   */
+  async sign(checkpoint: Checkpoint, last: string | undefined): Promise<boolean> {
+    const { origin, size, root } = checkpoint;
+    const { secret, jwk } = (this.ring ??= new KeyRing(this.file, this.logger, Date.now)).current;
+    const text = `${origin}\n${size}\n${root}\n`;
+    const signature = sign(null, Buffer.from(text), secret!);
+    const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
+    if (this.config.profile === 'cluster') {
+      const isFirst = last === undefined || (await this.keyValue.get(KEPT)) === undefined;
+      if (isFirst) return this.keyValue.putIfAbsent(KEPT, note, FOR_EVER_MS);
+      return this.keyValue.replace(KEPT, last, note, FOR_EVER_MS);
+    }
+    // One process owns the log.
+    const draft = `${this.path}.tmp`;
+    await replaceBy(this.path, draft, () => writeFile(draft, note));
+    return true;
+  }
+}
+
+/** The checkpoint of a signed note that this service has written. */
+export function checkpointIn(note: string): Checkpoint {
+  const [origin, size, root] = note.split('\n') as [string, string, string];
+  return { origin, size: Number(size), root };
+}
+
+/** The key in the form of C2SP signed-note, under which a checkpoint of an origin can be verified. */
+export function verifierKey(origin: string, x: string): string {
+  return `${origin}+${keyId(origin, x).toString('hex')}+${publicKey(x).toString('base64')}`;
+}
+
+function keyId(origin: string, x: string): Buffer {
+  return createHash('sha256').update(`${origin}\n`).update(publicKey(x)).digest().subarray(0, 4);
+}
+
+/** With the byte that says Ed25519. */
+function publicKey(x: string): Buffer {
+  return Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')]);
+}

@@ -1,0 +1,205 @@
+import { createHash, createPublicKey, verify } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { cp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { leafOf, nodeHash, rootOf } from '../../src/kernel/merkle.js';
+import type { RecordedEvent } from '../../src/kernel/event.js';
+import { checkpointIn, verifierKey } from '../../src/credentials/log-key.js';
+import { becomes } from '../contracts/harness.js';
+import { Store, SLOW } from '../cli/credence.js';
+import { Server } from '../e2e/server.js';
+
+/** Checkpoints of the log of a server whose key is kept elsewhere. */
+
+let store: Store;
+let keyFile: string;
+beforeEach(async () => {
+  store = await Store.create();
+  keyFile = join(store.folder, 'elsewhere', 'log-key.json');
+  store.variables['CREDENCE_LOG_KEY'] = keyFile;
+});
+afterEach(() => store.remove());
+
+const noteFile = () => `${keyFile}.checkpoint`;
+const start = () => Server.start({ data: store.data, env: { CREDENCE_LOG_KEY: keyFile } });
+const note = () => readFile(noteFile(), 'utf8').catch(() => '');
+
+/** So many that a checkpoint follows within a second. */
+async function relayMany(server: Server): Promise<void> {
+  const action = { action_type: 'loan_repayment', category: 'finance', criticality: 'high', platform_id: 'lender' };
+  const actions = Array.from({ length: 1_000 }, (_, n) => ({ ...action, tris_id: `tris:${n}` }));
+  expect((await server.send('POST', '/v1/decision-relay/batch', { body: { actions } })).status).toBe(200);
+}
+
+async function exported(): Promise<RecordedEvent[]> {
+  const { stdout } = await store.run('export');
+  return stdout
+    .trim()
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as RecordedEvent);
+}
+
+async function rootIn(events: readonly RecordedEvent[], size: number): Promise<string> {
+  const levels = [events.slice(0, size).map(leafOf)];
+  while (levels.at(-1)!.length >= 256) {
+    const below = levels.at(-1)!;
+    const above: string[] = [];
+    for (let at = 0; at + 256 <= below.length; at += 256) {
+      let row = below.slice(at, at + 256);
+      while (row.length > 1)
+        row = Array.from({ length: row.length / 2 }, (_, n) => nodeHash(row[2 * n]!, row[2 * n + 1]!));
+      above.push(row[0]!);
+    }
+    levels.push(above);
+  }
+  const root = await rootOf(size, async (level, index) => levels[level]![index]!);
+  return Buffer.from(root, 'base64url').toString('base64');
+}
+
+/** Checks it as a stranger would, with the key in the form of C2SP. */
+async function checked(text: string) {
+  const [, signed, name, signature] = /^([^]*\n)\n— (\S+) (\S+)\n$/.exec(text)!;
+  const { keys } = JSON.parse(await readFile(keyFile, 'utf8')) as { keys: { x: string }[] };
+  const { origin, size, root } = checkpointIn(text);
+  expect(name).toBe(origin);
+  const [, hash, key] = /^\S+\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey(origin, keys[0]!.x))! as unknown as string[];
+  const bytes = Buffer.from(signature!, 'base64');
+  expect(bytes.subarray(0, 4).toString('hex')).toBe(hash);
+  const id = createHash('sha256').update(`${origin}\n`).update(Buffer.from(key!, 'base64')).digest('hex').slice(0, 8);
+  expect(id).toBe(hash);
+  const x = Buffer.from(key!, 'base64').subarray(1).toString('base64url');
+  const publicKey = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+  expect(verify(null, Buffer.from(signed!), publicKey, bytes.subarray(4))).toBe(true);
+  return { origin, size, root };
+}
+
+const checkOf = async (server: Server) => {
+  const { json } = await server.send('GET', '/health/ready');
+  return (json.checks as { name: string; detail: string }[]).find(({ name }) => name === 'checkpoints')!.detail;
+};
+const metricOf = async (server: Server) =>
+  /^credence_log_signing_stopped (\d)/m.exec((await server.send('GET', '/metrics')).text)![1];
+
+test(
+  'with a key, checkpoints stand in the log and are signed, and each is of the events before it',
+  async () => {
+    expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+    const server = await start();
+    await becomes(note, (text) => text !== '');
+    const first = await checked(await note());
+    await relayMany(server);
+    await becomes(note, (text) => text !== '' && checkpointIn(text).size > 1_000);
+    const second = await checked(await note());
+    expect(second.origin).toBe(first.origin);
+    await server.stop();
+    const events = await exported();
+    for (const { size, root } of [first, second]) expect(await rootIn(events, size)).toBe(root);
+    const inLog = events.filter(({ stream }) => stream === 'checkpoints');
+    expect(inLog.map(({ type, revision }) => [type, revision])).toEqual([
+      ['LogOriginBegun', 0],
+      ['LogCheckpointed', 1],
+      ['LogCheckpointed', 2],
+    ]);
+    expect(inLog.at(-1)!.data).toEqual({ size: second.size, root: second.root });
+    const { json } = { json: JSON.parse((await store.run('verify', '--json')).stdout) as { difference: unknown } };
+    expect(json.difference).toBeNull();
+  },
+  SLOW,
+);
+
+test(
+  'without a key there are none, and a quiet log has no more than one',
+  async () => {
+    const server = await start();
+    await relayMany(server);
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    expect((await exported()).filter(({ stream }) => stream === 'checkpoints')).toEqual([]);
+    expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+    await becomes(note, (text) => text !== '');
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    await server.stop();
+    expect((await exported()).filter(({ type }) => type === 'LogCheckpointed')).toHaveLength(1);
+  },
+  SLOW,
+);
+
+test(
+  'a log that was replaced by an older copy is not signed, until an operator begins a new origin',
+  async () => {
+    await store.run('signing-keys', 'create', '--log');
+    let server = await start();
+    await becomes(note, (text) => text !== '');
+    await server.stop();
+    const copy = join(store.folder, 'copy');
+    await cp(store.data, copy, { recursive: true });
+
+    server = await start();
+    await relayMany(server);
+    await becomes(note, (text) => checkpointIn(text).size > 1_000);
+    const last = await note();
+    expect(await checkOf(server)).toBe('nothing is wrong');
+    await server.stop();
+
+    await rm(store.data, { recursive: true });
+    await cp(copy, store.data, { recursive: true });
+    server = await start();
+    await becomes(
+      () => checkOf(server),
+      (detail) => detail.startsWith('warning: log_not_signed: the log has '),
+    );
+    // Also once it is as long as the signed one, and whatever happens in it.
+    await relayMany(server);
+    await relayMany(server);
+    await becomes(
+      () => checkOf(server),
+      (detail) => detail.startsWith('warning: log_not_signed: the root of its first '),
+    );
+    expect(await metricOf(server)).toBe('1');
+    expect(server.errors.join('')).toMatch(/log_not_signed: the log has \d+ events, and \d+ were signed/);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    expect(await note()).toBe(last);
+
+    const { code, stdout } = await store.run('signing-keys', 'new-origin', '--reason', 'restored_backup');
+    expect({ code, stdout }).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/origin credence\.log\/[0-9a-f]{32} /),
+    });
+    await becomes(note, (text) => text !== last);
+    const next = await checked(await note());
+    expect(next.origin).not.toBe(checkpointIn(last).origin);
+    await becomes(
+      () => metricOf(server),
+      (value) => value === '0',
+    );
+    await server.stop();
+    const events = await exported();
+    expect(await rootIn(events, next.size)).toBe(next.root);
+    expect(events.find(({ type, revision }) => type === 'LogOriginBegun' && revision > 0)!.data).toMatchObject({
+      replaces: checkpointIn(last).origin,
+      reason_code: 'restored_backup',
+    });
+  },
+  SLOW,
+);
+
+test(
+  'the key of another log signs nothing of this one',
+  async () => {
+    await store.run('signing-keys', 'create', '--log');
+    let server = await start();
+    await becomes(note, (text) => text !== '');
+    await server.stop();
+    const last = await note();
+    await rm(store.data, { recursive: true });
+    server = await start();
+    await becomes(
+      () => checkOf(server),
+      (detail) => detail.includes('the key has signed checkpoints of credence.log/'),
+    );
+    await server.stop();
+    expect(await note()).toBe(last);
+    expect(existsSync(`${noteFile()}.tmp`)).toBe(false);
+  },
+  SLOW,
+);
