@@ -18,6 +18,7 @@ const LAYERS = [
 
 /** What a feature may import of other features. The order is that of the diagram in docs/architecture.md. */
 const FEATURES = {
+  audit: [],
   organizations: [],
   identity: [],
   'dead-letters': [],

@@ -23,6 +23,7 @@ const FAULTS = [
   'test/client/csharp.test',
   'test/cluster/chaos.test',
   'test/cluster/compose.test',
+  'test/cluster/e2e/audit.test',
   'test/cluster/e2e/features.test',
   'test/cluster/e2e/one-store.test',
   'test/cluster/e2e/operations.test',

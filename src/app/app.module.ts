@@ -3,6 +3,7 @@ import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../kernel/clock.js';
 import type { Config, ModuleName } from '../kernel/config.js';
+import { AuditModule } from '../features/audit/audit.module.js';
 import { CredonationsModule } from '../features/credonations/credonations.module.js';
 import { DeadLettersModule } from '../features/dead-letters/dead-letters.module.js';
 import { DiscModule } from '../features/disc/disc.module.js';
@@ -111,6 +112,7 @@ export class AppModule {
     const imports = [
       CqrsModule.forRoot(),
       PortsModule.register(stores, clock, bounds),
+      AuditModule,
       DeadLettersModule,
       JobsModule,
       ...features,

@@ -50,6 +50,7 @@ export const REFERENCE: Reference = {
     ['Keys', 'API keys', 'The keys that requests are sent with.'],
     ['Jobs', 'Jobs', 'Work in the background: its progress, its result, and how to cancel it.'],
     ['DeadLetters', 'Dead letters', 'Events that cannot be decoded.'],
+    ['Audit', 'Audit', 'Proofs that the log was only extended, for strangers.'],
     ['Proofs', 'Keys', 'The public keys that verify proofs and tokens.'],
     ['Ops', 'Health', 'Whether the service works.'],
   ],

@@ -12,7 +12,14 @@ const SCORES = [
   '/v1/models',
 ];
 const FEED = '/v1/disc/changes';
-const VERIFIER = ['/.well-known/jwks.json', '/v1/eligibility/issuers', '/health/live', '/openapi.json'];
+const VERIFIER = [
+  '/.well-known/jwks.json',
+  '/v1/eligibility/issuers',
+  '/v1/audit/consistency?from=1',
+  '/log/tile/0/000.p/1',
+  '/health/live',
+  '/openapi.json',
+];
 
 interface Operation {
   security: Record<string, string[]>[];

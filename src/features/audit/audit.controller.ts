@@ -1,0 +1,52 @@
+import { Controller, Get, Param, Query } from '@nestjs/common';
+import { ApiExcludeEndpoint } from '@nestjs/swagger';
+import { Read, readOf } from '../../http/answers.js';
+import { PublicRead } from '../../http/routes.js';
+import { TILE_WIDTH } from '../../kernel/merkle.js';
+import { ConsistencyDto, ConsistencyQuery, InclusionDto, InclusionQuery, TILE, TileParams } from './audit.dto.js';
+import { LogProofs } from './log-proofs.js';
+
+@Controller()
+export class AuditController {
+  constructor(private readonly proofs: LogProofs) {}
+
+  @Get('/log/tile/:level/*')
+  @ApiExcludeEndpoint()
+  @PublicRead({ audience: 'verifier', summary: 'Get hashes of the tree of the log, as C2SP tlog-tiles says' })
+  async tile(@Param() { level, '*': rest }: TileParams): Promise<Read<Buffer>> {
+    const [, path, width] = TILE.exec(rest)!;
+    const hashes = await this.proofs.tile(
+      Number(level),
+      Number(path!.replaceAll(/\D/g, '')),
+      Number(width ?? TILE_WIDTH),
+    );
+    // A log that was restored from an older copy can have another partial tile.
+    const cacheControl = width === undefined ? 'public, max-age=31536000, immutable' : 'no-cache';
+    return new Read(hashes, [hashes.toString('base64')], cacheControl);
+  }
+
+  @Get('/v1/audit/inclusion')
+  @PublicRead({
+    audience: 'verifier',
+    summary: 'Prove that an event is in the log (RFC 9162)',
+    description: 'docs/verify.md says how to check the proof, and what it proves.',
+    etag: true,
+    type: InclusionDto,
+    problems: ['not_found'],
+  })
+  async inclusion(@Query() { size, ...event }: InclusionQuery): Promise<Read<InclusionDto>> {
+    return readOf(await this.proofs.inclusion(event, size));
+  }
+
+  @Get('/v1/audit/consistency')
+  @PublicRead({
+    audience: 'verifier',
+    summary: 'Prove that the log begins with the events that it had before (RFC 9162)',
+    description: 'docs/verify.md says how to check the proof, and what it proves.',
+    etag: true,
+    type: ConsistencyDto,
+  })
+  async consistency(@Query() { from, to }: ConsistencyQuery): Promise<Read<ConsistencyDto>> {
+    return readOf(await this.proofs.consistency(from, to));
+  }
+}

@@ -1,0 +1,110 @@
+import { Injectable } from '@nestjs/common';
+import { type ActionRow, actionRow } from '../../../projections/actions.js';
+import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
+import type { Position } from '../../kernel/event.js';
+import { TILE_WIDTH, consistencyPath, inclusionPath, rootOf } from '../../kernel/merkle.js';
+import { formatPosition, parsePosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import type { ConsistencyDto, InclusionDto } from './audit.dto.js';
+
+const NO_TREE: LogTreeState = { size: 0, peaks: [], leaves: [], positions: [] };
+const base64Of = (hash: string): string => Buffer.from(hash, 'base64url').toString('base64');
+
+/** Tiles and proofs of the tree of the log, as far as the read models have applied it. */
+@Injectable()
+export class LogProofs {
+  constructor(private readonly views: Views) {}
+
+  /**
+   * The first hashes of a tile (C2SP tlog-tiles), one after the other.
+   * @param width of a partial tile, from 1 to 255; of a full one 256
+   * @throws Problem not_found, projection_rebuilding
+   */
+  async tile(level: number, tile: number, width: number): Promise<Buffer> {
+    const { size, reader } = await this.tree();
+    const present = Math.max(0, Math.floor(size / TILE_WIDTH ** level) - tile * TILE_WIDTH);
+    if (present < width) {
+      const has = `has ${Math.min(present, TILE_WIDTH)} of the ${width} hashes of this tile`;
+      throw new Problem('not_found', `The tree of the log, with ${size} leaves, ${has}.`);
+    }
+    const { hashes } = await reader.tile(level, tile);
+    return Buffer.concat(hashes.slice(0, width).map((hash) => Buffer.from(hash, 'base64url')));
+  }
+
+  /** @throws Problem validation_failed, position_unknown, not_found, projection_behind, projection_rebuilding */
+  async inclusion(event: { position?: string; event_id?: string }, of?: number): Promise<InclusionDto> {
+    const position = await this.positionOf(event);
+    const { size, incomplete, reader } = await this.tree();
+    const index = (await reader.sizeAt(position)) - 1;
+    if (incomplete !== undefined && position >= incomplete) {
+      const where = formatPosition(this.views.logId, incomplete);
+      throw new Problem('not_found', `The tree of the log ends before the damaged event at ${where}.`);
+    }
+    const within = this.sizeOf('size', of, size, index + 1);
+    const proof = await inclusionPath(index, within, reader.hash);
+    return {
+      position: formatPosition(this.views.logId, position),
+      index,
+      size: within,
+      root: base64Of(await rootOf(within, reader.hash)),
+      leaf: base64Of(await reader.hash(0, index)),
+      proof: proof.map(base64Of),
+    };
+  }
+
+  /** @throws Problem validation_failed, projection_rebuilding */
+  async consistency(from: number, to?: number): Promise<ConsistencyDto> {
+    const { size, reader } = await this.tree();
+    const newer = this.sizeOf('to', to, size, 1);
+    const older = this.sizeOf('from', from, newer, 1);
+    const proof = await consistencyPath(older, newer, reader.hash);
+    return {
+      from: older,
+      to: newer,
+      from_root: base64Of(await rootOf(older, reader.hash)),
+      to_root: base64Of(await rootOf(newer, reader.hash)),
+      proof: proof.map(base64Of),
+    };
+  }
+
+  private async tree() {
+    const { results, position } = await this.views.read([{ get: LOG_TREE }]);
+    const state = (results[0] as LogTreeState | undefined) ?? NO_TREE;
+    // Every generation has the same rows.
+    const reader = new LogTreeReader(
+      state,
+      async (range) => (await this.views.readSince(position, [{ range }])).results[0] as RangeRow[],
+    );
+    return { size: state.size, incomplete: state.incomplete, reader };
+  }
+
+  private async positionOf({ position: wire, event_id }: { position?: string; event_id?: string }): Promise<Position> {
+    if ((wire === undefined) === (event_id === undefined)) throw refused('?position', 'give position or event_id');
+    if (event_id !== undefined) {
+      const row = await this.views.lookUp(
+        async () => (await this.views.read([{ get: actionRow(event_id) }])).results[0] as ActionRow | undefined,
+        (found) => found !== undefined,
+      );
+      if (!row) throw new Problem('not_found', `There is no action ${event_id}. Name other events by their position.`);
+      return row[1];
+    }
+    const position = parsePosition(wire!, this.views.logId);
+    if (!position || !(await this.views.has(position))) {
+      throw new Problem('position_unknown', 'position must be that of an event of this log.');
+    }
+    await this.views.requirePosition(position, 'The read models have not reached this position yet.');
+    return position;
+  }
+
+  private sizeOf(name: string, asked: number | undefined, most: number, least: number): number {
+    const size = asked ?? most;
+    if (size >= least && size <= most) return size;
+    throw refused(`?${name}`, `${name} must be from ${least} to ${most}: that many events are in the tree`);
+  }
+}
+
+function refused(pointer: string, message: string): Problem {
+  return new Problem('validation_failed', message, { errors: [{ pointer, code: 'no_such_tree', message }] });
+}

@@ -1,0 +1,3 @@
+import { describeOnCluster } from './on-cluster.js';
+
+await describeOnCluster('the audit of the log', () => import('../../e2e/audit.test.js'));
