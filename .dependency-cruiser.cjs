@@ -37,6 +37,7 @@ const FEATURES = {
   disc: ['accounts', 'identity', 'lenses'],
   'validation-policies': ['lenses', 'policy-names', 'disc', 'jobs'],
   access: ['accounts', 'identity', 'lenses', 'policy-names', 'disc', 'validation-policies', 'jobs'],
+  person: ['organizations', 'accounts', 'disc', 'access'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
   webhooks: ['lenses', 'disc', 'access'],
 };

@@ -1,25 +1,48 @@
-import type { Projection } from './projection.js';
+import type { DomainEvent } from './events.js';
+import { type Projection, rowAt } from './projection.js';
 
 /** Where an action is in the log: its identity and its position. Small, since there is one for each action. */
 export type ActionRow = [trisId: string, position: number];
 
-/** Actions by the id of their event, from which their stream is found. */
+/**
+ * Actions by the id of their event, from which their stream is found. `actions.named`: by identity, the events that name
+ * it and are in no other list of what is about it.
+ */
 export const actions: Projection = {
   name: 'actions',
-  version: 1,
-  views: ['actions'],
-  share: {
-    ofEvent: (event) => (event.type === 'ActionRelayed' ? event.data.tris_id : undefined),
-    ofRow: (_row, value) => (value as ActionRow)[0],
-  },
+  version: 2,
+  views: ['actions', 'actions.named'],
+  share: { ofEvent: (event) => namesIn(event)?.tris_id, ofRow: (_row, value) => (value as ActionRow)[0] },
   reads: () => [],
   apply(event, rows) {
-    if (event.type !== 'ActionRelayed') return;
-    const row: ActionRow = [event.data.tris_id, event.position];
-    rows.insert(actionRow(event.id), row);
+    const names = namesIn(event);
+    if (!names) return;
+    const row: ActionRow = [names.tris_id, event.position];
+    if (event.type === 'ActionRelayed') rows.insert(actionRow(event.id), row);
+    if (names.other !== undefined) rows.insert(rowAt(eventsNaming(names.other), event.position), row);
   },
 };
 
+/** The subject of an event, and the identity that finds it by this projection only: often the counterparty. */
+function namesIn(event: DomainEvent): { tris_id: string; other?: string | undefined } | undefined {
+  switch (event.type) {
+    case 'ActionRelayed':
+    case 'ActionWithdrawn':
+    case 'ActionReinstated':
+    case 'CredonationRecorded':
+      return { tris_id: event.data.tris_id, other: event.data.counterparty };
+    case 'TroveContentCounted':
+    case 'NullifierUsed':
+      return { tris_id: event.data.tris_id, other: event.data.tris_id };
+    default:
+      return undefined;
+  }
+}
+
 export function actionRow(actionId: string) {
   return { view: 'actions', key: actionId };
+}
+
+export function eventsNaming(trisId: string) {
+  return { view: 'actions.named', key: trisId };
 }

@@ -20,6 +20,7 @@ import { KEY_VALUE } from '../stores/ports/key-value.js';
 import { KeysModule } from '../features/keys/keys.module.js';
 import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
+import { PersonModule } from '../features/person/person.module.js';
 import { PoliciesModule } from '../features/access/policies.module.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Staleness } from '../read-side/staleness.js';
@@ -56,6 +57,21 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   trove: { module: TroveModule, projections: ['trove'] },
   sessions: { module: SessionsModule, projections: [] },
   wallets: { module: WalletsModule, projections: ['wallets'] },
+  person: {
+    module: PersonModule,
+    projections: [
+      'identities',
+      'timeline',
+      'accreditations',
+      'credonations',
+      'actions',
+      'decisions',
+      'trove',
+      'wallets',
+      'lenses',
+      'policies',
+    ],
+  },
   ingestion: { module: IngestionModule, projections: [] },
   webhooks: {
     module: WebhooksModule,

@@ -312,6 +312,8 @@ function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy
   if (!caller) throw unauthorized(session);
   if (caller.session) {
     if (!session) throw new Problem('forbidden', 'A session cannot do this; an API key is required.');
+  } else if (scope === 'session') {
+    throw new Problem('forbidden', 'This is about whoever signed in with a wallet: send a session’s token, not a key.');
   } else if (scope !== 'any' && !caller.scopes.has(scope)) {
     const why = scope === 'ops' && caller.organization !== null ? ', which no key of an organization has' : '';
     throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}"${why}.`);

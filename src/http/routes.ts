@@ -30,8 +30,8 @@ declare module 'fastify' {
 
 /** What the hooks do before a handler runs. Read once per route, when Fastify registers it. */
 export interface RoutePolicy {
-  /** null: no credential is needed, and the client's address is rate limited. */
-  scope: Scope | 'any' | null;
+  /** `session`: no key has it. null: no credential is needed, and the client's address is rate limited. */
+  scope: Scope | 'any' | 'session' | null;
   /** Of a public query: which settings of CREDENCE_PUBLIC_READS leave it public; with others it needs a key. */
   publicWith: readonly PublicReads[];
   /** A session is accepted instead of a key. */
@@ -154,8 +154,8 @@ export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): M
     ...BODY_PROBLEMS,
   ]);
 
-/** A query that needs a key with this scope (`any`: any valid key). */
-export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
+/** A query that needs a key with this scope (`any`: any valid key; `session`: the session of a wallet instead). */
+export const Keyed = (options: RouteOptions & { scope: Scope | 'any' | 'session' }): MethodDecorator =>
   route(options, { scope: options.scope, write: false, plain: false }, [...CREDENTIAL_PROBLEMS, ...WAITING]);
 
 /** A command that needs a key with this scope. Answer with `Written`; `@Context()` brings the Idempotency-Key. */
@@ -200,7 +200,7 @@ function route(
 ): MethodDecorator {
   return (target, property, descriptor) => {
     const inputs = inputsOf(target, property);
-    const session = options.session ?? false;
+    const session = options.session ?? rules.scope === 'session';
     const policy: RoutePolicy = {
       ...rules,
       publicWith: isPublicRead(rules) ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
@@ -245,11 +245,11 @@ function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDec
   if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
   if (options.needsBody) decorators.push(ApiExtension(NEEDS_BODY, true));
   if (options.etag) decorators.push(ApiHeader(IF_NONE_MATCH));
-  if (scope && scope !== 'any') decorators.push(ApiExtension(SCOPE, scope));
+  if (scope && scope !== 'any' && scope !== 'session') decorators.push(ApiExtension(SCOPE, scope));
   if (isPublicRead(policy)) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
   const example: Example = { body: options.example, path: options.at };
   if (example.body || example.path) decorators.push(ApiExtension(EXAMPLE, example));
-  if (scope) decorators.push(ApiSecurity('api_key'));
+  if (scope && scope !== 'session') decorators.push(ApiSecurity('api_key'));
   if (session) decorators.push(ApiSecurity('session'));
   if (waits) {
     decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
@@ -394,6 +394,7 @@ const MIN_POSITION = 'A `Credence-Position` of an earlier answer: the request wa
 /** Which credential a request needs, for people. */
 function needs(scope: RoutePolicy['scope'], session: boolean): string {
   if (scope === null) return '';
+  if (scope === 'session') return 'Needs the session of a wallet.';
   const key = scope === 'any' ? 'a key of any scope' : `a key with the scope \`${scope}\``;
   return `Needs ${key}${session ? ', or the session of a wallet' : ''}.`;
 }

@@ -96,6 +96,7 @@ export const MODULES = [
   'trove',
   'sessions',
   'wallets',
+  'person',
   'ingestion',
   'webhooks',
 ] as const;

@@ -39,6 +39,7 @@ const NOTHING_THERE = [
   'Jobs_result',
   'Operations_drop',
   'Operations_rollback',
+  'Person_export',
   'ValidationPolicies_promotion',
   'Verifications_get',
   'Verifications_removeRoot',

@@ -15,7 +15,7 @@ import { Challenges } from './challenges.js';
 import { SessionStanding } from './session-standing.js';
 import { type SignedMessage, Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
-import type { WalletsDto } from './wallets.dto.js';
+import type { WalletDto, WalletsDto } from './wallets.dto.js';
 import {
   type Link,
   isAssertedBy,
@@ -254,16 +254,19 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
     if (page.length === 0) refuseMisspelled(trisId);
     return {
       tris_id: trisId,
-      wallets: page.map(({ wallet, proof, chain_id, linked_at }) => ({
-        wallet: getAddress(wallet),
-        proof,
-        chain_id,
-        linked_at: new Date(linked_at).toISOString(),
-      })),
+      wallets: page.map(toWallet),
       next_cursor,
     };
   }
 }
+
+/** A wallet as lists show it. */
+export const toWallet = ({ wallet, proof, chain_id, linked_at }: WalletRow): WalletDto => ({
+  wallet: getAddress(wallet),
+  proof,
+  chain_id,
+  linked_at: new Date(linked_at).toISOString(),
+});
 
 const asserted = (trisId: string, organization: string | null): Link => ({
   tris_id: trisId,

@@ -1,55 +1,27 @@
 import { Body, Controller, Delete, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import { type Actor, ownerOfTurns } from '../../commands/context.js';
-import { Quotas } from '../../commands/quotas.js';
-import type { Caller } from '../../credentials/caller.js';
+import type { Actor } from '../../commands/context.js';
 import { Written } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
-import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
-import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto, UsageDto } from './keys.dto.js';
+import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto } from './keys.dto.js';
 import { CreateKey, DeleteKey, ListKeys } from './keys.handlers.js';
 
-@Controller('/v1')
+@Controller('/v1/ops/keys')
 export class KeysController {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
-    private readonly quotas: Quotas,
   ) {}
 
-  @Get('/me')
-  @Keyed({
-    scope: 'any',
-    summary: 'Get the id, the scopes and the organization of the key of this request',
-    description: 'For clients that show what a key permits.',
-    type: MeDto,
-  })
-  async me(@RequestCaller() caller: Caller | null): Promise<MeDto> {
-    const { keyId, scopes, organization } = caller!;
-    return { key_id: keyId, scopes: [...scopes], organization };
-  }
-
-  @Get('/usage')
-  @Keyed({
-    scope: 'any',
-    summary: 'Get what the organization of the key of this request, or the key without one, has used of its bounds',
-    description: 'What other processes have counted in the last second may be missing.',
-    type: UsageDto,
-  })
-  async usage(@RequestActor() actor: Actor): Promise<UsageDto> {
-    const owner = ownerOfTurns(actor);
-    return { owner, bounds: await this.quotas.usageOf(owner) };
-  }
-
-  @Get('/ops/keys')
+  @Get()
   @Keyed({ scope: 'ops', summary: 'List the API keys, without their secrets', type: KeysDto })
   async list() {
     return this.queries.execute(new ListKeys());
   }
 
-  @Get('/ops/keys/:key_id')
+  @Get('/:key_id')
   @Keyed({
     scope: 'ops',
     summary: 'Get an API key, without its secret',
@@ -63,7 +35,7 @@ export class KeysController {
     return found;
   }
 
-  @Post('/ops/keys')
+  @Post()
   @Write({
     scope: 'ops',
     status: 201,
@@ -81,7 +53,7 @@ export class KeysController {
     return new Written<CreatedKeyDto>(created, null, 201, ['v1', 'ops', 'keys', key_id]);
   }
 
-  @Delete('/ops/keys/:key_id')
+  @Delete('/:key_id')
   @Write({
     scope: 'ops',
     summary: 'Delete an API key: this process refuses it from now on, others within a second',

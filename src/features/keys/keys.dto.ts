@@ -1,7 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional, MaxLength } from 'class-validator';
 import { KEY_ID, NEW_KEY_ID, NEW_KEY_ID_FORM } from '../../credentials/api-keys.js';
-import { BOUNDS } from '../../commands/quotas.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { AtMost, IsOneSpelling, IsTrisId, Matches } from '../../http/fields.js';
 
@@ -55,30 +54,4 @@ export class KeysDto {
 
 export class DeletedKeyDto {
   key_id: string;
-}
-
-/** What has a bound, and how much of it is used. */
-export class UsedBoundDto {
-  /** `actions` and their `bytes` that were relayed today; kept `job_results`, their `job_bytes`; `waiting_deliveries` of webhooks. */
-  @ApiProperty({ type: 'string', enum: BOUNDS })
-  name: (typeof BOUNDS)[number];
-  used: number;
-  /** null: there is none. */
-  limit: number | null;
-  /** When it begins at 0 again; null for what is kept. */
-  resets_at: string | null;
-}
-
-export class UsageDto {
-  /** The organization of the key of this request; `key:<id>` if it has none. */
-  owner: string;
-  bounds: UsedBoundDto[];
-}
-
-/** The key that a request is sent with. */
-export class MeDto {
-  key_id: string;
-  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
-  scopes: Scope[];
-  organization: string | null;
 }
