@@ -6,6 +6,7 @@ export class UsedBoundDto {
   /** `actions` and their `bytes` that were relayed today; kept `job_results`, their `job_bytes`; `waiting_deliveries` of webhooks. */
   @ApiProperty({ type: 'string', enum: BOUNDS })
   name: (typeof BOUNDS)[number];
+  /** How much of it. */
   used: number;
   /** null: there is none. */
   limit: number | null;
@@ -16,5 +17,6 @@ export class UsedBoundDto {
 export class UsageDto {
   /** The organization of the key of this request; `key:<id>` if it has none. */
   owner: string;
+  /** One for each name. */
   bounds: UsedBoundDto[];
 }
