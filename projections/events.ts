@@ -1,3 +1,4 @@
+import { keyGone, keySeen } from '../src/features/keys/domain/keys.events.js';
 import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
 import { logCheckpointed, logOriginBegun } from '../src/features/checkpoints/domain/checkpoints.events.js';
 import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
@@ -123,6 +124,8 @@ const DEFINITIONS = [
   webhookDisabled,
   webhookEnabled,
   webhookDeleted,
+  keySeen,
+  keyGone,
 ] as const;
 
 export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;

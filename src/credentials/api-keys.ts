@@ -51,6 +51,12 @@ export const NEW_KEY_ID = /^\.{0,63}[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 /** `NEW_KEY_ID` in words. */
 export const NEW_KEY_ID_FORM = '1 to 64 letters, digits or ._-, and not only dots';
 const DEVELOPMENT_ID = 'dev';
+/** Who changed the file, where that is not known. */
+const LOADED = 'key-file';
+const RETRY_MS = 1_000;
+
+/** @returns which of the keys are accepted */
+type KeyCheck = (keys: readonly ApiKeyRecord[], by: string) => Promise<readonly ApiKeyRecord[]>;
 
 const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
 const GENERATED_KEY = /^credence_[\w-]{43}$/;
@@ -59,6 +65,11 @@ export class ApiKeys {
   private callers = new Map<string, Caller>();
   private accepted = new Set<Caller>();
   private readonly file: FileWatch;
+  /** As the file says, including those that are not accepted. */
+  private records: readonly ApiKeyRecord[] = [];
+  private check: KeyCheck | undefined;
+  /** Ends once all keys that were loaded so far are checked. */
+  private checked: Promise<void> = Promise.resolve();
   /** The development key, if this boot generated it: it is printed once. */
   readonly createdDevelopmentKey: string | undefined;
   private readonly developmentDigest: string | undefined;
@@ -85,6 +96,12 @@ export class ApiKeys {
     }
     this.file = new FileWatch(keysFile(config), clock);
     this.load();
+  }
+
+  /** Has keys checked before they are accepted: those of now, and whatever the file contains later. */
+  async checkBy(check: KeyCheck): Promise<void> {
+    this.check = check;
+    this.adopt(await check(this.records, LOADED));
   }
 
   /** The caller of a key, or undefined if the key is unknown. */
@@ -120,27 +137,30 @@ export class ApiKeys {
 
   /**
    * Adds a key, which this process accepts at once, and returns the key itself.
+   * @param by in whose name
    * @param permit called as soon as no other process can change the keys: throws unless the change is still permitted
    * @throws Problem key_conflict, keys_read_only; ConfigError as of `createKey`
    */
-  create(record: Omit<ApiKeyRecord, 'sha256'>, permit: () => void): Promise<string> {
-    return this.change(permit, () => {
+  async create(record: Omit<ApiKeyRecord, 'sha256'>, by: string, permit: () => void): Promise<string> {
+    const key = await this.change(by, permit, () => {
       // The id of the development key is taken also where there is none.
       if (record.id === DEVELOPMENT_ID || this.list().some(({ id }) => id === record.id)) {
         throw new Problem('key_conflict', `A key with the id "${record.id}" exists already: choose another id.`);
       }
       return addKey(this.config, record);
     });
+    await this.checked;
+    return key;
   }
 
   /**
    * Removes a key, which this process refuses at once.
    * @param scopes those that the key may have at most
-   * @param permit as for `create`
+   * @param by and `permit` as for `create`
    * @throws Problem key_not_found, forbidden, key_in_use, keys_read_only
    */
-  delete(id: string, scopes: ReadonlySet<Scope>, permit: () => void): Promise<void> {
-    return this.change(permit, () => {
+  delete(id: string, scopes: ReadonlySet<Scope>, by: string, permit: () => void): Promise<void> {
+    return this.change(by, permit, () => {
       const keys = this.list();
       const key = keys.find((candidate) => candidate.id === id);
       if (!key) throw new Problem('key_not_found', `There is no key ${id}.`);
@@ -161,7 +181,7 @@ export class ApiKeys {
     });
   }
 
-  private async change<T>(permit: () => void, work: () => T): Promise<T> {
+  private async change<T>(by: string, permit: () => void, work: () => T): Promise<T> {
     const why = this.readOnly();
     if (why !== null) throw new Problem('keys_read_only', why);
     const file = keysFile(this.config);
@@ -176,7 +196,7 @@ export class ApiKeys {
       }
       throw error;
     });
-    this.load();
+    this.load(by);
     return result;
   }
 
@@ -191,8 +211,27 @@ export class ApiKeys {
     }
   }
 
-  private load(): void {
+  /** Takes over what is in the file. Keys that this process does not accept yet wait until they are checked. */
+  private load(by = LOADED): void {
     const records = this.config.apiKeys === undefined ? storedKeys(this.config) : listKeys(this.config);
+    this.records = records;
+    const { check } = this;
+    this.adopt(check ? records.filter(({ sha256 }) => this.callers.has(sha256)) : records);
+    if (!check) return;
+    const work = this.checked
+      .then(() => check(records, by))
+      .then((accepted) => {
+        if (this.records === records) this.adopt(accepted);
+      });
+    this.checked = work.catch((error: unknown) => {
+      this.logger.warn('the API keys file cannot be checked against the log; new keys are not accepted yet', {
+        detail: (error as Error).message,
+      });
+      setTimeout(() => this.records === records && this.reload(), RETRY_MS).unref();
+    });
+  }
+
+  private adopt(records: readonly ApiKeyRecord[]): void {
     const callers = new Map<string, Caller>();
     const add = (sha256: string, caller: Caller) => {
       const known = this.callers.get(sha256);

@@ -1,11 +1,14 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { AppModule } from '../../src/app/app.module.js';
+import { createApp } from '../../src/app/application.js';
 import { CredenceClient } from '../../clients/typescript/src/client.js';
 import { type ApiKeyRecord, ApiKeys, createKey, keysFile } from '../../src/credentials/api-keys.js';
-import { SCOPES } from '../../src/credentials/caller.js';
+import { type Scope, SCOPES } from '../../src/credentials/caller.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { Logger } from '../../src/kernel/logger.js';
+import { eventually } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Service, as, startService, startServiceWithKeys } from '../policies/service.fixture.js';
 
@@ -68,8 +71,9 @@ test.each<[string, (id: string) => unknown]>([
     'is bound to an organization',
     (id) => change((keys) => keys.map((key) => (key.id === id ? { ...key, organization: 'tris:o' } : key))),
   ],
-])('an open stream ends when its key %s, and others go on', async (_, end) => {
-  const { key } = (await create({ key_id: 'watcher', scopes: ['access:check'] })).json;
+])('an open stream ends when its key %s, and others go on', async (how, end) => {
+  const key_id = how.replaceAll(' ', '-');
+  const { key } = (await create({ key_id, scopes: ['access:check'] })).json;
   const client = (apiKey: string) => new CredenceClient({ baseUrl: `http://127.0.0.1:${service.port}`, apiKey });
   const [ended, other] = [key, 'only-ops'].map((apiKey) => client(apiKey).live({ reconnects: false })) as [Live, Live];
   expect(await Promise.all([ended.next(), other.next()])).toMatchObject([
@@ -77,12 +81,12 @@ test.each<[string, (id: string) => unknown]>([
     { value: { type: 'heartbeat' } },
   ]);
   const next = ended.next();
-  await end('watcher');
+  await end(key_id);
   expect(await next).toMatchObject({ done: true });
   await service.post('/api/decision-relay', RELAYED, as('operator'));
   expect(await other.next()).toMatchObject({ value: { type: 'change', data: { tris_id: RELAYED.tris_id } } });
   await other.return();
-  await remove('watcher');
+  await remove(key_id);
 });
 
 test('a created key works at once, its secret is shown once and stored nowhere, and a deleted one is refused at once', async () => {
@@ -148,7 +152,9 @@ test('no key deletes itself, and of two that delete each other one is left', asy
     const left = (await isAccepted('operator')) ? 'operator' : 'second';
     expect((await removeThere('only-ops', left)).status).toBe(200);
     const all = new Set(SCOPES);
-    await expect(own.app.get(ApiKeys).delete(left, all, () => undefined)).rejects.toMatchObject({ code: 'key_in_use' });
+    await expect(own.app.get(ApiKeys).delete(left, all, 'test', () => undefined)).rejects.toMatchObject({
+      code: 'key_in_use',
+    });
   } finally {
     await own.close();
   }
@@ -161,17 +167,74 @@ test('a key with fewer scopes deletes none with more, but for the scope to read'
   expect(await accepted('operator')).toBe(true);
 });
 
-test('a key with the id of an earlier one gets no answer of that one by its Idempotency-Key', async () => {
-  const answers = [];
-  for (let n = 0; n < 2; n++) {
-    const { key } = (await create({ key_id: 'reused', scopes: ['relay:write'] })).json;
-    const headers = { ...as(key), 'idempotency-key': 'first' };
-    answers.push(await service.post('/api/decision-relay', RELAYED, headers));
-    expect((await service.post('/api/decision-relay', RELAYED, headers)).json).toEqual(answers[n]!.json);
-    await remove('reused');
-  }
-  expect(answers.map(({ status }) => status)).toEqual([202, 202]);
-  expect(answers[0]!.json.action_id).not.toBe(answers[1]!.json.action_id);
+describe('the keys in the log', () => {
+  const eventsOf = async (id: string) =>
+    (await service.stores.eventStore.readStream(`key-${id}`)).map(({ type, data, metadata: { actor } }) => {
+      return { type, actor, ...data };
+    });
+  const entryOf = (id: string, secret: string, scopes: Scope[] = ['relay:write']): ApiKeyRecord => {
+    return { id, sha256: sha256Hex(secret), scopes };
+  };
+  /** The file is looked at when a key is used. */
+  const has = (id: string, events: number) =>
+    eventually(
+      async () => (await accepted('any'), (await eventsOf(id)).length === events),
+      `${events} events of ${id}`,
+    );
+  const seen = { type: 'KeySeen', actor: 'key-file', key_id: 'moved', organization: null };
+
+  test('a key is recorded once by whatever loads it, and again with other scopes; and that it is gone', async () => {
+    change((keys) => [...keys, entryOf('moved', 'm')]);
+    await eventually(() => accepted('m'), 'the key is accepted');
+    const digest_prefix = sha256Hex('m').slice(0, 16);
+    expect(await eventsOf('moved')).toEqual([{ ...seen, digest_prefix, scopes: ['relay:write'] }]);
+    // Another process that loads the same file.
+    const app = await createApp(
+      AppModule.register(service.config, service.stores, Date.now),
+      service.config,
+      new Logger('error'),
+    );
+    await app.close();
+    expect(await eventsOf('moved')).toHaveLength(1);
+    change((keys) => [...keys.filter(({ id }) => id !== 'moved'), entryOf('moved', 'm', ['reads'])]);
+    await has('moved', 2);
+    change((keys) => keys.filter(({ id }) => id !== 'moved'));
+    await has('moved', 3);
+    expect((await eventsOf('moved')).slice(1)).toEqual([
+      { ...seen, digest_prefix, scopes: ['reads'] },
+      { type: 'KeyGone', actor: 'key-file', key_id: 'moved' },
+    ]);
+    // The same key again.
+    change((keys) => [...keys, entryOf('moved', 'm')]);
+    await eventually(() => accepted('m'), 'the key is accepted again');
+    expect(await eventsOf('moved')).toHaveLength(4);
+  });
+
+  test('administration over HTTP is recorded in the name of its key, and no id is used twice', async () => {
+    expect((await create({ key_id: 'logged', scopes: ['relay:write'] })).status).toBe(201);
+    expect(await eventsOf('logged')).toMatchObject([
+      { type: 'KeySeen', actor: 'key:operator', scopes: ['relay:write'] },
+    ]);
+    await remove('logged');
+    await has('logged', 2);
+    expect((await eventsOf('logged'))[1]).toMatchObject({ type: 'KeyGone', actor: 'key:operator' });
+    expect(outcome(await create({ key_id: 'logged', scopes: ['relay:write'] }))).toEqual([409, 'key_conflict']);
+  });
+
+  test('a key in the file with the id of another is not accepted, neither at a start nor later; the others are', async () => {
+    change((keys) => [...keys, entryOf('taken', 'first')]);
+    await eventually(() => accepted('first'), 'the first is accepted');
+    change((keys) => [...keys.filter(({ id }) => id !== 'taken'), entryOf('taken', 'second'), entryOf('next', 'n')]);
+    await eventually(() => accepted('n'), 'the next is accepted');
+    expect([await accepted('first'), await accepted('second')]).toEqual([false, false]);
+    const said: string[] = [];
+    const logger = new Logger('error', (line) => said.push(line));
+    const app = await createApp(AppModule.register(service.config, service.stores, Date.now), service.config, logger);
+    expect([app.get(ApiKeys).find('second'), app.get(ApiKeys).find('n')?.keyId]).toEqual([undefined, 'next']);
+    await app.close();
+    expect(said.join()).toContain('The id \\"taken\\" was that of another key: choose an id that no key has had.');
+    expect((await eventsOf('taken')).map(({ type }) => type)).toEqual(['KeySeen', 'KeyGone']);
+  });
 });
 
 test('keys created at the same time are all kept', async () => {
@@ -210,10 +273,12 @@ describe('keys that this process must not change', () => {
     });
     const keys = new ApiKeys(config, new Logger('error'));
     expect(keys.readOnly()).toContain('All processes share');
-    await expect(keys.create({ id: 'b', scopes: ['ops'] }, () => undefined)).rejects.toMatchObject({
+    await expect(keys.create({ id: 'b', scopes: ['ops'] }, 'test', () => undefined)).rejects.toMatchObject({
       code: 'keys_read_only',
     });
-    await expect(keys.delete('a', new Set(SCOPES), () => undefined)).rejects.toMatchObject({ code: 'keys_read_only' });
+    await expect(keys.delete('a', new Set(SCOPES), 'test', () => undefined)).rejects.toMatchObject({
+      code: 'keys_read_only',
+    });
     expect(keys.list()).toHaveLength(1);
     await folder.remove();
   });

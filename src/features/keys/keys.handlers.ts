@@ -2,6 +2,7 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { type Actor, refuseUnlessAccepted } from '../../commands/context.js';
 import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
+import { KeyLog } from './key-log.js';
 import { Logger } from '../../kernel/logger.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
@@ -34,6 +35,7 @@ export class CreateKey extends Command<CreatedKeyDto> {
 export class CreateKeyHandler implements ICommandHandler<CreateKey> {
   constructor(
     private readonly keys: ApiKeys,
+    private readonly log: KeyLog,
     private readonly logger: Logger,
   ) {}
 
@@ -50,7 +52,8 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
       throw refusal([{ pointer: '/scopes', code: 'scope_of_operators', message }]);
     }
     const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
-    const key = await this.keys.create(record, () => refuseUnlessAccepted(actor));
+    await this.log.refuseUsed(keyId);
+    const key = await this.keys.create(record, actor.name, () => refuseUnlessAccepted(actor));
     this.logger.info('API key created', { id: keyId, by: actor.name });
     return { key_id: keyId, scopes, organization, is_development: false, key };
   }
@@ -78,7 +81,7 @@ export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
     if (actor.name === `key:${keyId}`) {
       throw new Problem('key_in_use', 'A key cannot delete itself: use another key with the scope ops.');
     }
-    await this.keys.delete(keyId, actor.scopes, () => refuseUnlessAccepted(actor));
+    await this.keys.delete(keyId, actor.scopes, actor.name, () => refuseUnlessAccepted(actor));
     this.logger.info('API key deleted', { id: keyId, by: actor.name });
   }
 }

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { KeyLog } from './key-log.js';
 import { KeysController } from './keys.controller.js';
 import { CreateKeyHandler, DeleteKeyHandler, ListKeysHandler } from './keys.handlers.js';
 import { UsageController } from './usage.controller.js';
@@ -6,6 +7,6 @@ import { UsageController } from './usage.controller.js';
 /** Always enabled, in a service. */
 @Module({
   controllers: [KeysController, UsageController],
-  providers: [ListKeysHandler, CreateKeyHandler, DeleteKeyHandler],
+  providers: [KeyLog, ListKeysHandler, CreateKeyHandler, DeleteKeyHandler],
 })
 export class KeysModule {}
