@@ -293,6 +293,16 @@ export class Config {
   })
   readonly webhookLoopback: boolean;
 
+  @Variable({
+    name: 'CREDENCE_WEBHOOK_PORTS',
+    description: 'Ports to which webhooks may lead, as a comma-separated list; on this machine all',
+    default: '443',
+    must: 'be a comma-separated list of ports',
+  })
+  @Transform(({ value }) => (value as string).split(','))
+  @Matches(/^[1-9]\d{0,4}$/, { each: true })
+  readonly webhookPorts: readonly string[];
+
   @FilePath({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',

@@ -64,13 +64,40 @@ test.each([
 });
 
 test('https to a name is accepted; http to this machine only if configuration allows it', () => {
-  expect(configured('off').faultOf('https://lender.example:8443/hook?a=b')).toBeUndefined();
+  expect(configured('off').faultOf('https://lender.example/hook?a=b')).toBeUndefined();
   for (const url of ['http://127.0.0.1:8080/', 'http://localhost/', 'http://[::1]/', 'https://localhost/']) {
     expect(configured('on').faultOf(url)).toBeUndefined();
   }
   for (const url of ['http://lender.example/', 'http://10.0.0.1/', 'https://10.0.0.1/']) {
     expect(configured('on').faultOf(url)).toEqual(expect.any(String));
   }
+});
+
+test('the port is 443, or one that the configuration names', () => {
+  for (const url of ['https://lender.example:443/', 'https://93.184.216.34/']) {
+    expect(configured('off').faultOf(url)).toBeUndefined();
+  }
+  for (const port of ['22', '80', '8443', '0', '4430']) {
+    expect(configured('off').faultOf(`https://lender.example:${port}/`)).toBe('the port must be 443');
+  }
+  const two = new Receivers(loadConfig({ CREDENCE_WEBHOOK_PORTS: '443,8443' }));
+  expect([443, 8443, 80].map((port) => two.faultOf(`https://lender.example:${port}/`))).toEqual([
+    undefined,
+    undefined,
+    'the port must be 443 or 8443',
+  ]);
+  for (const wrong of ['', '443,', '0', '99999x', 'https']) {
+    const read = () => loadConfig({ CREDENCE_WEBHOOK_PORTS: wrong });
+    if (wrong === '') expect(read().webhookPorts).toEqual(['443']);
+    else expect(read).toThrow('CREDENCE_WEBHOOK_PORTS must be a comma-separated list of ports');
+  }
+});
+
+test('nothing is sent to a port that is not configured any more', async () => {
+  const receivers = new Receivers(loadConfig({}));
+  receivers.names = { addressesOf: () => Promise.reject(new Error('asked')) };
+  const outcome = await receivers.post(OWNER, 'https://lender.example:8443/', {}, '{}');
+  expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });
 });
 
 describe('a connection', () => {
@@ -86,7 +113,7 @@ describe('a connection', () => {
     ['an address in IPv6 form', addresses('::ffff:127.0.0.1')],
     ['no address', []],
   ])('is not made if the name leads to %s', async (_, found) => {
-    const receivers = configured('off');
+    const receivers = new Receivers(loadConfig({ CREDENCE_WEBHOOK_PORTS: port() }));
     receivers.names = { addressesOf: async () => found };
     const outcome = await receivers.post(OWNER, `https://lender.example:${port()}/`, {}, '{}');
     expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });

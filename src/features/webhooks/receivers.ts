@@ -111,6 +111,8 @@ export class Receivers implements OnApplicationShutdown {
     const isLocal = /^localhost$/i.test(host) || isLoopback(host);
     if (isLocal && !this.config.webhookLoopback) return 'url must not lead to this machine';
     if (url.protocol !== 'https:' && !(isLocal && url.protocol === 'http:')) return 'url must begin with https://';
+    const { webhookPorts } = this.config;
+    if (!isLocal && !webhookPorts.includes(url.port || '443')) return `the port must be ${webhookPorts.join(' or ')}`;
     if (isIP(host) !== 0 && !this.isAllowed(url, host)) return 'url must lead to a public address';
     return undefined;
   }
