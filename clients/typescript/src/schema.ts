@@ -49,7 +49,7 @@ export interface paths {
         };
         /**
          * Get an action: its organization, whether it counts, and its withdrawals
-         * @description For who relayed it (its key, and keys of the organization that owns the platform), `ops`, or a key of the operators with `audit:read`. An action is found once the read models have applied it. Needs a key of any scope.
+         * @description For who relayed it (its key, and keys of the organization that owns the platform), a session of the identity that it is about, `ops`, or a key of the operators with `audit:read`. An action is found once the read models have applied it. Needs a key of any scope, or the session of a wallet.
          */
         get: operations["Withdrawals_get"];
         put?: never;
@@ -553,7 +553,7 @@ export interface paths {
         };
         /**
          * List recorded access decisions, the latest first
-         * @description Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization sees the decisions by its own policies only. A page looks at up to 1,000 decisions, so with filters it may contain few or none: continue until `next_cursor` is null. Needs a key of any scope.
+         * @description Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization sees the decisions by its own policies only, a session those about its own TRIS. A page looks at up to 1,000 decisions, so with filters it may contain few or none: continue until `next_cursor` is null. Needs a key of any scope, or the session of a wallet.
          */
         get: operations["Decisions_list"];
         put?: never;
@@ -573,7 +573,7 @@ export interface paths {
         };
         /**
          * Get a recorded access decision
-         * @description Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization sees the decisions by its own policies only. Needs a key of any scope.
+         * @description Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization sees the decisions by its own policies only, a session those about its own TRIS. Needs a key of any scope, or the session of a wallet.
          */
         get: operations["Decisions_get"];
         put?: never;
@@ -1124,6 +1124,46 @@ export interface paths {
          * @description A key of an organization sees only the wallets whose links its organization asserted. Needs a key with the scope `identity:write`, or the session of a wallet.
          */
         get: operations["Wallets_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get who sends this request: a key and what it permits, or a session and whom it acts for
+         * @description Of a session the TRIS, its wallets and verifications, and the BAD status if one is set. Needs a key of any scope, or the session of a wallet.
+         */
+        get: operations["Person_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download everything that is recorded about the TRIS of the session, as lines of JSON (NDJSON)
+         * @description A line for each event, then one with `end_of_export`: the number of events, and the SHA-256 of the lines before. If that is missing, the export broke off: read it again. docs/privacy.md describes the lines, and what can be erased. Needs the session of a wallet.
+         */
+        get: operations["Person_export"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1920,26 +1960,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/me": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the id, the scopes and the organization of the key of this request
-         * @description For clients that show what a key permits. Needs a key of any scope.
-         */
-        get: operations["Keys_me"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/ops/keys": {
         parameters: {
             query?: never;
@@ -1983,6 +2003,26 @@ export interface paths {
          * @description Needs a key with the scope `ops`.
          */
         delete: operations["Keys_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what the organization of the key of this request, or the key without one, has used of its bounds
+         * @description What other processes have counted in the last second may be missing. Needs a key of any scope.
+         */
+        get: operations["Usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2086,6 +2126,46 @@ export interface paths {
          * @description Only the first acknowledgement is stored; later ones return it. Needs a key with the scope `ops`.
          */
         post: operations["DeadLetters_acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/inclusion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Prove that an event is in the log (RFC 9162)
+         * @description docs/verify.md says how to check the proof, and what it proves.
+         */
+        get: operations["Audit_inclusion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/consistency": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Prove that the log begins with the events that it had before (RFC 9162)
+         * @description docs/verify.md says how to check the proof, and what it proves.
+         */
+        get: operations["Audit_consistency"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2198,6 +2278,32 @@ export interface components {
             /** @description The keys (RFC 7517). */
             keys: components["schemas"]["PublicJwkDto"][];
         };
+        InclusionDto: {
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+            /** @description The index of the event: how many events are before it. */
+            index: number;
+            /** @description The number of events in the tree. */
+            size: number;
+            /** @description The root of the tree. */
+            root: string;
+            /** @description The leaf of the event: its hash. */
+            leaf: string;
+            /** @description The hashes from the sibling of the leaf up. */
+            proof: string[];
+        };
+        ConsistencyDto: {
+            /** @description The number of events in the older tree. */
+            from: number;
+            /** @description The number of events in the newer tree. */
+            to: number;
+            /** @description The root of the older tree. */
+            from_root: string;
+            /** @description The root of the newer tree. */
+            to_root: string;
+            /** @description The hashes, in the order of RFC 9162. */
+            proof: string[];
+        };
         AcknowledgementDto: {
             /**
              * Format: date-time
@@ -2249,7 +2355,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "quota_exceeded" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -2405,7 +2511,7 @@ export interface components {
         };
         RebuildDto: {
             /** @description The views to build. Default: all. */
-            views?: ("identities" | "timeline" | "actions" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters")[];
+            views?: ("identities" | "timeline" | "actions" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters" | "log_tree")[];
             /**
              * @description Serve the generation once it is built.
              * @default false
@@ -2423,14 +2529,6 @@ export interface components {
         DroppedGenerationDto: {
             /** @description The id of the generation that was deleted. */
             generation: string;
-        };
-        MeDto: {
-            /** @description What the key permits. */
-            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
-            /** @description The id of an API key. */
-            key_id: string;
-            /** @description The TRIS id of the organization. */
-            organization: string | null;
         };
         KeyDto: {
             /** @description What the key permits. */
@@ -2474,6 +2572,25 @@ export interface components {
         DeletedKeyDto: {
             /** @description The id of an API key. */
             key_id: string;
+        };
+        UsedBoundDto: {
+            /**
+             * @description `actions` and their `bytes` that were relayed today; kept `job_results`, their `job_bytes`; `waiting_deliveries` of webhooks.
+             * @enum {string}
+             */
+            name: "actions" | "bytes" | "job_results" | "job_bytes" | "waiting_deliveries";
+            /** @description How much of it. */
+            used: number;
+            /** @description null: there is none. */
+            limit: number | null;
+            /** @description When it begins at 0 again; null for what is kept. */
+            resets_at: string | null;
+        };
+        UsageDto: {
+            /** @description The organization of the key of this request; `key:<id>` if it has none. */
+            owner: string;
+            /** @description One for each name. */
+            bounds: components["schemas"]["UsedBoundDto"][];
         };
         RelayActionDto: {
             /**
@@ -2590,8 +2707,8 @@ export interface components {
              * @description The time of this entry.
              */
             at: string;
-            /** @description `key:<id>`, `cli:<user>`, or the job of the service that did it. */
-            by: string;
+            /** @description `key:<id>`, `cli:<user>`, or the job of the service that did it. null: a session is not told. */
+            by: string | null;
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
         };
@@ -4205,6 +4322,35 @@ export interface components {
             /** @description The `cursor` of the next page; null on the last page. */
             next_cursor: string | null;
         };
+        OwnSessionDto: {
+            /** @description EIP-55. */
+            wallet: string;
+            /** @description The chain of the contract wallet that signed in; null: the key of the address did. */
+            chain_id: number | null;
+            /**
+             * Format: date-time
+             * @description When its access token expires.
+             */
+            expires_at: string;
+        };
+        MeDto: {
+            /** @description What a key permits; empty for a session. */
+            scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
+            /** @description Of a session `session:<wallet>`. */
+            key_id: string;
+            /** @description The TRIS id of the organization. */
+            organization: string | null;
+            /** @description The TRIS that the session may act for; empty if the wallet has signed for none. Only of a session, as all below. */
+            tris_ids?: string[];
+            /** @description Of this request. Sessions cannot be listed: of each, the service stores only what recognises its token. */
+            session?: components["schemas"]["OwnSessionDto"];
+            /** @description Up to 100 of its wallets, by address; `GET /v1/wallets/:tris_id` lists all. */
+            wallets?: components["schemas"]["WalletDto"][];
+            /** @description The current verification statuses of the identity. */
+            verification?: components["schemas"]["VerificationDto"][];
+            /** @description Absent without one. */
+            bad_status?: components["schemas"]["BadStatusSinceDto"];
+        };
         IngestWalletDto: {
             /**
              * @description The address of a wallet.
@@ -5474,8 +5620,8 @@ export interface components {
              * @description When the check was made.
              */
             checked_at: string;
-            /** @description Who asked: `key:<id>`. */
-            checked_by: string;
+            /** @description Who asked: `key:<id>`. null: a session is not told. */
+            checked_by: string | null;
             /**
              * Format: date-time
              * @description When its token expires; null: not granted.
@@ -8240,6 +8386,52 @@ export interface operations {
             };
         };
     };
+    Person_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Get who sends this request: a key and what it permits, or a session and whom it acts for */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeDto"];
+                };
+            };
+        };
+    };
+    Person_export: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Download everything that is recorded about the TRIS of the session, as lines of JSON (NDJSON) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+        };
+    };
     Ingestion_ingest: {
         parameters: {
             query?: never;
@@ -9612,29 +9804,6 @@ export interface operations {
             };
         };
     };
-    Keys_me: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
-                "Credence-Min-Position"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Get the id, the scopes and the organization of the key of this request */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MeDto"];
-                };
-            };
-        };
-    };
     Keys_list: {
         parameters: {
             query?: never;
@@ -9736,6 +9905,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeletedKeyDto"];
+                };
+            };
+        };
+    };
+    Usage_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Get what the organization of the key of this request, or the key without one, has used of its bounds */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageDto"];
                 };
             };
         };
@@ -9902,6 +10094,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeadLetterDto"];
+                };
+            };
+        };
+    };
+    Audit_inclusion: {
+        parameters: {
+            query?: {
+                /** @description The number of events in the tree. Default: all that the read models have applied. */
+                size?: number;
+                /** @description Where the event is in the log; opaque. Instead of `event_id`. */
+                position?: string;
+                /** @description The id of an action. Other events are found by their position only. */
+                event_id?: string;
+            };
+            header?: {
+                /** @description The `ETag` of an earlier answer: the answer is 304 if it is still the same. */
+                "If-None-Match"?: string;
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prove that an event is in the log (RFC 9162) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InclusionDto"];
+                };
+            };
+        };
+    };
+    Audit_consistency: {
+        parameters: {
+            query: {
+                /** @description The number of events in the older tree. */
+                from: number;
+                /** @description The number of events in the newer tree. Default: all that the read models have applied. */
+                to?: number;
+            };
+            header?: {
+                /** @description The `ETag` of an earlier answer: the answer is 304 if it is still the same. */
+                "If-None-Match"?: string;
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prove that the log begins with the events that it had before (RFC 9162) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConsistencyDto"];
                 };
             };
         };
