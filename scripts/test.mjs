@@ -25,6 +25,7 @@ const FAULTS = [
   'test/cluster/compose.test',
   'test/cluster/e2e/audit.test',
   'test/cluster/e2e/features.test',
+  'test/cluster/e2e/log-checkpoint.test',
   'test/cluster/e2e/one-store.test',
   'test/cluster/e2e/operations.test',
   'test/cluster/e2e/processes.test',

@@ -3,8 +3,8 @@ import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
 import { bodyHash, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
-import { SignedCheckpoints, checkpointIn, logKeyFile } from '../credentials/log-key.js';
-import { ANNOUNCED_MS } from '../credentials/key-file.js';
+import { SignedCheckpoints, checkpointIn, logKeyFile, verifierKey } from '../credentials/log-key.js';
+import { ANNOUNCED_MS, KeyRing } from '../credentials/key-file.js';
 import { CHECKPOINTS_STREAM, decideBeginOrigin } from '../features/checkpoints/domain/checkpoints.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
@@ -75,10 +75,23 @@ export function signingKeysCommands(cli: Cli): void {
     .action(cli.withStores('existing', newOrigin));
 
   keys
+    .command('verifier-key')
+    .description('print the key by which others verify checkpoints of the log, as C2SP signed-note writes it')
+    .action(cli.withStores('existing', printVerifierKey));
+
+  keys
     .command('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)
     .action(cli.withConfig(prune));
+}
+
+async function printVerifierKey({ config, stores, print }: StoresContext) {
+  const note = await new SignedCheckpoints(config, stores.keyValue).note();
+  if (note === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
+  const { jwk } = new KeyRing(logKeyFile(config), undefined, Date.now).current;
+  print(verifierKey(checkpointIn(note).origin, jwk.x));
+  return EXIT.ok;
 }
 
 async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {

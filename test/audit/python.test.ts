@@ -5,18 +5,11 @@ import { join, resolve } from 'node:path';
 import { AuditError, leafOf, verifyProof } from '../../clients/typescript/src/audit.js';
 import { blocks, read, section } from '../docs/markdown.js';
 import { SEED, randomFrom, repeated } from '../faults/faults.js';
+import { noPython } from './python.js';
 import { checkpointOf, consistencyProof, inclusionProof, proofFile, rootOf, sha256, signerOf } from './reference.js';
 import { INPUTS, NOTES, PROBES, ROOTS, WRONG_NOTES, isSound } from './vectors.js';
 
 /** examples/verify.py, which was written from docs/verify.md alone: what it says beside what the verifier in TypeScript says. */
-
-const has = (code: string) => spawnSync('python3', ['-c', code]).status === 0;
-const reason = !has('import sys; assert sys.version_info >= (3, 8)')
-  ? 'there is no Python 3.8 on the PATH'
-  : has('import cryptography')
-    ? undefined
-    : 'Python has no package "cryptography"';
-if (reason !== undefined) process.stderr.write(`skipped: the verifier in Python: ${reason}\n`);
 
 /** Calls functions of verify.py, one of each line of the input. Bytes are { b: base64 } in both directions. */
 const DRIVER = `
@@ -53,7 +46,7 @@ function python(calls: unknown[][]): Answer[] {
     .map((line) => JSON.parse(line));
 }
 
-(reason === undefined ? describe : describe.skip)('the verifier in Python', () => {
+(noPython === undefined ? describe : describe.skip)('the verifier in Python', () => {
   const [example] = blocks(section(read('docs/decisions/0034-leaf-of-the-log.md'), 'Example'));
   const line = example!.text.trimEnd();
   const ORIGIN = 'credence.example/log';

@@ -165,3 +165,8 @@ test('positions of other logs, between events and beyond the head, and unknown a
   }
   expectProblem(await server.get(`/v1/audit/inclusion?event_id=${other}`), 404, 'not_found');
 });
+
+test('without a signed checkpoint there is none, and no tlog-proof', async () => {
+  expectProblem(await server.send('GET', '/log/checkpoint'), 404, 'not_found');
+  expect((await inclusion(`position=${positionOf(0)}`)).json.tlog_proof).toBeNull();
+});

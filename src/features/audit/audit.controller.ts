@@ -10,6 +10,14 @@ import { LogProofs } from './log-proofs.js';
 export class AuditController {
   constructor(private readonly proofs: LogProofs) {}
 
+  @Get('/log/checkpoint')
+  @ApiExcludeEndpoint()
+  @PublicRead({ audience: 'verifier', summary: 'Get the newest signed checkpoint, as C2SP tlog-checkpoint says' })
+  async checkpoint(): Promise<Read<string>> {
+    const note = await this.proofs.checkpoint();
+    return new Read(note, [note], 'public, max-age=1');
+  }
+
   @Get('/log/tile/:level/*')
   @ApiExcludeEndpoint()
   @PublicRead({ audience: 'verifier', summary: 'Get hashes of the tree of the log, as C2SP tlog-tiles says' })

@@ -60,6 +60,8 @@ export class InclusionDto {
   leaf: string;
   /** The hashes from the sibling of the leaf up. */
   proof: string[];
+  /** The same for the newest signed checkpoint, as a file (C2SP tlog-proof); null while none includes the event. */
+  tlog_proof: string | null;
 }
 
 /** Shows that a tree of the log begins with an older one: a proof of RFC 9162, section 2.1.4. Hashes are in base64. */

@@ -1,21 +1,38 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { type ActionRow, actionRow } from '../../../projections/actions.js';
 import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
+import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
+import { Config } from '../../kernel/config.js';
 import type { Position } from '../../kernel/event.js';
-import { TILE_WIDTH, consistencyPath, inclusionPath, rootOf } from '../../kernel/merkle.js';
+import { TILE_WIDTH, base64Of, consistencyPath, inclusionPath, rootOf } from '../../kernel/merkle.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { ConsistencyDto, InclusionDto } from './audit.dto.js';
 
 const NO_TREE: LogTreeState = { size: 0, peaks: [], leaves: [], positions: [] };
-const base64Of = (hash: string): string => Buffer.from(hash, 'base64url').toString('base64');
 
 /** Tiles and proofs of the tree of the log, as far as the read models have applied it. */
 @Injectable()
 export class LogProofs {
-  constructor(private readonly views: Views) {}
+  private readonly signed: SignedCheckpoints;
+
+  constructor(
+    private readonly views: Views,
+    @Inject(Config) config: Config,
+    @Inject(KEY_VALUE) keyValue: KeyValue,
+  ) {
+    this.signed = new SignedCheckpoints(config, keyValue);
+  }
+
+  /** The newest signed checkpoint (C2SP tlog-checkpoint). @throws Problem not_found */
+  async checkpoint(): Promise<string> {
+    const note = await this.signed.note();
+    if (note === undefined) throw new Problem('not_found', 'No checkpoint of the log was signed yet.');
+    return note;
+  }
 
   /**
    * The first hashes of a tile (C2SP tlog-tiles), one after the other.
@@ -51,7 +68,17 @@ export class LogProofs {
       root: base64Of(await rootOf(within, reader.hash)),
       leaf: base64Of(await reader.hash(0, index)),
       proof: proof.map(base64Of),
+      tlog_proof: await this.proofFile(index, size, reader),
     };
+  }
+
+  /** C2SP tlog-proof; null if the newest signed checkpoint does not include the event, or is not one of this tree. */
+  private async proofFile(index: number, most: number, { hash }: LogTreeReader): Promise<string | null> {
+    const note = await this.signed.note();
+    const { size, root } = note === undefined ? { size: 0 } : checkpointIn(note);
+    if (index >= size || size > most || base64Of(await rootOf(size, hash)) !== root) return null;
+    const proof = await inclusionPath(index, size, hash);
+    return ['c2sp.org/tlog-proof@v1', `index ${index}`, ...proof.map(base64Of), '', note].join('\n');
   }
 
   /** @throws Problem validation_failed, projection_rebuilding */
