@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { WEBHOOKS, type WebhookRow } from '../../projections/webhooks.js';
 import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
 import { bodyHash, internalActor } from '../commands/context.js';
@@ -8,11 +9,15 @@ import { ANNOUNCED_MS, KeyRing } from '../credentials/key-file.js';
 import { CHECKPOINTS_STREAM, decideBeginOrigin } from '../features/checkpoints/domain/checkpoints.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
+import { Views } from '../read-side/views.js';
+import type { RangeRow } from '../stores/ports/read-models.js';
 import type { Cli, Context, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, UsageError } from './exit.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
+const PAGE = 1_000;
 const VOUCHERS = [
   '--vouchers',
   'manage the keys of vouchers instead; contracts must trust an address before it signs',
@@ -66,6 +71,7 @@ export function signingKeysCommands(cli: Cli): void {
     .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
     .argument('<kid>')
     .option(...VOUCHERS)
+    .option('--overlap', 'it has not leaked: for a day, messages of webhooks are signed by their former secrets, too')
     .action(cli.withConfig(revoke));
 
   keys
@@ -78,6 +84,11 @@ export function signingKeysCommands(cli: Cli): void {
     .command('verifier-key')
     .description('print the key by which others verify checkpoints of the log, as C2SP signed-note writes it')
     .action(cli.withStores('existing', printVerifierKey));
+
+  keys
+    .command('webhooks')
+    .description('list the webhooks, whose secrets follow from the file and change with every revocation')
+    .action(withHandlers(cli, 'existing', [], webhooks));
 
   keys
     .command('prune')
@@ -134,9 +145,24 @@ async function rotate({ config, print }: Context, { in: minutes, atOnce, ...opti
   return EXIT.ok;
 }
 
-async function revoke({ config, print }: Context, kid: string, options: Options) {
-  const next = existing(config, options).revoke(kid, Date.now());
+async function revoke({ config, print, note }: Context, kid: string, options: Options & { overlap?: boolean }) {
+  if (options.vouchers && options.overlap) throw new UsageError('--vouchers and --overlap cannot be combined.');
+  const next = existing(config, options).revoke(kid, Date.now(), options.overlap);
   print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
+  if (!options.vouchers) note('The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.');
+  return EXIT.ok;
+}
+
+async function webhooks({ get, print }: HandlersContext) {
+  const found: WebhookRow[] = [];
+  for (let after: string | undefined; ; after = found.at(-1)!.webhook_id) {
+    const { results } = await get(Views).read([{ range: { ...WEBHOOKS, after, limit: PAGE } }]);
+    const rows = results[0] as RangeRow[];
+    found.push(...rows.map(({ value }) => value as WebhookRow));
+    if (rows.length < PAGE) break;
+  }
+  const shown = found.map(({ webhook_id, owner }) => ({ webhook: webhook_id, owner: owner ?? 'operators' }));
+  print(shown.length > 0 ? table(shown) : 'no webhooks');
   return EXIT.ok;
 }
 

@@ -106,22 +106,29 @@ export class KeyFile<K extends Key> {
   /**
    * Removes a key that may have leaked, and the shared secret with it: nothing that the key signed is accepted from
    * then on. If it was the signing key, a new key signs at once.
+   * @param keepsFormer the secret was not seen by others: for a while it is still used beside the new one
    * @returns the kid of the new key; null if another key already signs
    * @throws ConfigError if there is no such key
    */
-  revoke(kid: string, now: number): string | null {
+  revoke(kid: string, now: number, keepsFormer = false): string | null {
     return exclusively(this.path, () => {
       const revoked = this.list(now).find((key) => key.kid === kid);
       if (!revoked) throw new ConfigError(`There is no key ${kid} in ${this.path}.`);
       const kept = this.read()
         .filter(({ turn }) => turn.key.kid !== kid)
         .map(({ raw }) => raw);
+      const secret_since = new Date(now).toISOString();
+      const secrets = {
+        shared_secret: randomBytes(32).toString('base64url'),
+        secret_since,
+        ...(keepsFormer && { former_secret: Buffer.from(this.sharedSecret()).toString('base64url') }),
+      };
       if (revoked.status !== 'signing') {
-        this.replace(kept, randomBytes(32));
+        this.replace(kept, secrets);
         return null;
       }
-      const made = { ...this.kind.make(), signs_from: new Date(now).toISOString() };
-      this.replace([...kept, made], randomBytes(32));
+      const made = { ...this.kind.make(), signs_from: secret_since };
+      this.replace([...kept, made], secrets);
       return (made as JsonObject)['kid'] as string;
     });
   }
@@ -133,20 +140,33 @@ export class KeyFile<K extends Key> {
    * @throws ConfigError
    */
   sharedSecret(): Uint8Array {
-    const { shared_secret: written } = this.set();
-    if (written !== undefined) {
-      const secret = Buffer.from(typeof written === 'string' ? written : '', 'base64url');
-      if (secret.length !== 32) throw new ConfigError(`${this.path}: shared_secret must be 32 bytes in base64url.`);
-      return secret;
-    }
+    const written = this.writtenSecret('shared_secret');
+    if (written) return written;
     const first = this.read().find(({ turn }) => turn.key.isPrivate)!.raw;
     return derive(Buffer.from(String(first['d']), 'base64url'), 'shared secret');
   }
 
-  /** @param shared default: the present secret */
-  private replace(keys: readonly object[], shared?: Uint8Array): void {
-    const written = () => Buffer.from(shared ?? this.sharedSecret()).toString('base64url');
-    replaceFile(this.path, toText(keys, this.kind.sharesSecret && { shared_secret: written() }));
+  /** When a revocation replaced the shared secret, ms, and the one before, if it may still be used; null: never. */
+  formerSecret(): { endedAt: number; secret: Uint8Array | undefined } | null {
+    const endedAt = Date.parse(String(this.set()['secret_since']));
+    return isNaN(endedAt) ? null : { endedAt, secret: this.writtenSecret('former_secret') };
+  }
+
+  private writtenSecret(member: 'shared_secret' | 'former_secret'): Uint8Array | undefined {
+    const written = this.set()[member];
+    if (written === undefined) return undefined;
+    const secret = Buffer.from(typeof written === 'string' ? written : '', 'base64url');
+    if (secret.length !== 32) throw new ConfigError(`${this.path}: ${member} must be 32 bytes in base64url.`);
+    return secret;
+  }
+
+  /** @param secrets default: the present ones */
+  private replace(keys: readonly object[], secrets?: object): void {
+    const present = () => {
+      const { secret_since, former_secret } = this.set();
+      return { shared_secret: Buffer.from(this.sharedSecret()).toString('base64url'), secret_since, former_secret };
+    };
+    replaceFile(this.path, toText(keys, this.kind.sharesSecret && (secrets ?? present())));
   }
 
   private set(): JsonObject & { keys: unknown[] } {
@@ -187,6 +207,7 @@ export class KeyRing<K extends Key> {
   private all: Turn<K>[] = [];
   private turns: Turn<K>[] = [];
   private shared: Uint8Array | undefined;
+  private former: ReturnType<KeyFile<K>['formerSecret']> = null;
   private readonly derived = new Map<string, Uint8Array>();
   private readonly watch: FileWatch;
 
@@ -234,6 +255,13 @@ export class KeyRing<K extends Key> {
     return secret;
   }
 
+  /** That of before the last revocation, which may be undefined, and when it ended, ms; null: there was none. */
+  formerSecret(purpose: string): { endedAt: number; secret: Uint8Array | undefined } | null {
+    this.refresh();
+    const { former } = this;
+    return former && { ...former, secret: former.secret && derive(former.secret, purpose) };
+  }
+
   list(): ListedKey[] {
     this.refresh();
     return listed(this.all, this.clock());
@@ -254,6 +282,7 @@ export class KeyRing<K extends Key> {
   private load(): void {
     const all = this.file.read().map(({ turn }) => turn);
     this.shared = this.file.sharedSecret();
+    this.former = this.file.formerSecret();
     this.derived.clear();
     this.all = all;
     this.turns = inTurn(all);

@@ -67,6 +67,11 @@ export class SigningKeys {
     return this.ring.secret(purpose);
   }
 
+  /** As of `KeyRing`. */
+  formerSecret(purpose: string): ReturnType<KeyRing<SigningKey>['formerSecret']> {
+    return this.ring.formerSecret(purpose);
+  }
+
   /** Whether the file contains the private part of this key, also if it does not sign now. */
   signsWith(kid: string): boolean {
     return this.ring.signer(kid) !== undefined;

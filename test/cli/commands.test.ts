@@ -1,6 +1,7 @@
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { plantEvent } from '../contracts/sample-events.js';
+import { eventually } from '../contracts/harness.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
 import { Server } from '../e2e/server.js';
@@ -258,6 +259,29 @@ test('keys that are to be listed or changed before there are any are told to be 
   }
   await fresh.remove();
 });
+
+test(
+  'the revocation of a signing key says that secrets of webhooks end, and their owners are listed',
+  async () => {
+    const store = await Store.create();
+    const server = await Server.start({ data: store.data });
+    expect(await store.run('signing-keys', 'webhooks')).toMatchObject({ code: 0, stdout: 'no webhooks\n' });
+    const webhook = { url: 'https://lender.example/hook', events: ['policy.promoted'] };
+    const { webhook_id } = (await server.client.post('/v1/webhooks', { body: webhook as never })).data;
+    const listed = async () => (await store.run('signing-keys', 'webhooks')).stdout;
+    await eventually(async () => (await listed()).includes(webhook_id), 'the webhook is listed');
+    expect(await listed()).toMatch(/^webhook +owner\nwhk_\w+ +operators\n$/);
+    const [{ kid }] = (await store.json('signing-keys', 'list')) as [{ kid: string }];
+    expect(await store.run('signing-keys', 'revoke', kid, '--vouchers', '--overlap')).toMatchObject({ code: 2 });
+    expect(await store.run('signing-keys', 'revoke', kid)).toMatchObject({
+      code: 0,
+      stderr: 'The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.\n',
+    });
+    await server.stop();
+    await store.remove();
+  },
+  SLOW,
+);
 
 const calls: [number, string[]][] = [
   [2, ['status', '--colour']],

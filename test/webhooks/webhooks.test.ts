@@ -1,6 +1,8 @@
 import { Quotas } from '../../src/commands/quotas.js';
 import { Webhook } from 'standardwebhooks';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
+import { SigningKeys, signingKeyFile } from '../../src/credentials/signing-keys.js';
+import { Signatures } from '../../src/features/webhooks/signatures.js';
 import { WebhookLimit } from '../../src/features/webhooks/webhook-limit.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import type { Problem } from '../../src/kernel/problems.js';
@@ -14,6 +16,7 @@ import {
   path,
   patch,
   create,
+  isSignedBy,
   remove,
   OPERATOR,
   LENDCO,
@@ -53,6 +56,67 @@ test('a webhook has its own organization’s secret only, which is in no log', a
   expect(() => new Webhook(`whsec_${Buffer.alloc(32).toString('base64')}`).verify(body, headers)).toThrow();
   await remove(id);
   expect((await service.get(`${path}/${id}`, LENDCO)).status).toBe(404);
+});
+
+describe('the end of the key from which secrets follow', () => {
+  const file = () => signingKeyFile(service.config);
+  const changedAt = async (id: string) => (await service.get(`${path}/${id}`, LENDCO)).json.rotated_at;
+  /** Of a message sent now. */
+  async function areSigningNow(id: string, ...secrets: string[]): Promise<boolean[]> {
+    receiver.received.length = 0;
+    expect((await service.post(`${path}/${id}/test`, undefined, LENDCO)).json.delivered).toBe(true);
+    const [{ body, headers }] = receiver.received as [(typeof receiver.received)[number]];
+    // As their receiver does whose clock is right.
+    return secrets.map((secret) => isSignedBy(secret, body, headers));
+  }
+  async function revoke(id: string, keepsFormer: boolean): Promise<void> {
+    const before = await changedAt(id);
+    const { kid } = file()
+      .list(Date.now())
+      .find(({ status }) => status === 'signing')!;
+    file().revoke(kid, Date.now(), keepsFormer);
+    await eventually(async () => (await changedAt(id)) !== before, 'the owner sees it');
+  }
+
+  test('the secrets end with a key that was stolen, and owners see when', async () => {
+    const { id, secret } = await create({ events: ['policy.promoted'] });
+    expect([await areSigningNow(id, secret), await changedAt(id)]).toEqual([[true], null]);
+    const from = new Date().toISOString();
+    await revoke(id, false);
+    expect((await changedAt(id)) >= from).toBe(true);
+    expect(await areSigningNow(id, secret)).toEqual([false]);
+    const { json } = await service.post(`${path}/${id}/rotate-secret`, undefined, LENDCO);
+    expect(await areSigningNow(id, secret, json.secret)).toEqual([false, true]);
+    await remove(id);
+  });
+
+  test('with an overlap they sign for a day more, also once their owners have fetched new ones', async () => {
+    const { id, secret } = await create({ events: ['policy.promoted'] });
+    await revoke(id, true);
+    // Other changes of the file keep it.
+    file().rotate(Date.now(), 600_000);
+    expect(await areSigningNow(id, secret)).toEqual([true]);
+    const { json } = await service.post(`${path}/${id}/rotate-secret`, undefined, LENDCO);
+    expect(await areSigningNow(id, secret, json.secret)).toEqual([true, true]);
+    // Another one that was stolen ends both.
+    await revoke(id, false);
+    expect(await areSigningNow(id, secret, json.secret)).toEqual([false, false]);
+    await remove(id);
+  });
+
+  test('after a day the former secret ends', () => {
+    let now = Date.now();
+    const keys = new SigningKeys(service.config);
+    const signatures = new Signatures(keys, () => now);
+    const webhook = { webhook_id: 'whk_1', rotation: 0, rotated_at: null };
+    const signed = () => signatures.headersOf(webhook, 'msg', '{}')['webhook-signature']!.split(' ').length;
+    file().revoke(keys.kid, now, true);
+    const later = new Signatures(new SigningKeys(service.config), () => now);
+    const count = () => later.headersOf(webhook, 'msg', '{}')['webhook-signature']!.split(' ').length;
+    expect([signed(), count()]).toEqual([1, 2]);
+    now += 86_400_001;
+    expect(count()).toBe(1);
+  });
 });
 
 test('a webhook is created once for an Idempotency-Key, with the same secret', async () => {

@@ -164,6 +164,7 @@ export class WebhookDto {
   /** Number of deliveries that wait for their first or next attempt. */
   pending: number;
   created_at: string;
+  /** When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow. */
   rotated_at: string | null;
 }
 

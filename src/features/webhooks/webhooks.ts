@@ -5,6 +5,7 @@ import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Deliveries } from './deliveries.js';
+import { Signatures } from './signatures.js';
 import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
 
 /** Webhooks by id, each read from its own stream, so always current. */
@@ -14,6 +15,7 @@ export class Webhooks {
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     private readonly deliveries: Deliveries,
+    private readonly signatures: Signatures,
   ) {}
 
   /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
@@ -41,7 +43,8 @@ export class Webhooks {
 
   /** A webhook as its owner sees it. */
   async view(webhook: Webhook) {
-    const { webhook_id, owner, events, filter, policy_id, disabled, rotated_at, created_at } = webhook;
+    const { webhook_id, owner, events, filter, policy_id, disabled, created_at } = webhook;
+    const changedAt = this.signatures.changedAt(webhook);
     const progress = await this.deliveries.progressOf(webhook);
     return {
       webhook_id,
@@ -55,7 +58,7 @@ export class Webhooks {
       disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
       pending: progress?.open.length ?? 0,
       created_at: new Date(created_at).toISOString(),
-      rotated_at: rotated_at === null ? null : new Date(rotated_at).toISOString(),
+      rotated_at: changedAt === null ? null : new Date(changedAt).toISOString(),
     };
   }
 }
