@@ -50,6 +50,32 @@ export class Read<T = unknown> {
   ) {}
 }
 
+/** An answer for people, too: its JSON, or the same as text or as HTML, whichever `Accept` names first. */
+export class ForPeople {
+  /** @param lines the first is the title */
+  constructor(
+    readonly body: object,
+    readonly lines: readonly string[],
+  ) {}
+}
+
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+
+function sendForPeople(reply: FastifyReply, { body, lines }: ForPeople): void {
+  const [wanted] = /application\/json|text\/(?:plain|html)/.exec(reply.request.headers.accept ?? '') ?? [];
+  reply.header('cache-control', 'no-store').header('vary', 'accept');
+  if (wanted === 'text/plain') {
+    reply.header('content-type', 'text/plain; charset=utf-8').send(`${lines.join('\n')}\n`);
+  } else if (wanted === 'text/html') {
+    const [title, ...others] = lines.map(escaped);
+    const text = others.map((line) => `<p>${line}</p>\n`).join('');
+    reply
+      .header('content-type', 'text/html; charset=utf-8')
+      .header('content-security-policy', "default-src 'none'")
+      .send(`<!doctype html>\n<html lang="en">\n<title>${title}</title>\n<h1>${title}</h1>\n${text}</html>\n`);
+  } else reply.send(body);
+}
+
 /** An answer of lines of JSON, which are made while they are sent. If that fails, the connection is closed. */
 export class Lines {
   /** @param texts each has whole lines */
@@ -113,6 +139,7 @@ export class Answers {
     else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
     else if (body instanceof Live) sendLive(reply, body);
     else if (body instanceof Lines) sendLines(reply, body);
+    else if (body instanceof ForPeople) sendForPeople(reply, body);
     // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
     else reply.header('cache-control', 'no-store').send(sealed(body, reply.request, this.cursors));
   }

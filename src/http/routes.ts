@@ -1,6 +1,15 @@
 import { applyDecorators, HttpCode } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
-import { ApiExtension, ApiHeader, ApiOperation, ApiProduces, ApiResponse, ApiSecurity } from '@nestjs/swagger';
+import {
+  ApiExtension,
+  ApiExtraModels,
+  ApiHeader,
+  ApiOperation,
+  ApiProduces,
+  ApiResponse,
+  ApiSecurity,
+  getSchemaPath,
+} from '@nestjs/swagger';
 import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
 import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
@@ -118,6 +127,8 @@ export interface RouteOptions {
   quota?: true;
   /** Answers with `Lines`. */
   lines?: true;
+  /** Answers with `ForPeople`. */
+  forPeople?: true;
   /** Problems in addition to those of every route of its kind, and of the fields of its input. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
@@ -296,7 +307,15 @@ function describedAnswers(
     ApiResponse({
       status,
       description: options.summary,
-      ...(options.type && { type: options.type }),
+      ...(options.type && !options.forPeople && { type: options.type }),
+      ...(options.forPeople && {
+        content: {
+          'application/json': { schema: { $ref: getSchemaPath(options.type as Class) } },
+          ...Object.fromEntries(
+            ['text/plain', 'text/html'].map((type) => [type, { schema: { type: 'string' as const } }]),
+          ),
+        },
+      }),
       ...(options.lines && { content: { [NDJSON]: { schema: { type: 'string' as const } } } }),
       headers,
     }),
@@ -307,6 +326,7 @@ function describedAnswers(
     decorators.push(ApiResponse({ status: 304, description, headers }));
   }
   if (options.live) decorators.push(ApiProduces('text/event-stream'));
+  if (options.forPeople) decorators.push(ApiExtraModels(options.type as Class));
   return decorators;
 }
 

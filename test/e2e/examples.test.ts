@@ -35,6 +35,7 @@ const WITHOUT_EXAMPLE = [
 const NOTHING_THERE = [
   'DeadLetters_acknowledge',
   'Decisions_get',
+  'Decisions_notice',
   'Ingestion_get',
   'Jobs_result',
   'Operations_drop',

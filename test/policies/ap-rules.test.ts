@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, outcomesOf, reasonsFor } from '../../src/features/access/evaluate.js';
 import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
 import { type Advice, type Change, howToPass } from '../../src/features/access/how-to-pass.js';
+import { type NoticeReason, noticeReasons } from '../../src/features/access/notice.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
 import { newIdentity } from '../../projections/identities.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -589,6 +590,77 @@ describe('how to pass', () => {
       { numRuns: 1_000 },
     );
     expect(slowest).toBeLessThan(400_000); // microseconds
+  });
+});
+
+describe('the reasons of a notice', () => {
+  const DAY = 86_400_000;
+  const causesOf = fc.record({
+    as_of: fc.constant(1_000 * DAY),
+    forfeited: fc.constantFrom(0, 700, 5_000, 50_000),
+    last_negative: fc.constantFrom(-Infinity, 100 * DAY, 950 * DAY),
+    last: fc.constantFrom(-Infinity, 100 * DAY, 950 * DAY),
+    verifications: fc
+      .subarray(STATUSES.slice(0, 3))
+      .map((held) => held.map((status) => ({ status, expires_at: '1972-01-01T00:00:00Z' }) as never)),
+  });
+
+  /** The change that a code asks for: what is taken away is all of the negative evidence. */
+  function remedy({ code, fact, actual, required }: NoticeReason, forfeited: number): Change {
+    if (code.startsWith('negative_evidence')) {
+      return { fact: 'net_tct', actual: actual as number, required: Number(actual) + forfeited, pointers: [] };
+    }
+    return { fact: fact!, actual: actual as number, required: required as number, pointers: [] };
+  }
+  const FACTS = {
+    net_tct: /^(?:score_below_minimum|tct_below_minimum|negative_evidence_(?:recent|severe))$/,
+    reliability: /^(?:reliability_below_minimum|evidence_not_enough|evidence_old)$/,
+    health: /^category_(?:below_minimum|without_evidence)$/,
+    verification: /^verification_(?:missing|expired|issuer_not_accepted)$/,
+    bad_status: /^bad_status$/,
+  };
+
+  it('alone, applied, would pass: of ten thousand decisions', () => {
+    let applied = 0;
+    const codes = new Set<string>();
+    fc.assert(
+      fc.property(someRules, facts, causesOf, (rules, before, causes) => {
+        const rule = parsed(rules);
+        const how_to_pass = howToPass(rule, before);
+        const denial = { score: before.score, reasons: reasonsFor(rule, before), how_to_pass };
+        const told = noticeReasons(denial, disc1, causes, true);
+        expect(told.length).toBeLessThanOrEqual(4);
+        if (denial.reasons.length > 0) expect(told.length).toBeGreaterThan(0);
+        for (const { code } of told) codes.add(code);
+        if (how_to_pass.length === 0 || how_to_pass.length > 4) return;
+        applied++;
+        for (const { code, fact } of told) expect(code).toMatch(FACTS[fact!.split('.')[0] as keyof typeof FACTS]);
+        const changes = told.map((reason) => remedy(reason, causes.forfeited));
+        expect(compile(rule)(changed(before, changes))).toBe(TRUE);
+      }),
+      { numRuns: 10_000 },
+    );
+    expect(applied).toBeGreaterThan(1_000);
+    expect(codes.size).toBeGreaterThan(9);
+  });
+
+  it('are ordered by what they cost, and name thresholds to readers of the rules only', () => {
+    const before = factsWith({ actions: 1, net_tct: 0 });
+    const rule = parsed({ disc_min: 20, verification: ['zk-KYH'], metrics: { finance: 0.2 } });
+    const denial = { score: 7, reasons: reasonsFor(rule, before), how_to_pass: howToPass(rule, before) };
+    const told = noticeReasons(denial, disc1, null, true);
+    expect(told.map(({ code }) => code)).toEqual([
+      'score_below_minimum',
+      'verification_missing',
+      'category_without_evidence',
+    ]);
+    expect(told[0]!.sentence).toMatch(/^The score is below the minimum: the score was 7, .* which is a score of 20\.$/);
+    const others = noticeReasons(denial, disc1, null, false);
+    expect(others.map(({ code, actual }) => [code, actual])).toEqual(told.map(({ code, actual }) => [code, actual]));
+    for (const reason of others) {
+      expect(reason).not.toHaveProperty('required');
+      expect(reason.sentence).not.toMatch(/asks for|20|0\.2/);
+    }
   });
 });
 

@@ -11,7 +11,7 @@ import { type CountedAction, changedBy } from '../disc/evidence-reader.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
+import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { TRUE } from './evaluate.js';
 import { factsOf } from './facts.js';
 
@@ -73,21 +73,13 @@ export class AffectedDecisions {
   /** @returns undefined if none of the actions counted */
   private async review(jti: string, actions: readonly WithdrawnAction[]): Promise<ReviewedDecision | undefined> {
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
-    const { data, position: recorded, occurred_at } = event;
-    // Positions of another log mean nothing here: the events before the record are those that were imported with it.
-    const position = (data.log ?? this.store.logId) === this.store.logId ? data.position : recorded;
-    const as_of = Date.parse(data.as_of);
+    const { data, occurred_at } = event;
+    const { as_of, position, ...at } = coordinatesOf(event, this.store.logId);
     const counted = actions.filter(
       (action) => action.position <= position && action.occurred_at <= as_of && action.counted(position),
     );
     if (counted.length === 0) return undefined;
-    const model = modelOrFirst(data.model_hash);
-    const snapshot = await this.identities.snapshot(data.subject_tris, {
-      as_of,
-      as_of_position: formatPosition(this.store.logId, position),
-      vp: data.lens_policy_id ?? MODEL_VP,
-      model: model.id,
-    });
+    const snapshot = await this.identities.snapshot(data.subject_tris, { as_of, ...at });
     const trusts = data.trust === 1 ? () => true : snapshot.trusts;
     const { evaluate } = this.policies.rulesOf(await this.policies.get(data.policy_id));
     const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map((state) =>
@@ -104,4 +96,17 @@ export class AffectedDecisions {
       expires_at: data.exp,
     };
   }
+}
+
+/** Where a decision is derived again: its own time, position, lens and model. */
+export function coordinatesOf({ data, position: recorded }: RecordedDecision['event'], logId: string) {
+  // Positions of another log mean nothing here: the events before the record are those that were imported with it.
+  const position = (data.log ?? logId) === logId ? data.position : recorded;
+  return {
+    as_of: Date.parse(data.as_of),
+    position,
+    as_of_position: formatPosition(logId, position),
+    vp: data.lens_policy_id ?? MODEL_VP,
+    model: modelOrFirst(data.model_hash).id,
+  };
 }

@@ -228,7 +228,7 @@ export class SubjectDto {
   subject_tris: string;
 }
 
-const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
+export const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
 
 const RULE_NAMES = [
   'disc_min',

@@ -18,6 +18,7 @@ import { CheckAccessHandler, CheckAccessOfManyHandler } from './check.handlers.j
 import { DecisionsController } from './decisions.controller.js';
 import { GetDecisionHandler, ListDecisionsHandler } from './decisions.handlers.js';
 import { EvaluateRulesHandler } from './dry-run.handlers.js';
+import { GetNoticeHandler } from './notice.handlers.js';
 import { Populations } from './populations.js';
 import { Subjects } from './subjects.js';
 
@@ -48,6 +49,13 @@ export class DecisionHandlersModule {}
     JobsModule,
   ],
   controllers: [AccessPoliciesController, DecisionsController],
-  providers: [CheckAccessHandler, CheckAccessOfManyHandler, EvaluateRulesHandler, Subjects, Populations],
+  providers: [
+    CheckAccessHandler,
+    CheckAccessOfManyHandler,
+    EvaluateRulesHandler,
+    GetNoticeHandler,
+    Subjects,
+    Populations,
+  ],
 })
 export class AccessPoliciesModule {}

@@ -1,11 +1,14 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
+import { ForPeople } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
 import { Keyed } from '../../http/routes.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { refusal } from '../../kernel/problems.js';
 import { DecisionDto, DecisionParams, DecisionsDto, DecisionsQuery } from './decisions.dto.js';
+import { NoticeDto } from './notice.dto.js';
+import { GetNotice } from './notice.handlers.js';
 import { GetDecision, ListDecisions } from './decisions.handlers.js';
 
 const WHOSE =
@@ -46,5 +49,22 @@ export class DecisionsController {
   })
   async get(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {
     return this.queries.execute(new GetDecision(jti, actor));
+  }
+
+  @Get('/:jti/notice')
+  @Keyed({
+    scope: 'any',
+    session: true,
+    summary: 'Get a notice of a recorded access decision, for the person it is about',
+    description:
+      `At most four principal reasons, signed (\`credence-notice+jws\`). As JSON, as text or as HTML, whichever ` +
+      `\`Accept\` names first. ${WHOSE} Thresholds are for readers of the rules.`,
+    forPeople: true,
+    type: NoticeDto,
+    problems: ['decision_not_found'],
+  })
+  async notice(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {
+    const { notice, lines } = await this.queries.execute(new GetNotice(jti, actor));
+    return new ForPeople(notice, lines);
   }
 }

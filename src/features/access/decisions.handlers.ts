@@ -145,17 +145,23 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  /** @throws Problem forbidden; decision_not_found, also for one by another organization's policy or about another subject */
+  /** @throws Problem as `readableDecision` */
   async execute({ jti, actor }: GetDecision): Promise<DecisionDto> {
-    const { owner, subject } = readableBy(actor);
-    const decision = decisionOf(await this.store.readStream(accessStream(jti)));
-    const policy = decision && (await this.policies.get(decision.event.data.policy_id));
-    const isOthers = subject !== undefined && decision?.event.data.subject_tris !== subject;
-    if (!policy || isOthers || (owner !== null && policy.owner !== owner)) {
-      throw new Problem('decision_not_found', `There is no decision ${jti}.`);
-    }
+    const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     return dtoOf(decision, policy, actor, this.store.logId);
   }
+}
+
+/** @throws Problem forbidden; decision_not_found, also for one by another organization's policy or about another subject */
+export async function readableDecision(store: EventStore, policies: AccessPolicies, jti: string, actor: Actor) {
+  const { owner, subject } = readableBy(actor);
+  const decision = decisionOf(await store.readStream(accessStream(jti)));
+  const policy = decision && (await policies.get(decision.event.data.policy_id));
+  const isOthers = subject !== undefined && decision?.event.data.subject_tris !== subject;
+  if (!policy || isOthers || (owner !== null && policy.owner !== owner)) {
+    throw new Problem('decision_not_found', `There is no decision ${jti}.`);
+  }
+  return { decision, policy };
 }
 
 /** Whose policies' decisions an actor may read; null: everybody's; undefined: none. */

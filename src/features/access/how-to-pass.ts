@@ -2,6 +2,7 @@ import { tctToHealth } from '../../scoring/health.js';
 import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
+import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import { smallestNet } from '../../scoring/score.js';
 import { type TruthValue, TRUE, compile } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
@@ -287,21 +288,37 @@ function changeOf(axis: Axis, gate: Gate): Change {
 
 function axesOf(facts: Facts): Map<string, Axis> {
   const axes = new Map<string, Axis>();
-  const add = (fact: string, actual: number | null, cost: Axis['cost'], isStatus = false) => {
+  const model = typeof facts.evidence === 'number' ? disc2 : disc1;
+  const add = (fact: string, actual: number | null, isStatus = false) => {
     const value = actual ?? -Infinity;
+    const cost = costFrom(fact, model);
     axes.set(fact, { fact, actual: value, isStatus, cost, value, open: false, lower: [], upper: [] });
   };
-  add('net_tct', facts.net_tct, (net) => net);
-  for (const category of MODEL.categories) add(healthFact(category), facts.health[category], tctToHealth);
-  const model = typeof facts.evidence === 'number' ? disc2 : disc1;
-  add('reliability', facts.reliability, model.tctToReliability);
-  if (typeof facts.evidence === 'number') add('evidence', facts.evidence, (days) => Math.ceil(days) * DAY_TCT);
+  add('net_tct', facts.net_tct);
+  for (const category of MODEL.categories) add(healthFact(category), facts.health[category]);
+  add('reliability', facts.reliability);
+  if (typeof facts.evidence === 'number') add('evidence', facts.evidence);
   for (const [status, holds] of Object.entries(facts.holds)) {
     if (status !== 'BAD Status validation') {
-      add(verificationFact(status), holds ? 1 : 0, (held) => held * VERIFICATION_TCT, true);
+      add(verificationFact(status), holds ? 1 : 0, true);
     }
   }
   return axes;
+}
+
+/** The TCT that it takes to reach a value of a fact from nothing. */
+function costFrom(fact: string, model: ScoringModel): (value: number) => number {
+  if (fact === 'net_tct' || fact === 'actions') return (tct) => tct;
+  if (fact === 'reliability') return (value) => model.tctToReliability(value);
+  if (fact === 'evidence') return (days) => Math.ceil(days) * DAY_TCT;
+  return fact.startsWith('health.') ? tctToHealth : (held) => held * VERIFICATION_TCT;
+}
+
+/** What a change of a decision costs, TCT; Infinity to clear a BAD status, which nothing earned can do. */
+export function priceOf({ fact, required, actual }: Change, model: ScoringModel): number {
+  if (required === null) return Infinity;
+  const cost = costFrom(fact, model);
+  return Math.max(MIN_TCT, cost(Number(required)) - (actual === null ? 0 : cost(Number(actual))));
 }
 
 const healthFact = (category: Category): string => `health.${category}`;
@@ -385,7 +402,7 @@ function gateOfNamed(
   const name = JSON.stringify([status, by]);
   let axis = axes.get(name);
   if (!axis) {
-    const cost = (held: number) => held * VERIFICATION_TCT;
+    const cost = costFrom(verificationFact(status), disc1);
     const fresh = { actual: 0, value: 0, isStatus: true, cost, open: false, lower: [], upper: [], by };
     axes.set(name, (axis = { fact: verificationFact(status), ...fresh }));
   }

@@ -1,0 +1,116 @@
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import { SigningKeys } from '../../credentials/signing-keys.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { counts } from '../../scoring/lens.js';
+import { modelOrFirst } from '../../scoring/models/all.js';
+import { isFlags } from '../../scoring/names.js';
+import { netTct } from '../../scoring/score.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { AccessPolicies } from './access-policies.js';
+import { coordinatesOf } from './affected-decisions.js';
+import { readableDecision } from './decisions.handlers.js';
+import { mayReadRules } from './domain/access-policy.js';
+import { type RecordedDecision, checkedAt } from './domain/decision.js';
+import type { DenialReason } from './evaluate.js';
+import type { Change } from './how-to-pass.js';
+import type { NoticeDto } from './notice.dto.js';
+import { type Causes, noticeReasons } from './notice.js';
+
+const DISPUTE =
+  'GET /v1/disc/score/:tris_id/history and GET /v1/me/export show what the decision rests on, and who stated it. If an ' +
+  'entry is wrong, ask the organization that stated it, or the operators, to withdraw it: they need its event_id.';
+const ERASURE =
+  'The log is permanent: it keeps ids, times and codes, so that scores can be checked. Stored texts, links of wallets ' +
+  'and sessions end on request.';
+
+/** A notice of an access decision, and the same for people; the first line is the title. */
+export class GetNotice extends Query<{ notice: NoticeDto; lines: string[] }> {
+  constructor(
+    readonly jti: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetNotice)
+export class GetNoticeHandler implements IQueryHandler<GetNotice> {
+  constructor(
+    private readonly identities: IdentityReader,
+    private readonly policies: AccessPolicies,
+    private readonly keys: SigningKeys,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem forbidden, decision_not_found */
+  async execute({ jti, actor }: GetNotice) {
+    const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
+    const { data, occurred_at } = decision.event;
+    const causes = data.granted ? null : await this.causes(decision.event);
+    const denial = data as unknown as { score: number | null; reasons: DenialReason[]; how_to_pass: Change[] };
+    const model = modelOrFirst(data.model_hash);
+    const content = {
+      jti,
+      policy_id: data.policy_id,
+      organization: policy.owner,
+      subject_tris: data.subject_tris,
+      granted: data.granted,
+      checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
+      score: data.score,
+      scale: { lowest: 0, highest: 100 },
+      reasons: data.granted ? [] : noticeReasons(denial, model, causes, mayReadRules(policy, actor)),
+      dispute: DISPUTE,
+      erasure: ERASURE,
+      lens: data.lens_hash === null ? null : { policy_id: data.lens_policy_id, content_hash: data.lens_hash },
+      model: { id: data.model_id, hash: data.model_hash },
+      as_of: data.as_of,
+      position: formatPosition(data.log ?? this.store.logId, data.position),
+      timestamp: new Date(this.clock()).toISOString(),
+    };
+    const proof = await this.keys.sign({ sub: data.subject_tris, notice: content }, 'credence-notice+jws');
+    const notice = { ...content, proof } as NoticeDto;
+    return { notice, lines: linesOf(notice) };
+  }
+
+  /** What was known of the subject then; null if nothing was. */
+  private async causes(event: RecordedDecision['event']): Promise<Causes | null> {
+    try {
+      const { position: _, ...at } = coordinatesOf(event, this.store.logId);
+      const { state, lens } = await this.identities.snapshot(event.data.subject_tris, at);
+      const ledger = lens.model.ledger(state.evidence, lens);
+      const lasts = Object.entries(state.evidence).filter(([metric]) => counts(lens, metric));
+      const latest = (of: typeof lasts) => of.reduce((last, [, row]) => Math.max(last, row.last), -Infinity);
+      return {
+        as_of: at.as_of,
+        forfeited: ledger.earned - netTct(ledger),
+        last_negative: latest(lasts.filter(([metric]) => isFlags(metric))),
+        last: latest(lasts),
+        verifications: state.verifications,
+      };
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'identity_not_found') return null;
+      throw error;
+    }
+  }
+}
+
+function linesOf(notice: NoticeDto): string[] {
+  const { granted, policy_id, organization, subject_tris, score, scale, reasons } = notice;
+  return [
+    `Notice of the access decision ${notice.jti}`,
+    `Access was ${granted ? 'granted' : 'denied'} to ${subject_tris} on ${notice.checked_at}, by the policy ${policy_id} of ${organization ?? 'the operators'}.`,
+    score === null
+      ? 'Nothing was known of the identity, so there was no score.'
+      : `The score was ${score}, on a scale from ${scale.lowest} to ${scale.highest}, as of ${notice.as_of}.`,
+    ...reasons.map(({ code, sentence }, i) => `Reason ${i + 1} (${code}): ${sentence}`),
+    `To contest it: ${notice.dispute}`,
+    `Erasure: ${notice.erasure}`,
+    `Made on ${notice.timestamp}. Signature: ${notice.proof}`,
+  ];
+}
