@@ -14,3 +14,9 @@ export function personalDataIn(id: string): 'e-mail address' | 'telephone number
   if (E_MAIL_ADDRESS.test(name)) return 'e-mail address';
   return TELEPHONE_NUMBER.test(name) ? 'telephone number' : undefined;
 }
+
+/** What exports and notices tell their subject; docs/privacy.md says it in full. */
+export const ERASURE =
+  'On request, stored texts are deleted, and links of wallets, verifications and sessions end. The log is permanent, so ' +
+  'that scores and decisions can be checked: it keeps ids, times, numbers and codes, which name nobody once the ' +
+  'application has deleted its own link between the person and the id.';

@@ -3,6 +3,7 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { ERASURE } from '../../kernel/personal-data.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { counts } from '../../scoring/lens.js';
@@ -24,9 +25,6 @@ import { type Causes, noticeReasons } from './notice.js';
 const DISPUTE =
   'GET /v1/disc/score/:tris_id/history and GET /v1/me/export show what the decision rests on, and who stated it. If an ' +
   'entry is wrong, ask the organization that stated it, or the operators, to withdraw it: they need its event_id.';
-const ERASURE =
-  'The log is permanent: it keeps ids, times and codes, so that scores can be checked. Stored texts, links of wallets ' +
-  'and sessions end on request.';
 
 /** A notice of an access decision, and the same for people; the first line is the title. */
 export class GetNotice extends Query<{ notice: NoticeDto; lines: string[] }> {

@@ -12,6 +12,7 @@ import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
 import { keptText } from '../../commands/kept-texts.js';
 import type { Session } from '../../credentials/caller.js';
 import type { RecordedEvent } from '../../kernel/event.js';
+import { ERASURE } from '../../kernel/personal-data.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
@@ -102,7 +103,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
     return this.lines(trisId, session);
   }
 
-  /** One line for each event, many in a text, and at the end the trailer of `credence export`. */
+  /** One line for each event, many in a text; at the end the trailer of `credence export`, and what can be erased. */
   private async *lines(trisId: string, session: Session): AsyncIterable<string> {
     const hash = createHash('sha256');
     let [events, damaged] = [0, 0];
@@ -118,7 +119,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
       hash.update(text);
       if (text !== '') yield text;
     }
-    yield `${JSON.stringify({ end_of_export: { events, damaged, sha256: hash.digest('hex') } })}\n`;
+    yield `${JSON.stringify({ end_of_export: { events, damaged, sha256: hash.digest('hex') }, erasure: ERASURE })}\n`;
   }
 
   /** The events about an identity, a few hundred at a time; each kind in log order. */
