@@ -584,6 +584,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/access/decisions/{jti}/notice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a notice of a recorded access decision, for the person it is about
+         * @description At most four principal reasons, signed (`credence-notice+jws`). As JSON, as text or as HTML, whichever `Accept` names first. Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization sees the decisions by its own policies only, a session those about its own TRIS. Thresholds are for readers of the rules. Needs a key of any scope, or the session of a wallet.
+         */
+        get: operations["Decisions_notice"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/eligibility/verify": {
         parameters: {
             query?: never;
@@ -2291,6 +2311,8 @@ export interface components {
             leaf: string;
             /** @description The hashes from the sibling of the leaf up. */
             proof: string[];
+            /** @description The same for the newest signed checkpoint, as a file (C2SP tlog-proof); null while none includes the event. */
+            tlog_proof: string | null;
         };
         ConsistencyDto: {
             /** @description The number of events in the older tree. */
@@ -4494,7 +4516,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the secret was last replaced; null if never.
+             * @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow.
              */
             rotated_at: string | null;
         };
@@ -4532,7 +4554,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the secret was last replaced; null if never.
+             * @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow.
              */
             rotated_at: string | null;
         };
@@ -5650,6 +5672,75 @@ export interface components {
             decisions: components["schemas"]["DecisionDto"][];
             /** @description null: there are no more. */
             next_cursor: string | null;
+        };
+        ScaleDto: {
+            /** @description The lowest possible value. */
+            lowest: number;
+            /** @description The highest possible value. */
+            highest: number;
+        };
+        NoticeReasonDto: {
+            /**
+             * @description Stable. docs/policies.md says what each means.
+             * @enum {string}
+             */
+            code: "score_below_minimum" | "tct_below_minimum" | "negative_evidence_recent" | "negative_evidence_severe" | "reliability_below_minimum" | "evidence_not_enough" | "evidence_old" | "category_below_minimum" | "category_without_evidence" | "verification_missing" | "verification_expired" | "verification_issuer_not_accepted" | "bad_status" | "identity_unknown" | "record_incomplete" | "above_maximum";
+            /** @description The subject's own value; null: there is none. */
+            actual: (number | string | boolean) | null;
+            /** @description What the rules require. Absent for readers who may not read the rules. */
+            required?: (number | string | boolean) | null;
+            /** @description What would have to change, as in `how_to_pass`; null: no change of single facts would pass. */
+            fact: string | null;
+            /** @description The reason in a sentence. */
+            sentence: string;
+        };
+        NoticeDto: {
+            /**
+             * Format: uuid
+             * @description The id of an eligibility token.
+             */
+            jti: string;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /** @description The owner of the policy; null: the operators. */
+            organization: string | null;
+            /** @description The TRIS id of the identity that is checked. */
+            subject_tris: string;
+            /** @description Whether access is granted. */
+            granted: boolean;
+            /**
+             * Format: date-time
+             * @description When the check was made.
+             */
+            checked_at: string;
+            /** @description null: nothing was known of the subject. */
+            score: number | null;
+            /** @description The scale of the score. */
+            scale: components["schemas"]["ScaleDto"];
+            /** @description The principal reasons, the most expensive to change first; empty if granted. */
+            reasons: components["schemas"]["NoticeReasonDto"][];
+            /** @description How to contest what the decision rests on. */
+            dispute: string;
+            /** @description What can be erased, and what the log keeps. */
+            erasure: string;
+            /**
+             * Format: date-time
+             * @description The facts are of this time.
+             */
+            as_of: string;
+            /** @description Events up to this position counted. Of the first log, if the decision was imported. */
+            position: string;
+            /** @description null: the subject was unknown, so none was used. */
+            lens: components["schemas"]["LensDto"] | null;
+            /** @description The version of the scoring model. */
+            model: components["schemas"]["ModelDto"];
+            /**
+             * Format: date-time
+             * @description When the notice was made.
+             */
+            timestamp: string;
+            /** @description A JWS of the type `credence-notice+jws` over all other fields, in `notice`. */
+            proof: string;
         };
         VerifyEligibilityDto: {
             /** @description An eligibility token. */
@@ -7425,6 +7516,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DecisionDto"];
+                };
+            };
+        };
+    };
+    Decisions_notice: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path: {
+                /** @description The id of an eligibility token. */
+                jti: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Get a notice of a recorded access decision, for the person it is about */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeDto"];
+                    "text/plain": string;
+                    "text/html": string;
                 };
             };
         };
