@@ -158,7 +158,8 @@ export async function createApp(
     publicReads: config.publicReads,
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
-    standing: (session) => app.get(SessionStanding, { strict: false }).of(session),
+    // Without the modules that know sessions, none acts for a TRIS.
+    standing: async (session) => (await find(app, SessionStanding)?.of(session)) ?? { ...session, trisId: null },
     cursors: app.get(Cursors),
     rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     metrics,

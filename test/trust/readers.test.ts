@@ -1,3 +1,4 @@
+import { AccessTokens } from '../../src/credentials/access-tokens.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { codes, read, section, tableRows } from '../docs/markdown.js';
 import { type Tokens, bearer, call, claim, consent, newAccount, signIn } from '../sessions/wallet.js';
@@ -116,6 +117,20 @@ describe('a session of its own TRIS', () => {
     expect(await scoreBy(leaving, leaving.tris_id)).toEqual([200, undefined]);
     await post('/v1/wallets/unlink', { wallet: leaving.wallet, reason_code: 'lost' });
     expect(await scoreBy(leaving, leaving.tris_id)).toEqual([401, 'session_revoked']);
+  });
+
+  test('acts for no TRIS in a process whose modules know no sessions', async () => {
+    const { own } = world;
+    const env = { CREDENCE_PUBLIC_READS: 'none', CREDENCE_MODULES: 'credonations' };
+    const other = await startServiceWithKeys(KEYS, env);
+    try {
+      const session = { family: 'none', wallet: own.wallet.toLowerCase(), chainId: null, trisId: own.tris_id };
+      const token = await other.app.get(AccessTokens).sign(session, 'http://127.0.0.1');
+      const answer = await other.get(`/api/tris-validations/${own.tris_id}`, bearer({ access_token: token }));
+      expect([answer.status, answer.json.code]).toEqual([403, 'forbidden']);
+    } finally {
+      await other.close();
+    }
   });
 
   test('reads no decision about another and no list of them', async () => {
