@@ -17,7 +17,7 @@ import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
-const PAGE = 1_000;
+const MAX_LISTED = 100_000;
 const VOUCHERS = [
   '--vouchers',
   'manage the keys of vouchers instead; contracts must trust an address before it signs',
@@ -154,13 +154,8 @@ async function revoke({ config, print, note }: Context, kid: string, options: Op
 }
 
 async function webhooks({ get, print }: HandlersContext) {
-  const found: WebhookRow[] = [];
-  for (let after: string | undefined; ; after = found.at(-1)!.webhook_id) {
-    const { results } = await get(Views).read([{ range: { ...WEBHOOKS, after, limit: PAGE } }]);
-    const rows = results[0] as RangeRow[];
-    found.push(...rows.map(({ value }) => value as WebhookRow));
-    if (rows.length < PAGE) break;
-  }
+  const { results } = await get(Views).read([{ range: { ...WEBHOOKS, limit: MAX_LISTED } }]);
+  const found = (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
   const shown = found.map(({ webhook_id, owner }) => ({ webhook: webhook_id, owner: owner ?? 'operators' }));
   print(shown.length > 0 ? table(shown) : 'no webhooks');
   return EXIT.ok;

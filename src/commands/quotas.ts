@@ -14,10 +14,9 @@ const NAMED = 20;
 const RATES = ['actions', 'bytes'] as const;
 type Rate = (typeof RATES)[number];
 const UNITS = [...RATES, 'flags'] as const;
-export const STOCKS = ['job_results', 'job_bytes', 'waiting_deliveries'] as const;
-type Stock = (typeof STOCKS)[number];
-/** What has a bound for each owner. */
-export const BOUNDS = [...RATES, ...STOCKS];
+type Stock = 'job_results' | 'job_bytes';
+/** What has a bound for each owner, and is in its usage. */
+export const BOUNDS = [...RATES, 'job_results', 'job_bytes'] as const;
 
 /** What a relay counts as. */
 export type Amounts = Record<Rate | 'flags', number>;
@@ -43,7 +42,9 @@ export type QuotaConfig = Pick<
  */
 export class Quotas implements OnApplicationShutdown {
   /** Infinity: none. */
-  readonly limits: Record<Rate | Stock, number>;
+  readonly limits: Record<Rate | Stock | 'waiting_deliveries', number>;
+  private readonly limited: readonly Rate[];
+  private readonly policy: string;
   private day = NaN;
   private counts = new Map<string, Count>();
   /** Since this process started. */
@@ -65,6 +66,8 @@ export class Quotas implements OnApplicationShutdown {
       job_bytes: config.jobBytes || Infinity,
       waiting_deliveries: config.waitingDeliveries || Infinity,
     };
+    this.limited = RATES.filter((rate) => this.limits[rate] < Infinity);
+    this.policy = this.limited.map((rate) => `"${rate}";q=${this.limits[rate]};w=${DAY_MS / 1000}`).join(', ');
     const flush = () => void (this.flushing ??= this.flush().finally(() => (this.flushing = undefined)));
     this.timer = setInterval(flush, FLUSH_MS).unref();
     if (registry) this.observe(registry);
@@ -85,7 +88,7 @@ export class Quotas implements OnApplicationShutdown {
   async take(owner: string, amounts: Amounts, isRecorded: () => Promise<boolean>): Promise<() => void> {
     const count = this.countOf(owner);
     if (count.loading) await count.loading;
-    const over = RATES.find((rate) => usedOf(count, rate) + amounts[rate] > this.limits[rate]);
+    const over = this.limited.find((rate) => usedOf(count, rate) + amounts[rate] > this.limits[rate]);
     if (over !== undefined) {
       if (await isRecorded()) return () => undefined;
       const detail = `${owner} may relay ${this.limits[over]} ${over} a day, and has relayed ${usedOf(count, over)} today (UTC).`;
@@ -104,14 +107,12 @@ export class Quotas implements OnApplicationShutdown {
 
   /** What is left for today (draft-ietf-httpapi-ratelimit-headers-10). */
   headersOf(owner: string): Record<string, string> {
-    const limited = RATES.filter((rate) => this.limits[rate] < Infinity);
-    if (limited.length === 0) return {};
+    if (this.limited.length === 0) return {};
     const count = this.countOf(owner);
+    const seconds = this.secondsLeft();
     const left = (rate: Rate) => Math.max(0, this.limits[rate] - usedOf(count, rate));
-    return {
-      'ratelimit-policy': limited.map((rate) => `"${rate}";q=${this.limits[rate]};w=${DAY_MS / 1000}`).join(', '),
-      ratelimit: limited.map((rate) => `"${rate}";r=${left(rate)};t=${this.secondsLeft()}`).join(', '),
-    };
+    const ratelimit = this.limited.map((rate) => `"${rate}";r=${left(rate)};t=${seconds}`).join(', ');
+    return { 'ratelimit-policy': this.policy, ratelimit };
   }
 
   /** Says how much of a stock an owner has. */
@@ -139,13 +140,11 @@ export class Quotas implements OnApplicationShutdown {
       void this.flush();
       [this.day, this.counts] = [day, new Map()];
     }
-    let count = this.counts.get(owner);
-    if (!count) {
-      count = { stored: { actions: 0, bytes: 0 }, fresh: { actions: 0, bytes: 0 }, loading: undefined };
-      this.counts.set(owner, count);
-      const loaded = count;
-      count.loading = this.store(day, owner, count).finally(() => (loaded.loading = undefined));
-    }
+    const known = this.counts.get(owner);
+    if (known) return known;
+    const count: Count = { stored: { actions: 0, bytes: 0 }, fresh: { actions: 0, bytes: 0 }, loading: undefined };
+    this.counts.set(owner, count);
+    count.loading = this.store(day, owner, count).finally(() => (count.loading = undefined));
     return count;
   }
 
@@ -165,14 +164,11 @@ export class Quotas implements OnApplicationShutdown {
       const by = fresh[rate];
       fresh[rate] -= by;
       stored[rate] += by;
-      try {
-        const { count } = await this.keyValue.increment(`quota:${day}:${rate}:${owner}`, 2 * DAY_MS, by);
-        stored[rate] = count;
-      } catch {
-        // The next flush adds it.
-        fresh[rate] += by;
-        stored[rate] -= by;
-      }
+      const adding = this.keyValue.increment(`quota:${day}:${rate}:${owner}`, 2 * DAY_MS, by);
+      const count = await adding.then((added) => added.count).catch(() => undefined);
+      // The next flush tries again.
+      if (count === undefined) fresh[rate] += by;
+      stored[rate] = count ?? stored[rate] - by;
     }
   }
 

@@ -59,13 +59,9 @@ const Whole = (min: number, max: number, declared: Described): PropertyDecorator
     Min(min),
     Max(max),
   );
-/** A bound for each organization, and each key without one. */
-const Bound = (name: string, initial: number, what: string): PropertyDecorator =>
-  Whole(0, 1_000_000_000_000, {
-    name: `CREDENCE_ORG_${name}`,
-    description: `${what}, of each organization and of each key without one; 0 = no limit`,
-    default: String(initial),
-  });
+/** A bound for each organization, or key without one. */
+const Bound = (name: string, initial: string, what: string): PropertyDecorator =>
+  Whole(0, 1e12, { name: `CREDENCE_ORG_${name}`, description: `${what}; 0 = no limit`, default: initial });
 const Switch = (declared: Described): PropertyDecorator =>
   all(
     Variable({ ...declared, must: 'be "on" or "off"' }),
@@ -236,23 +232,19 @@ export class Config {
   })
   readonly rateLimit: number;
 
-  @Bound('ACTIONS_PER_DAY', 5_000_000, 'Relayed actions a day (UTC)')
+  @Bound('ACTIONS_PER_DAY', '5000000', 'Actions that an organization, or a key without one, may relay on a day (UTC)')
   readonly actionsPerDay: number;
 
-  @Bound('BYTES_PER_DAY', 1_000_000_000, 'Bytes of relayed actions a day (UTC), as JSON')
+  @Bound('BYTES_PER_DAY', '1000000000', 'Bytes of these actions as JSON')
   readonly bytesPerDay: number;
 
-  @Bound('JOB_RESULTS', 50, 'Jobs whose lines are kept')
+  @Bound('JOB_RESULTS', '50', 'Jobs of an organization, or a key without one, whose lines are kept')
   readonly jobResults: number;
 
-  @Bound('JOB_BYTES', 200 * 2 ** 20, 'Bytes of these lines')
+  @Bound('JOB_BYTES', '209715200', 'Bytes of these lines')
   readonly jobBytes: number;
 
-  @Whole(0, 1_000_000_000_000, {
-    name: 'CREDENCE_ORG_WAITING_DELIVERIES',
-    description: 'Deliveries of all webhooks of an organization that may wait; 0 = no limit',
-    default: '10000',
-  })
+  @Bound('WAITING_DELIVERIES', '10000', 'Deliveries of all webhooks of an organization that may wait')
   readonly waitingDeliveries: number;
 
   @Whole(1, 1_000_000, {

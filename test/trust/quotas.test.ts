@@ -69,9 +69,8 @@ describe('over HTTP', () => {
     expect(stocks).toEqual([
       { name: 'job_results', used: 0, limit: 50, resets_at: null },
       { name: 'job_bytes', used: 0, limit: 200 * 2 ** 20, resets_at: null },
-      { name: 'waiting_deliveries', used: 0, limit: 10_000, resets_at: null },
     ]);
-    expect(await usage('operator')).toMatchObject({ owner: 'key:operator', bounds: [{ used: 3 }, {}, {}, {}, {}] });
+    expect(await usage('operator')).toMatchObject({ owner: 'key:operator', bounds: [{ used: 3 }, {}, {}, {}] });
   });
 
   test('a day begins at midnight, and a clock that is set back over it finds the day before', async () => {

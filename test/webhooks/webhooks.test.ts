@@ -1,4 +1,3 @@
-import { Quotas } from '../../src/commands/quotas.js';
 import { Webhook } from 'standardwebhooks';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
 import { SigningKeys, signingKeyFile } from '../../src/credentials/signing-keys.js';
@@ -205,8 +204,7 @@ test('webhooks are at most 100 for an organization, also if they are created at 
 test('webhooks are at most 100 also if several processes create them at the same time', async () => {
   const { keyValue } = service.stores;
   const views = service.app.get(Views, { strict: false });
-  const quotas = service.app.get(Quotas, { strict: false });
-  const processes = Array.from({ length: 3 }, () => new WebhookLimit(views, keyValue, Date.now, null as never, quotas));
+  const processes = Array.from({ length: 3 }, () => new WebhookLimit(views, keyValue, Date.now));
   const take = (n: number) =>
     processes[n % 3]!.take(`whk_${n}`, 'tris:several').then(
       () => 'taken',

@@ -27,12 +27,6 @@ export class KeyLog implements OnModuleInit {
     await this.keys.checkBy((records, by) => this.record(records, by));
   }
 
-  /** @throws Problem key_conflict if there was a key with this id */
-  async refuseUsed(id: string): Promise<void> {
-    if (!(await this.writer.firstOf(keyStream(id)))) return;
-    throw new Problem('key_conflict', `There was a key with the id "${id}": choose an id that no key has had.`);
-  }
-
   /** @param by whoever changed the file @returns the keys that are accepted */
   private async record(records: readonly ApiKeyRecord[], by: string): Promise<ApiKeyRecord[]> {
     const accepted: ApiKeyRecord[] = [];

@@ -2,7 +2,8 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { type Actor, refuseUnlessAccepted } from '../../commands/context.js';
 import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
-import { KeyLog } from './key-log.js';
+import { Writer } from '../../commands/writer.js';
+import { keyStream } from './domain/key.js';
 import { Logger } from '../../kernel/logger.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
@@ -35,7 +36,7 @@ export class CreateKey extends Command<CreatedKeyDto> {
 export class CreateKeyHandler implements ICommandHandler<CreateKey> {
   constructor(
     private readonly keys: ApiKeys,
-    private readonly log: KeyLog,
+    private readonly writer: Writer,
     private readonly logger: Logger,
   ) {}
 
@@ -52,7 +53,9 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
       throw refusal([{ pointer: '/scopes', code: 'scope_of_operators', message }]);
     }
     const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
-    await this.log.refuseUsed(keyId);
+    if (await this.writer.firstOf(keyStream(keyId))) {
+      throw new Problem('key_conflict', `There was a key with the id "${keyId}": choose an id that no key has had.`);
+    }
     const key = await this.keys.create(record, actor.name, () => refuseUnlessAccepted(actor));
     this.logger.info('API key created', { id: keyId, by: actor.name });
     return { key_id: keyId, scopes, organization, is_development: false, key };

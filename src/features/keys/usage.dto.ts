@@ -3,7 +3,7 @@ import { BOUNDS } from '../../commands/quotas.js';
 
 /** What has a bound, and how much of it is used. */
 export class UsedBoundDto {
-  /** `actions` and their `bytes` that were relayed today; kept `job_results`, their `job_bytes`; `waiting_deliveries` of webhooks. */
+  /** `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`. */
   @ApiProperty({ type: 'string', enum: BOUNDS })
   name: (typeof BOUNDS)[number];
   /** How much of it. */

@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { type CommandContext, ownerOfTurns, refuseSelfStatement } from '../../commands/context.js';
-import { type Amounts, Quotas } from '../../commands/quotas.js';
+import { Quotas } from '../../commands/quotas.js';
 import { Writer } from '../../commands/writer.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -110,9 +110,10 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     // The caller's organization owns the platform, so its vetting decides. Operators need none.
     const source = decided ?? (await this.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
-    const untake = await this.quotas.take(ownerOfTurns(context.actor), amountsOf(action), () =>
-      this.recorder.isRecorded(stream),
-    );
+    const bytes = Buffer.byteLength(JSON.stringify(action));
+    const amounts = { actions: 1, bytes, flags: isFlags(metricOf(action)) ? 1 : 0 };
+    const isRecorded = () => this.recorder.isRecorded(stream);
+    const untake = await this.quotas.take(ownerOfTurns(context.actor), amounts, isRecorded);
     let metric: Awaited<ReturnType<MetricLimit['accept']>> = null;
     try {
       metric = await this.limit.accept({ action, owner }, stream);
@@ -143,12 +144,6 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
   }
 }
-
-const amountsOf = (action: Action): Amounts => ({
-  actions: 1,
-  bytes: Buffer.byteLength(JSON.stringify(action)),
-  flags: isFlags(metricOf(action)) ? 1 : 0,
-});
 
 /** Of a recorded action; before schema 2 all were vouched. */
 function sourceOf({ data }: NewEvent): Source {

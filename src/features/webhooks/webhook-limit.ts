@@ -1,12 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
-import { Quotas } from '../../commands/quotas.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { Deliveries } from './deliveries.js';
 
 /** The maximum number of webhooks of an organization. */
 const MAX_WEBHOOKS = 100;
@@ -29,23 +27,14 @@ export class WebhookLimit {
     private readonly views: Views,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
-    deliveries: Deliveries,
-    quotas: Quotas,
-  ) {
-    quotas.measure('waiting_deliveries', async (owner) => {
-      let waiting = 0;
-      for (const webhook of await this.shown(owner)) {
-        waiting += (await deliveries.progressOf(webhook))?.open.length ?? 0;
-      }
-      return waiting;
-    });
-  }
+  ) {}
 
   /** Counts a webhook before it is created. `release` takes that back. @throws Problem too_many_webhooks */
   async take(webhookId: string, owner: string | null): Promise<void> {
     await this.change(owner, async (created) => {
       // Read after `created`: a webhook that is no longer in there is in the read models.
-      const shown = new Set((await this.shown(owner)).map(({ webhook_id }) => webhook_id));
+      const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
+      const shown = new Set((results[0] as RangeRow[]).map(({ value }) => (value as WebhookRow).webhook_id));
       const now = this.clock();
       const hidden = Object.entries(created).filter(([id, at]) => !shown.has(id) && at > now - REMEMBERED_MS);
       const others = hidden.filter(([id]) => id !== webhookId);
@@ -64,11 +53,6 @@ export class WebhookLimit {
     await this.change(owner, ({ [webhookId]: at, ...others }) =>
       Promise.resolve(at === undefined ? undefined : others),
     );
-  }
-
-  private async shown(owner: string | null): Promise<WebhookRow[]> {
-    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-    return (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
   }
 
   /** @param change returns what is stored instead; undefined: nothing changes */
