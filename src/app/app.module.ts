@@ -120,7 +120,7 @@ class PortsModule {
 export class AppModule {
   static register(config: Pick<Config, 'modules'> & Bounds, stores: Stores, clock: Clock): DynamicModule {
     const features = config.modules.map((name) => FEATURES[name].module);
-    return AppModule.of([OperationsHttpModule, KeysModule, ...features], stores, clock, config);
+    return AppModule.of([AuditModule, OperationsHttpModule, KeysModule, ...features], stores, clock, config);
   }
 
   /** The application with only these features. */
@@ -128,7 +128,6 @@ export class AppModule {
     const imports = [
       CqrsModule.forRoot(),
       PortsModule.register(stores, clock, bounds),
-      AuditModule,
       DeadLettersModule,
       JobsModule,
       ...features,
