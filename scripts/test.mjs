@@ -84,6 +84,7 @@ const FAULTS = [
 /** Short in `npm test`, long here. */
 const LONGER = [
   'test/audit/proofs.test',
+  'test/cli/compare.test',
   'test/disc/past-states.test',
   'test/disc/sums.test',
   'test/e2e/crash.test',

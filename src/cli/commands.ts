@@ -11,6 +11,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['export'], load: async () => (await import('./export.js')).exportCommand },
   { names: ['replay'], load: async () => (await import('./replay.js')).replayCommand },
   { names: ['verify'], load: async () => (await import('./verify.js')).verifyCommand },
+  { names: ['compare'], load: async () => (await import('./compare.js')).compareCommand },
   {
     names: ['rebuild', 'swap', 'rollback', 'drop'],
     load: async () => (await import('./generations.js')).generationsCommands,

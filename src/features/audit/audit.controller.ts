@@ -23,11 +23,8 @@ export class AuditController {
   @PublicRead({ audience: 'verifier', summary: 'Get hashes of the tree of the log, as C2SP tlog-tiles says' })
   async tile(@Param() { level, '*': rest }: TileParams): Promise<Read<Buffer>> {
     const [, path, width] = TILE.exec(rest)!;
-    const hashes = await this.proofs.tile(
-      Number(level),
-      Number(path!.replaceAll(/\D/g, '')),
-      Number(width ?? TILE_WIDTH),
-    );
+    const number = Number(path!.replaceAll(/\D/g, ''));
+    const hashes = await this.proofs.tile(Number(level), number, Number(width ?? TILE_WIDTH));
     // A log that was restored from an older copy can have another partial tile.
     const cacheControl = width === undefined ? 'public, max-age=31536000, immutable' : 'no-cache';
     return new Read(hashes, [hashes.toString('base64')], cacheControl);

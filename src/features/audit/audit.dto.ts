@@ -1,4 +1,4 @@
-import { IsOptional, IsString, IsUUID, Length, Matches, Max, Min } from 'class-validator';
+import { IsOptional, IsString, IsUUID, Length, Matches, Min } from 'class-validator';
 import { IsInt } from '../../http/fields.js';
 
 /** The rest of the address of a tile: its number in groups of three digits, and the width of a partial one. */
@@ -28,7 +28,6 @@ export class InclusionQuery {
   @IsOptional()
   @IsInt()
   @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
   size?: number;
 }
 
@@ -36,14 +35,12 @@ export class ConsistencyQuery {
   /** The number of events in the older tree. */
   @IsInt()
   @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
   from: number;
 
   /** The number of events in the newer tree. Default: all that the read models have applied. */
   @IsOptional()
   @IsInt()
   @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
   to?: number;
 }
 

@@ -1,0 +1,156 @@
+import { readFile } from 'node:fs/promises';
+import type { Position, RecordedEvent } from '../kernel/event.js';
+import { readLines } from '../kernel/lines.js';
+import { base64Of, leafOf, nodeHash, rootOfPeaks } from '../kernel/merkle.js';
+import { isExport } from '../stores/transfer.js';
+import type { Cli, Context, Prepared, StoresContext } from './cli.js';
+import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
+import { count } from './progress.js';
+
+/** The size of a tree, and its root in base64. */
+interface Root {
+  size: number;
+  root: string;
+}
+/** What somebody kept: an export, whose leaves follow, or a checkpoint. */
+type Kept = Root | 'export';
+type KeptLeaf = [leaf: string, position: Position];
+
+const CHECKPOINT = /^[^\n]+\n([1-9]\d{0,14})\n([A-Za-z\d+/]{43}=)\n/;
+
+export function compareCommand(cli: Cli): void {
+  const log = cli.withStores<[string], Kept, KeptLeaf[]>('existing', compareLog, open);
+  const service = cli.withConfig(compareService);
+  cli.program
+    .command('compare')
+    .description('say whether the log still begins with what somebody kept: an export of it, or a checkpoint')
+    .argument('<file>', 'the export or the checkpoint, of which no signature is verified')
+    .option('--url <address>', 'ask the service at this address, not the log')
+    .action((file: string, { url }: { url?: string }) => (url === undefined ? log(file) : service(file, url)));
+}
+
+async function open(_context: Context, file: string): Promise<Prepared<Kept, KeptLeaf[]>> {
+  if (await isExport(file)) return { value: 'export', items: leavesIn(file) };
+  const [, size, root] = CHECKPOINT.exec(await readFile(file, 'utf8')) ?? [];
+  if (root === undefined) throw new UsageError(`${file} is neither an export nor a checkpoint.`);
+  return { value: { size: Number(size), root } };
+}
+
+async function* leavesIn(file: string): AsyncGenerator<KeptLeaf[]> {
+  for await (const { lines } of readLines(file, 2 ** 20)) {
+    yield lines.flatMap(({ number, bytes }) => leafIn(String(bytes), `Line ${number} of ${file}`));
+  }
+}
+
+/** None for the last line of an export. @throws CommandFailed */
+function leafIn(text: string, where: string): KeptLeaf[] {
+  let event: RecordedEvent & { end_of_export?: { damaged: number } };
+  try {
+    event = JSON.parse(text);
+    if (!event.end_of_export) return [[leafOf(event), event.position]];
+  } catch {
+    throw new CommandFailed(`${where} is not an exported event.`);
+  }
+  if (event.end_of_export.damaged === 0) return [];
+  throw new CommandFailed(`${where}: the export lacks damaged events, and cannot be compared.`);
+}
+
+/** The hashes of the log itself, not of the read models: whoever rewrote it may have left those as they were. */
+async function compareLog({ stores, value, items, ...context }: StoresContext<Kept, KeptLeaf[]>): Promise<ExitCode> {
+  const kept = flat(items);
+  const tree = new Tree();
+  const total = await stores.eventStore.countAfter(0);
+  const bar = context.progress('Comparing', 'events');
+  try {
+    for await (const slice of stores.eventStore.readAll(0)) {
+      for (const event of slice) {
+        const next = value === 'export' ? (await kept.next()).value : undefined;
+        if (value === 'export' ? !next : tree.size === value.size) return decide(context, value, tree, total);
+        const where = `at position ${event.position}`;
+        if (event.damage) return differs(context, `event ${tree.size}, ${where}, is damaged`);
+        const leaf = leafOf(event);
+        if (next && next[0] !== leaf) return differs(context, changed(tree.size, next, where));
+        tree.add(leaf);
+      }
+      bar.update(tree.size, total);
+    }
+    const hasMore = value === 'export' ? !(await kept.next()).done : value.size > tree.size;
+    return hasMore ? differs(context, tooShort(tree.size)) : decide(context, value, tree, total);
+  } finally {
+    bar.stop();
+  }
+}
+
+async function* flat(items: AsyncIterable<KeptLeaf[]>): AsyncGenerator<KeptLeaf, undefined> {
+  for await (const some of items) yield* some;
+}
+
+/** What a service says of its tree, as its read models have it. */
+async function compareService(context: Context, file: string, url: string): Promise<ExitCode> {
+  const { value, items } = await open(context, file);
+  const leaves: KeptLeaf[] = [];
+  if (items) for await (const some of items) leaves.push(...some);
+  const treeAt = (size: number) => new Tree(leaves.slice(0, size));
+  const kept = value === 'export' ? treeAt(leaves.length) : value;
+  const { to: total } = await ask(url, 'from=1');
+  if (kept.size > total) return differs(context, tooShort(total));
+  const served = async (size: number) => (await ask(url, `from=${size}&to=${size}`)).from_root;
+  const root = await served(kept.size);
+  if (root === kept.root || value !== 'export') return decide(context, kept, { size: kept.size, root }, total);
+  // The first `same` events are as they were; the first `other` are not.
+  let [same, other] = [0, kept.size];
+  while (other - same > 1) {
+    const middle = Math.floor((same + other) / 2);
+    if ((await served(middle)) === treeAt(middle).root) same = middle;
+    else other = middle;
+  }
+  return differs(context, changed(same, leaves[same]!, `of ${url}`));
+}
+
+/** @throws CommandFailed */
+async function ask(url: string, query: string): Promise<{ to: number; from_root: string }> {
+  const address = `${url.replace(/\/+$/, '')}/v1/audit/consistency?${query}`;
+  const response = await fetch(address).catch((error: Error) => {
+    throw new CommandFailed(`${address} gives no answer: ${String(error.cause ?? error)}.`);
+  });
+  if (!response.ok) throw new CommandFailed(`${address} answered ${response.status}: ${await response.text()}`);
+  return (await response.json()) as { to: number; from_root: string };
+}
+
+/** Every event that was kept is there. */
+function decide(context: Context, kept: Kept, { size, root }: Root, total: number): ExitCode {
+  if (kept !== 'export' && kept.root !== root) {
+    return differs(context, `the first ${count(size)} events have the root ${root}, and ${kept.root} was kept`);
+  }
+  context.print(`The log begins with the ${count(size)} events that were kept, and has ${count(total - size)} more.`);
+  return EXIT.ok;
+}
+
+function differs({ print }: Context, what: string): ExitCode {
+  print(`DIFFERENT: ${what}.`);
+  return EXIT.finding;
+}
+
+const changed = (index: number, [, position]: KeptLeaf, where: string): string =>
+  `event ${count(index)}, which was kept with position ${position}, is not the one ${where}`;
+const tooShort = (size: number): string => `the log has ${count(size)} events, fewer than were kept`;
+
+/** Takes leaves in their order. */
+class Tree implements Root {
+  size = 0;
+  private readonly peaks: string[] = [];
+
+  constructor(leaves: readonly KeptLeaf[] = []) {
+    for (const [leaf] of leaves) this.add(leaf);
+  }
+
+  add(leaf: string): void {
+    let hash = leaf;
+    for (let rest = this.size++; rest % 2 === 1; rest = Math.floor(rest / 2)) hash = nodeHash(this.peaks.pop()!, hash);
+    this.peaks.push(hash);
+  }
+
+  get root(): string {
+    return base64Of(rootOfPeaks(this.peaks));
+  }
+}
