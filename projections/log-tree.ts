@@ -1,5 +1,5 @@
 import { CHECKPOINTS_STREAM } from '../src/features/checkpoints/domain/checkpoints.js';
-import { HASH_LENGTH, TILE_WIDTH, nodeHash } from '../src/kernel/merkle.js';
+import { HASH_LENGTH, TILE_WIDTH, addLeaf } from '../src/kernel/merkle.js';
 import type { RangeRow, RowQuery } from '../src/stores/ports/read-models.js';
 import type { EventOf } from './events.js';
 import { type Projection, sortByPosition } from './projection.js';
@@ -15,7 +15,7 @@ const ROW_WIDTH = 16;
 export interface LogTreeState {
   /** The number of leaves. */
   size: number;
-  /** The roots of the complete subtrees that the tree consists of, from the largest to the smallest. */
+  /** See `addLeaf`. */
   peaks: string[];
   /** The leaves that have no row yet, and the positions of their events. */
   leaves: string[];
@@ -85,13 +85,10 @@ export const logTree: Projection = {
       insert(0, index + 1 - ROW_WIDTH, { hashes: leaves.join(''), positions: steps });
       leaves.length = positions.length = 0;
     }
-    let hash = leaf;
-    for (let width = 2; state.size % width === 0; width *= 2) {
-      hash = nodeHash(peaks.pop()!, hash);
+    addLeaf(peaks, index, leaf, (width, root) => {
       const level = Math.log2(width) / Math.log2(TILE_WIDTH);
-      if (Number.isInteger(level)) insert(level, state.size / width - 1, { hashes: hash });
-    }
-    peaks.push(hash);
+      if (Number.isInteger(level)) insert(level, state.size / width - 1, { hashes: root });
+    });
   },
 };
 

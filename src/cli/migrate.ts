@@ -1,6 +1,6 @@
 import { PROFILES, type Profile } from '../kernel/config.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import { TransferError, appendsOf, hashLog, importEvents } from '../stores/transfer.js';
+import { TransferError, appendsOf, rootOfLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
 import { openLog } from '../stores/open.js';
 import { type Cli, type Context, requireStore } from './cli.js';
@@ -60,13 +60,13 @@ async function migrate({ progress }: Context, source: EventStore, target: EventS
     })
     .finally(copying.stop);
   const comparing = progress('Comparing', 'events');
-  const hashes = [];
+  const roots = [];
   for (const [i, log] of [source, target].entries()) {
-    hashes.push(await hashLog(log, (events) => comparing.update(i * total + events, 2 * total)));
+    roots.push(await rootOfLog(log, (events) => comparing.update(i * total + events, 2 * total)));
   }
   comparing.stop();
-  const [from, to] = hashes as [Awaited<ReturnType<typeof hashLog>>, Awaited<ReturnType<typeof hashLog>>];
-  const equal = from.hash === to.hash && from.events === to.events;
+  const [from, to] = roots as [Awaited<ReturnType<typeof rootOfLog>>, Awaited<ReturnType<typeof rootOfLog>>];
+  const equal = from.root === to.root && from.events === to.events;
   return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
 }
 
@@ -77,8 +77,8 @@ function render(
 ): string {
   return [
     `${count(copied)} events copied in ${duration(seconds)}`,
-    `${source}: ${count(from.events)} events, ${from.hash}`,
-    `${target}: ${count(to.events)} events, ${to.hash}`,
+    `${source}: ${count(from.events)} events, ${from.root}`,
+    `${target}: ${count(to.events)} events, ${to.root}`,
     equal ? 'equal' : 'DIFFERENT',
   ].join('\n');
 }

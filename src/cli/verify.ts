@@ -1,3 +1,4 @@
+import { SignedCheckpoints, checkpointIn } from '../credentials/log-key.js';
 import { viewNames } from '../read-side/generations.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
@@ -24,9 +25,11 @@ export function verifyCommand(cli: Cli): void {
       withHandlers(cli, 'existing', [OperationsModule], async (context, { json, index, repair }: Options) => {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
-        const { queries, print, progress } = context;
+        const { config, queries, print, progress, stores } = context;
+        const note = await new SignedCheckpoints(config, stores.keyValue).note();
         let [verified, bar]: [string, Progress | undefined] = ['', undefined];
         const verifying = new VerifyReadModels({
+          signed: note === undefined ? undefined : checkpointIn(note),
           signal: context.interruption(),
           onProgress: ({ generation, done, total }) => {
             if (generation !== verified) {
@@ -69,7 +72,7 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
 }
 
 function render(result: VerifyResult, seconds: number): string {
-  const { events, rows, generations, difference, damaged, hidden_streams: hidden } = result;
+  const { events, rows, generations, difference, damaged, hidden_streams: hidden, tree } = result;
   const names = generations.map(({ id, views, position, rows, disk_bytes }) => {
     const disk = disk_bytes > 0 ? `, with ${count(Math.ceil(disk_bytes / 1e6))} MB of temporary files` : '';
     return `  ${id} (${viewNames(views)}): ${count(rows)} rows at position ${position}${disk}`;
@@ -82,12 +85,25 @@ function render(result: VerifyResult, seconds: number): string {
   const unread = damaged.slice(0, MAX_DAMAGED).map((event) => `DAMAGED: ${describeDamage(event)}`);
   if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} more events`);
   if (hidden) unread.push(describeHidden(hidden));
+  if (tree)
+    names.push(`  the tree of ${count(tree.size)} events, ${count(tree.checkpoints)} checkpoints: ${tree.root}`);
+  if (tree?.change) unread.push(describeChange(tree.change));
   const compares = difference
     ? describe(difference)
     : isIdentical(result)
       ? 'identical'
       : 'all compared rows are identical';
   return [compared, ...names, ...unread, ...unfinished, compares].join('\n');
+}
+
+function describeChange({
+  after,
+  position,
+  found_by,
+}: NonNullable<NonNullable<VerifyResult['tree']>['change']>): string {
+  const where =
+    found_by === 'tile' ? `the event at position ${position}` : `an event after position ${after}, up to ${position},`;
+  return `CHANGED: ${where} is not the one of the ${found_by.replace('_', ' ')}`;
 }
 
 /** The maximum number of damaged events shown. */

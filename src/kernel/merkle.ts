@@ -51,12 +51,25 @@ export function nodeHash(left: string, right: string): string {
   return hash('sha256', node, 'base64url');
 }
 
+/**
+ * Adds a leaf to the peaks of a tree of `size` leaves: the roots of its complete subtrees, from the largest on.
+ * @param onNode called with each subtree that is completed: the number of its leaves, and its root
+ */
+export function addLeaf(peaks: string[], size: number, leaf: string, onNode?: (width: number, root: string) => void) {
+  let root = leaf;
+  for (let width = 2; (size + 1) % width === 0; width *= 2) {
+    root = nodeHash(peaks.pop()!, root);
+    onNode?.(width, root);
+  }
+  peaks.push(root);
+}
+
 /** The form that is written down: in checkpoints and proofs. */
 export function base64Of(hash: string): string {
   return Buffer.from(hash, 'base64url').toString('base64');
 }
 
-/** The root of the tree whose complete subtrees, from the largest to the smallest, have these roots. */
+/** The root of the tree with these peaks. */
 export function rootOfPeaks(peaks: readonly string[]): string {
   return peaks.length === 0
     ? hash('sha256', '', 'base64url')

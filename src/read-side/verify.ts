@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type DomainEvent, decodeEvent, decodeFolded } from '../../projections/events.js';
 import type { Projection, Rows } from '../../projections/projection.js';
+import type { Checkpoint as SignedCheckpoint } from '../credentials/log-key.js';
 import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { canonicalJson, digest64 } from '../kernel/hash.js';
@@ -14,6 +15,7 @@ import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
 import { FreshRows } from './build-fold.js';
 import { OWN_VERSIONS, projectionsOf } from './own-views.js';
+import { type TreeCheck, checkTree } from './verify-tree.js';
 
 /**
  * Verification: the log is folded again from its start, as for a build, up to the position that a serving generation has
@@ -77,11 +79,13 @@ export interface VerifyResult {
   damaged: RecordedEvent[];
   /** As of `EventStore.hiddenStreams`: no fold contains what is gone of them. Absent if there is none. */
   hidden_streams?: string[];
+  /** Of the events of the log, whether the read models are right or not. */
+  tree: TreeCheck | null;
 }
 
 /** Whether everything was compared, and no difference was found. */
-export function isIdentical({ difference, damaged, hidden_streams, generations }: VerifyResult): boolean {
-  const isWhole = damaged.length === 0 && hidden_streams === undefined;
+export function isIdentical({ difference, damaged, hidden_streams, generations, tree }: VerifyResult): boolean {
+  const isWhole = !tree?.change && damaged.length === 0 && hidden_streams === undefined;
   return difference === null && isWhole && !generations.some(({ is_building }) => is_building);
 }
 
@@ -96,6 +100,8 @@ export interface VerifyOptions {
   onProgress?: (progress: VerifyProgress) => void;
   /** Tests use others. */
   sizes?: Partial<BuildSizes>;
+  /** The last checkpoint that was signed. */
+  signed?: SignedCheckpoint | undefined;
   /** Ends it, with its reason. */
   signal?: AbortSignal;
 }
@@ -121,8 +127,10 @@ export async function verify(
 }
 
 async function verifyServing(store: EventStore, readModels: ReadModels, options: VerifyOptions): Promise<VerifyResult> {
-  const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
-  const verification: VerifyResult = { events: 0, rows: 0, generations: [], difference: null, damaged: [] };
+  const views = (await readModels.manifest())?.views ?? {};
+  const serving = new Set(Object.values(views));
+  const nothing = { events: 0, rows: 0, generations: [], difference: null, damaged: [] };
+  const verification: VerifyResult = { ...nothing, tree: null };
   const damaged = new Map<Position, RecordedEvent>();
   const head = await store.head();
   for (const generation of await readModels.generations()) {
@@ -138,6 +146,9 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     verification.events = Math.max(verification.events, await countBetween(0, result.position, store));
     if (verification.difference) break;
   }
+  const { signed, signal } = options;
+  const treeIn = views['log_tree'];
+  if (treeIn !== undefined) verification.tree = await checkTree(store, readModels, treeIn, signed, signal);
   verification.damaged = [...damaged.values()].sort((a, b) => a.position - b.position);
   const hidden = await store.hiddenStreams?.();
   return hidden?.length ? { ...verification, hidden_streams: hidden } : verification;

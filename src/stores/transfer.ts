@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../kernel/hash.js';
+import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { readLines } from '../kernel/lines.js';
 import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { EVENT_ID } from './ports/event-encoding.js';
@@ -135,21 +136,18 @@ export async function* appendsOf(store: EventStore): AsyncIterable<RecordedEvent
   }
 }
 
-/**
- * SHA-256, hex, over every event in order, each with its stream, revision, id, type, data and metadata, in canonical
- * JSON. Positions are left out, since they differ between logs.
- */
-export async function hashLog(
+/** The root, in base64, of the tree over every event in order. Positions are left out, since they differ between logs. */
+export async function rootOfLog(
   store: EventStore,
   onProgress: (events: number) => void = () => undefined,
-): Promise<{ events: number; hash: string }> {
-  const hash = createHash('sha256');
+): Promise<{ events: number; root: string }> {
+  const peaks: string[] = [];
   let events = 0;
   for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
-    for (const event of slice) hash.update(`${contentOf(readable(event))}\n`);
-    onProgress((events += slice.length));
+    for (const event of slice) addLeaf(peaks, events++, leafOf(readable(event)));
+    onProgress(events);
   }
-  return { events, hash: hash.digest('hex') };
+  return { events, root: base64Of(rootOfPeaks(peaks)) };
 }
 
 /**

@@ -4,7 +4,7 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
-import { appendsOf, hashLog, importEvents } from '../../src/stores/transfer.js';
+import { appendsOf, rootOfLog, importEvents } from '../../src/stores/transfer.js';
 import { Store } from '../cli/credence.js';
 import { ACTION } from '../e2e/server.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -50,8 +50,8 @@ describeWithEventStored('migrate', () => {
   interface Result {
     equal: boolean;
     copied: number;
-    from: { events: number; hash: string };
-    to: { events: number; hash: string };
+    from: { events: number; root: string };
+    to: { events: number; root: string };
   }
   const there = ['migrate', '--from', 'embedded', '--to', 'cluster'] as const;
 
@@ -141,7 +141,7 @@ describeWithEventStored('migrate', () => {
         for await (const append of firstOf(appendsOf(source), 10)) yield append.map(change);
       })();
       await importEvents(changed, copy);
-      hashes.add((await hashLog(copy)).hash);
+      hashes.add((await rootOfLog(copy)).root);
       await copy.close();
     }
     expect(hashes.size).toBe(4);

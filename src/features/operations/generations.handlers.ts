@@ -11,7 +11,7 @@ import {
   swap,
 } from '../../read-side/generations.js';
 import { refuseOtherLog } from '../../read-side/manifest.js';
-import { type VerifyProgress, type VerifyResult, verify } from '../../read-side/verify.js';
+import { type VerifyOptions, type VerifyResult, verify } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 
@@ -109,7 +109,7 @@ export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
 
 /** Folds the log again and compares every row of the serving generations. */
 export class VerifyReadModels extends Query<VerifyResult & { seconds: number }> {
-  constructor(readonly run: { signal?: AbortSignal; onProgress: (progress: VerifyProgress) => void }) {
+  constructor(readonly run: VerifyOptions) {
     super();
   }
 }

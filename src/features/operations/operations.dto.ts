@@ -124,6 +124,27 @@ class DamagedEventDto {
   damage?: DamageDto;
 }
 
+class LogChangeDto {
+  /** The last position whose event is right, as far as is known. */
+  after: number;
+  /** The wrong event is at this position, or between both. */
+  position: number;
+  /** What it contradicts. */
+  @IsIn(['tile', 'checkpoint', 'signed_checkpoint'])
+  found_by: 'tile' | 'checkpoint' | 'signed_checkpoint';
+}
+
+class LogTreeCheckDto {
+  /** Events in the tree: up to the first one that is damaged or wrong. */
+  size: number;
+  /** Its root, in base64. */
+  root: string;
+  /** The number of checkpoints that it was compared with. */
+  checkpoints: number;
+  /** Where an event was changed, added or removed; null: nowhere. */
+  change: LogChangeDto | null;
+}
+
 /** The result of a comparison of the serving read models with the log. */
 export class VerifiedDto {
   /** Whether everything was compared, and no difference was found. */
@@ -142,6 +163,8 @@ export class VerifiedDto {
   damaged_events: number;
   /** Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
   hidden_streams?: string[];
+  /** The tree of the log, computed again; null: no view has it yet. */
+  tree: LogTreeCheckDto | null;
   /** How long it took. */
   seconds: number;
 }
