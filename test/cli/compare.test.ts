@@ -70,14 +70,12 @@ test('a log that was only extended begins with the export and with the checkpoin
   expect(await compare(root)).toEqual([0, answer]);
 });
 
-/** Twelve flags of a member, turned into praise. */
+/** The flags of a member, which are turned into praise. */
 const flags = () =>
-  [...lines.keys()]
-    .filter((index) => {
-      const { tris_id, metric } = eventAt(index).data;
-      return tris_id === MEMBER && String(metric).endsWith('_flags');
-    })
-    .slice(0, 12);
+  [...lines.keys()].filter((index) => {
+    const { tris_id, metric } = eventAt(index).data;
+    return tris_id === MEMBER && String(metric).endsWith('_flags');
+  });
 const praise = (event: RecordedEvent): RecordedEvent => ({
   ...event,
   data: { ...event.data, metric: 'social_trade_rating' },
@@ -94,7 +92,7 @@ test(
     const rebuilt = await store.run('rebuild', 'all', '--swap');
     expect([rebuilt.code, rebuilt.stderr]).toEqual([0, '']);
     expect(await score()).not.toBe(before);
-    expect((await store.run('verify', '--index')).code).toBe(0);
+    for (const args of [['verify'], ['verify', '--index']]) expect((await store.run(...args)).code).toBe(0);
     const { position } = eventAt(rewritten[0]!);
     expect(await compare(kept)).toEqual([1, found(rewritten[0]!, `at position ${position}`)]);
     const [code, text] = await compare(root);
@@ -137,7 +135,7 @@ test(
     }
     expect((await compare(kept))[0]).toBe(0);
   },
-  limit(SLOW),
+  limit(1_200_000),
 );
 
 test(
