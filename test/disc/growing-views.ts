@@ -44,6 +44,8 @@ export class GrowingViews {
     return answer;
   }
 
+  readIfServed = (queries: readonly RowQuery[]) => this.read(queries);
+
   readSince = (_position: number, queries: readonly RowQuery[]) => this.read(queries) as Promise<never>;
 
   lookUp<T>(look: () => Promise<T>): Promise<T> {

@@ -56,7 +56,7 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   expect(explanation.body).toEqual(await explain(full, LOG));
 
   const keys = { sign: async () => 'proof' } as unknown as SigningKeys;
-  const reports = new GetReportsHandler(reader, keys, () => START);
+  const reports = new GetReportsHandler(reader, keys, views as unknown as Views, () => START);
   const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
   expect(report).toEqual({ ...(await reportOf(full, window, depth, LOG)), proof: 'proof', generated_at: iso(START) });
 

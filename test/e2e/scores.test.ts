@@ -544,6 +544,14 @@ describe('a report', () => {
       report_hash,
       timestamp: generated_at,
     });
+    const { log_tree, position } = verified(proof, await publishedKeys());
+    expect(log_tree).toEqual({ size: expect.any(Number), root: expect.stringMatching(/^[\w+/]{43}=$/) });
+    // The same position has the same tree later, and another one another tree.
+    await relay({ tris_id: 'tris:of-another-tree' });
+    const claimsAt = async (query: Query<'get', '/v1/disc/report/{tris_id}'>) =>
+      verified((await report(query)).proof, await publishedKeys());
+    expect((await claimsAt({ as_of_position: position })).log_tree).toEqual(log_tree);
+    expect((await claimsAt({ as_of: AS_OF })).log_tree.size).toBeGreaterThan(log_tree.size);
     expect(data).toMatchObject({
       tris_id: rich,
       window: 3,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
+import { LOG_TREE, type LogTreeState } from '../../../projections/log-tree.js';
 import { bodyHash, internalActor } from '../../commands/context.js';
 import type { Writer } from '../../commands/writer.js';
 import { type Checkpoint, type SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
@@ -8,9 +8,9 @@ import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Logger } from '../../kernel/logger.js';
 import { base64Of, rootOf, rootOfPeaks } from '../../kernel/merkle.js';
 import { Problem } from '../../kernel/problems.js';
+import { logTreeOf } from '../../read-side/log-tree.js';
 import type { Views } from '../../read-side/views.js';
 import { type EventStore, StoreUnavailable, WrongExpectedRevision } from '../../stores/ports/event-store.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { logCheckpointed } from './domain/checkpoints.events.js';
 import { CHECKPOINTS_STREAM, decideBeginOrigin } from './domain/checkpoints.js';
 
@@ -112,10 +112,7 @@ export class Checkpointer {
     const checked = JSON.stringify([generation, last, newest]);
     for (const { size, root } of checked === this.checked ? [] : [...extended, ...(newest ? [newest] : [])]) {
       if (size > state.size) return `the log has ${state.size} events, and ${size} were signed`;
-      const reader = new LogTreeReader(state, async (range) => {
-        return (await this.views.read([{ range }])).results[0] as RangeRow[];
-      });
-      const own = base64Of(await rootOf(size, reader.hash));
+      const own = base64Of(await rootOf(size, logTreeOf(this.views, state).hash));
       if (own !== root) return `the root of its first ${size} events is ${own}, and ${root} was signed or recorded`;
     }
     const [hidden] = (newest && newest.size !== last?.size && (await this.store.hiddenStreams?.())) || [];

@@ -8,6 +8,7 @@ import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { hintOf, Problem } from '../../kernel/problems.js';
+import { treeAt } from '../../read-side/log-tree.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { canonicalMetric } from '../../scoring/names.js';
@@ -241,6 +242,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
   constructor(
     private readonly identities: IdentityReader,
     private readonly keys: SigningKeys,
+    private readonly views: Views,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -252,11 +254,13 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
   private async report(snapshot: IdentitySnapshot, window: Window, depth: Depth): Promise<ReportDto> {
     const report = await reportOf(snapshot, window, depth, this.identities.logId);
     const { report_id, report_hash, bad_status } = report;
+    const log_tree = await treeAt(this.views, snapshot.position);
     const timestamp = new Date(this.clock()).toISOString();
     const claims = claimsOf(snapshot, this.identities.logId, timestamp, {
       report_id,
       report_hash,
       ...(bad_status && { bad_status: { ...bad_status } }),
+      ...(log_tree && { log_tree }),
     });
     return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }

@@ -1,0 +1,23 @@
+import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../projections/log-tree.js';
+import type { Position } from '../kernel/event.js';
+import { base64Of, rootOf } from '../kernel/merkle.js';
+import type { RangeRow } from '../stores/ports/read-models.js';
+import type { Views } from './views.js';
+
+/** Reads the tree of the log as of a state. */
+export function logTreeOf(views: Views, state: LogTreeState): LogTreeReader {
+  return new LogTreeReader(state, async (range) => (await views.read([{ range }])).results[0] as RangeRow[]);
+}
+
+/**
+ * Size and root, base64, of the tree over the events up to a position. Undefined while the tree is built, and from a
+ * damaged event on.
+ */
+export async function treeAt(views: Views, position: Position): Promise<{ size: number; root: string } | undefined> {
+  const read = await views.readIfServed([{ get: LOG_TREE }]);
+  const state = read?.results[0] as LogTreeState | undefined;
+  if (!state || read!.position < position || (state.incomplete ?? Infinity) <= position) return undefined;
+  const tree = logTreeOf(views, state);
+  const size = await tree.sizeAt(position);
+  return { size, root: base64Of(await rootOf(size, tree.hash)) };
+}
