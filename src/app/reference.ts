@@ -80,7 +80,6 @@ export const REFERENCE: Reference = {
     delivery_id: { description: 'The number of a delivery of the webhook, after `dlv_`.' },
     pending: COUNT,
     disabled_at: { description: 'When it was disabled; null while it is active.', ...DATE_TIME },
-    rotated_at: { description: 'When the secret was last replaced; null if never.', ...DATE_TIME },
     next_attempt_at: { description: 'When the next attempt is due; null if there is none.', ...DATE_TIME },
     attempts: { description: 'The number of attempts so far.', ...COUNT },
     ms: { description: 'How long the attempt took, in milliseconds.', ...COUNT },

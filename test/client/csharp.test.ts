@@ -10,8 +10,8 @@ import { isOnPath } from '../servers/programs.js';
 interface Generator {
   name: string;
   tool: [name: string, version: string];
-  /** Called with the document `openapi.json` in the folder above. */
-  command: string[];
+  /** Called in a folder of its own, below that of the document `openapi.json`. */
+  command: string;
   packages: Record<string, string>;
 }
 
@@ -23,19 +23,17 @@ const GENERATORS: Generator[] = [
   {
     name: 'NSwag',
     tool: ['NSwag.ConsoleCore', '14.8.0'],
-    command: [
-      ...['../nswag', 'openapi2csclient', '/input:../openapi.json', '/output:Client.cs', '/namespace:Credence'],
-      ...['/classname:CredenceClient', '/operationGenerationMode:SingleClientFromOperationId'],
-    ],
+    command:
+      '../nswag openapi2csclient /input:../openapi.json /output:Client.cs /namespace:Credence ' +
+      '/classname:CredenceClient /operationGenerationMode:SingleClientFromOperationId',
     packages: { 'Newtonsoft.Json': '13.0.4' },
   },
   {
     name: 'Kiota',
     tool: ['Microsoft.OpenApi.Kiota', '1.38.0'],
-    command: [
-      ...['../kiota', 'generate', '--language', 'CSharp', '--openapi', '../openapi.json', '--output', 'client'],
-      ...['--namespace-name', 'Credence', '--class-name', 'CredenceClient'],
-    ],
+    command:
+      '../kiota generate --language CSharp --openapi ../openapi.json --output client ' +
+      '--namespace-name Credence --class-name CredenceClient',
     packages: Object.fromEntries(KIOTA.map((part) => [`Microsoft.Kiota.${part}`, '2.1.6'])),
   },
 ];
@@ -93,7 +91,7 @@ for (const { name, tool, command, packages } of GENERATORS) {
       const project = join(folder, name);
       mkdirSync(project);
       writeFileSync(join(project, 'client.csproj'), projectWith(packages));
-      execute(project, command);
+      execute(project, command.split(' '));
       execute(project, ['dotnet', 'build', 'client.csproj', '--nologo']);
     },
     LONG,

@@ -2298,34 +2298,6 @@ export interface components {
             /** @description The keys (RFC 7517). */
             keys: components["schemas"]["PublicJwkDto"][];
         };
-        InclusionDto: {
-            /** @description A position in the log, `<log id>.<decimal>`. */
-            position: string;
-            /** @description The index of the event: how many events are before it. */
-            index: number;
-            /** @description The number of events in the tree. */
-            size: number;
-            /** @description The root of the tree. */
-            root: string;
-            /** @description The leaf of the event: its hash. */
-            leaf: string;
-            /** @description The hashes from the sibling of the leaf up. */
-            proof: string[];
-            /** @description The same for the newest signed checkpoint, as a file (C2SP tlog-proof); null while none includes the event. */
-            tlog_proof: string | null;
-        };
-        ConsistencyDto: {
-            /** @description The number of events in the older tree. */
-            from: number;
-            /** @description The number of events in the newer tree. */
-            to: number;
-            /** @description The root of the older tree. */
-            from_root: string;
-            /** @description The root of the newer tree. */
-            to_root: string;
-            /** @description The hashes, in the order of RFC 9162. */
-            proof: string[];
-        };
         AcknowledgementDto: {
             /**
              * Format: date-time
@@ -2433,6 +2405,34 @@ export interface components {
             jobs: components["schemas"]["JobSummaryDto"][];
         };
         JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
+        InclusionDto: {
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+            /** @description The index of the event: how many events are before it. */
+            index: number;
+            /** @description The number of events in the tree. */
+            size: number;
+            /** @description The root of the tree. */
+            root: string;
+            /** @description The leaf of the event: its hash. */
+            leaf: string;
+            /** @description The hashes from the sibling of the leaf up. */
+            proof: string[];
+            /** @description The same for the newest signed checkpoint, as a file (C2SP tlog-proof); null while none includes the event. */
+            tlog_proof: string | null;
+        };
+        ConsistencyDto: {
+            /** @description The number of events in the older tree. */
+            from: number;
+            /** @description The number of events in the newer tree. */
+            to: number;
+            /** @description The root of the older tree. */
+            from_root: string;
+            /** @description The root of the newer tree. */
+            to_root: string;
+            /** @description The hashes, in the order of RFC 9162. */
+            proof: string[];
+        };
         LeaseDto: {
             /** @description Identifies the worker that applies events to it. */
             holder: string;
@@ -2597,10 +2597,10 @@ export interface components {
         };
         UsedBoundDto: {
             /**
-             * @description `actions` and their `bytes` that were relayed today; kept `job_results`, their `job_bytes`; `waiting_deliveries` of webhooks.
+             * @description `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`.
              * @enum {string}
              */
-            name: "actions" | "bytes" | "job_results" | "job_bytes" | "waiting_deliveries";
+            name: "actions" | "bytes" | "job_results" | "job_bytes";
             /** @description How much of it. */
             used: number;
             /** @description null: there is none. */
@@ -4514,10 +4514,7 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /**
-             * Format: date-time
-             * @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow.
-             */
+            /** @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow. */
             rotated_at: string | null;
         };
         WebhookDto: {
@@ -4552,10 +4549,7 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /**
-             * Format: date-time
-             * @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow.
-             */
+            /** @description When its secret changed last: it was rotated, or operators have replaced the key from which secrets follow. */
             rotated_at: string | null;
         };
         WebhooksDto: {
@@ -6016,6 +6010,27 @@ export interface components {
             /** @description Why it cannot be read. */
             damage?: components["schemas"]["DamageDto"];
         };
+        LogChangeDto: {
+            /** @description The last position whose event is right, as far as is known. */
+            after: number;
+            /** @description The wrong event is at this position, or between both. */
+            position: number;
+            /**
+             * @description What it contradicts.
+             * @enum {string}
+             */
+            found_by: "tile" | "checkpoint" | "signed_checkpoint";
+        };
+        LogTreeCheckDto: {
+            /** @description Events in the tree: up to the first one that is damaged or wrong. */
+            size: number;
+            /** @description Its root, in base64. */
+            root: string;
+            /** @description The number of checkpoints that it was compared with. */
+            checkpoints: number;
+            /** @description Where an event was changed, added or removed; null: nowhere. */
+            change: components["schemas"]["LogChangeDto"] | null;
+        };
         VerifiedDto: {
             /** @description Whether everything was compared, and no difference was found. */
             identical: boolean;
@@ -6033,6 +6048,8 @@ export interface components {
             damaged_events: number;
             /** @description Streams that were deleted or truncated in EventStoreDB: no score contains what is gone. Absent if there is none. */
             hidden_streams?: string[];
+            /** @description The tree of the log, computed again; null: no view has it yet. */
+            tree: components["schemas"]["LogTreeCheckDto"] | null;
             /** @description How long it took. */
             seconds: number;
         };
