@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
-import { base64Of, leafOf, nodeHash, rootOfPeaks } from '../kernel/merkle.js';
+import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { isExport } from '../stores/transfer.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
@@ -145,9 +145,7 @@ class Tree implements Root {
   }
 
   add(leaf: string): void {
-    let hash = leaf;
-    for (let rest = this.size++; rest % 2 === 1; rest = Math.floor(rest / 2)) hash = nodeHash(this.peaks.pop()!, hash);
-    this.peaks.push(hash);
+    addLeaf(this.peaks, this.size++, leaf);
   }
 
   get root(): string {

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import type { Config } from '../kernel/config.js';
 import { replaceBy } from '../kernel/replace-file.js';
 import type { Logger } from '../kernel/logger.js';
-import type { KeyValue } from '../stores/ports/key-value.js';
+import { FOREVER_MS, type KeyValue } from '../stores/ports/key-value.js';
 import { KeyFile, KeyRing } from './key-file.js';
 import { ED25519, type SigningKey } from './signing-keys.js';
 
@@ -18,7 +18,6 @@ export interface Checkpoint {
 }
 
 const KEPT = 'log-checkpoint';
-const FOR_EVER_MS = 100 * 365 * 86_400_000;
 
 export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? config.inData('log-key.json'), ED25519);
 
@@ -63,8 +62,8 @@ export class SignedCheckpoints {
     const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
     if (this.config.profile === 'cluster') {
       const isFirst = last === undefined || (await this.keyValue.get(KEPT)) === undefined;
-      if (isFirst) return this.keyValue.putIfAbsent(KEPT, note, FOR_EVER_MS);
-      return this.keyValue.replace(KEPT, last, note, FOR_EVER_MS);
+      if (isFirst) return this.keyValue.putIfAbsent(KEPT, note, FOREVER_MS);
+      return this.keyValue.replace(KEPT, last, note, FOREVER_MS);
     }
     // One process owns the log.
     const draft = `${this.path}.tmp`;
