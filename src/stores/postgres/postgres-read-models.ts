@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
 import copyStreams from 'pg-copy-streams';
 import { backoff } from '../../kernel/backoff.js';
 import type { Clock } from '../../kernel/clock.js';
@@ -76,6 +77,8 @@ const WRITING = {
 const MAX_PAGE = 1_000;
 /** How often to try again to drop a table that somebody still reads, ms. */
 const SWEEP_MS = 60_000;
+/** How long it may wait for those who read it; less than `TIMEOUT_MS`. */
+const DETACH_MS = 500;
 /** How often to try to give a loaded table to its generation. */
 const TRIES = 5;
 const UNDEFINED_TABLE = '42P01';
@@ -494,8 +497,7 @@ export class PostgresReadModels implements ReadModels {
   }
 
   private async dropPart(part: number, isAttached: boolean, wasInterrupted: boolean): Promise<void> {
-    // Statements that read all partitions, as people's do, are neither disturbed nor waited for longer than a moment.
-    if (isAttached) await this.main.rows({ text: detach(part, wasInterrupted) });
+    if (isAttached) await this.main.use((client) => detachIn(client, part, wasInterrupted));
     await this.main.rows({ text: dropTable(part) });
     await this.main.rows({ text: FORGET_PART, values: [part] });
   }
@@ -514,6 +516,19 @@ export class PostgresReadModels implements ReadModels {
 interface Answer {
   head: Head;
   rows: Map<number, ReadRow[]>;
+}
+
+/**
+ * Statements that read all partitions, as people's do, are neither disturbed nor waited for longer than a moment. Whoever
+ * attaches a partition meanwhile waits for longer than that.
+ */
+async function detachIn(client: PoolClient, part: number, wasInterrupted: boolean): Promise<void> {
+  await client.query(`SET lock_timeout = ${DETACH_MS}`);
+  try {
+    await client.query(detach(part, wasInterrupted));
+  } finally {
+    await client.query('RESET lock_timeout');
+  }
 }
 
 function isUndefinedTable(error: unknown): boolean {
