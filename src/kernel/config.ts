@@ -38,7 +38,7 @@ interface Declared {
 
 const variables: { property: string; declared: Declared }[] = [];
 
-/** Declares an environment variable: its validation, its error message and its row in the README. */
+/** Declares an environment variable: its validation, its error message and its row in docs/configuration.md. */
 function Variable(declared: Declared): PropertyDecorator {
   return (_target, property) => void variables.push({ property: String(property), declared });
 }
@@ -220,7 +220,7 @@ export class Config {
 
   @Switch({
     name: 'CREDENCE_CONSOLE',
-    description: 'Serve the [console](docs/console.md) at `/console`, if it has been built',
+    description: 'Serve the [console](console.md) at `/console`, if it has been built',
     default: 'on',
   })
   readonly console: boolean;
@@ -369,7 +369,7 @@ export class Config {
   @Variable({
     name: 'OTEL_*',
     description:
-      'The standard variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see [tracing](docs/monitoring.md#tracing)',
+      'The standard variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see [tracing](monitoring.md#tracing)',
     unset: 'no tracing',
     must: 'be a text',
     family: /^OTEL_(\w+)$/,
@@ -399,7 +399,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   if (unknown) {
     const names = variables.map(({ declared: { name } }) => name);
     const similar = similarName(unknown, names, MAX_EDITS);
-    const hint = similar === undefined ? 'the README lists all variables.' : `did you mean ${similar}?`;
+    const hint = similar === undefined ? 'docs/configuration.md lists all variables.' : `did you mean ${similar}?`;
     throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
   }
 
@@ -446,7 +446,7 @@ function namesOf(family: RegExp, env: Readonly<Record<string, string | undefined
   return Object.keys(env).filter((name) => family.test(name) && env[name]);
 }
 
-/** The table of all variables for the README, in Markdown. */
+/** The table of all variables for docs/configuration.md. */
 export function configurationTable(): string {
   const rows = variables.map(({ declared: d }) => {
     const value = d.unset ?? (d.default === undefined ? '' : `\`${d.default}\``);

@@ -1,15 +1,9 @@
-import { configurationTable } from '../../src/kernel/config.js';
 import { runCommand } from '../servers/launch.js';
 import { codes, read, section, tableRows } from './markdown.js';
 
-/** README.md holds: its table is the configuration's and its commands are the program's. tour.test.ts follows its first minute. */
+/** README.md holds: its commands are the program's. tour.test.ts follows its first minute. */
 
 const README = read('README.md');
-
-test('the configuration table is made from the configuration', () => {
-  const [, table] = /<!-- configuration:.*-->\n([\s\S]*?)\n<!-- prettier-ignore-end -->/.exec(README)!;
-  expect(table).toBe(configurationTable());
-});
 
 test('every command of the program is listed', async () => {
   const { stdout: help } = await runCommand(['--help'], { CREDENCE_DATA: 'none' });

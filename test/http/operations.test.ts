@@ -285,7 +285,11 @@ describe('the configuration', () => {
     ['CREDENCE_RPC_', 'http://x', /CREDENCE_RPC_ is not a variable of Credence/],
     ['CREDENCE_RPC_<chainId>', 'http://x', /is not a variable of Credence/],
     ['CREDENCE_PROT', '80', 'CREDENCE_PROT is not a variable of Credence; did you mean CREDENCE_PORT?'],
-    ['CREDENCE_DATABASE', 'x', 'CREDENCE_DATABASE is not a variable of Credence; the README lists all variables.'],
+    [
+      'CREDENCE_DATABASE',
+      'x',
+      'CREDENCE_DATABASE is not a variable of Credence; docs/configuration.md lists all variables.',
+    ],
   ])('%s=%s stops the boot with one sentence', (name, value, message) => {
     expect(() => loadConfig({ [name]: value })).toThrow(ConfigError);
     expect(() => loadConfig({ [name]: value })).toThrow(message);
