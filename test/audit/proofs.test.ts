@@ -97,7 +97,7 @@ test.each([
   expect((await refusalOf(() => verifyConsistency(older, tree(leavesOf(to)), []))).reason).toBe('range');
 });
 
-const MUTATIONS = repeated(3_000, 100_000);
+const MUTATIONS = repeated(3_000, 25_000);
 const A_TREE = 20;
 const sizes = fc.oneof(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 300 }));
 const part = fc.nat(65_535).map((number) => number / 65_536);
