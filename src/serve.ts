@@ -77,10 +77,10 @@ function projectorOf(config: Config, { eventStore, readModels }: Stores, logger:
   });
 }
 
-function checkpointsOf(app: INestApplication, config: Config, stores: Stores, projector: Projector, logger: Logger) {
-  const signed = new SignedCheckpoints(config, stores.keyValue, logger);
+function checkpointsOf(app: INestApplication, { eventStore }: Stores, projector: Projector, logger: Logger) {
   const applies = () => projector.applies('log_tree');
-  return new Checkpointer(stores.eventStore, app.get(Views), app.get(Writer), signed, applies, logger);
+  const signed = app.get(SignedCheckpoints);
+  return new Checkpointer(eventStore, app.get(Views), app.get(Writer), signed, applies, logger);
 }
 
 /**
@@ -112,7 +112,7 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   if (owner) opened.push(() => owner.close());
   // The features have registered their job handlers by now.
   if (isWorker) await stores.jobs.start();
-  const checkpointer = projector && checkpointsOf(app, config, stores, projector, logger);
+  const checkpointer = projector && checkpointsOf(app, stores, projector, logger);
   if (checkpointer) opened.push(() => checkpointer.stop());
   metrics.register(app, stores, projector, checkpointer);
   const host: Host = { config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] };

@@ -9,7 +9,9 @@ import { DeadLettersModule } from '../features/dead-letters/dead-letters.module.
 import { DiscModule } from '../features/disc/disc.module.js';
 import { EVENT_STORE } from '../stores/ports/event-store.js';
 import { Writer } from '../commands/writer.js';
-import { type QuotaConfig, Quotas } from '../commands/quotas.js';
+import { SignedCheckpoints } from '../credentials/log-key.js';
+import { Logger } from '../kernel/logger.js';
+import { Quotas } from '../commands/quotas.js';
 import { Registry } from 'prom-client';
 import { POSITION_GATE } from '../kernel/positions.js';
 import { IdentityModule } from '../features/identity/identity.module.js';
@@ -85,13 +87,11 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 
-type Bounds = Pick<Config, 'maxStalenessSeconds'> & QuotaConfig;
-
-/** What every feature injects: the ports, the clock, the writer and the views. */
+/** What every feature injects: the ports, the clock, the writer, the views, the bounds and what was signed of the log. */
 @Global()
 @Module({})
 class PortsModule {
-  static register(stores: Stores, clock: Clock, bounds: Bounds): DynamicModule {
+  static register(stores: Stores, clock: Clock, config: Config): DynamicModule {
     const providers = [
       { provide: EVENT_STORE, useValue: stores.eventStore },
       { provide: READ_MODELS, useValue: stores.readModels },
@@ -102,13 +102,18 @@ class PortsModule {
       Views,
       {
         provide: Staleness,
-        useFactory: (views: Views) => new Staleness(stores.eventStore, views, bounds.maxStalenessSeconds),
+        useFactory: (views: Views) => new Staleness(stores.eventStore, views, config.maxStalenessSeconds),
         inject: [Views],
       },
       {
         provide: Quotas,
-        useFactory: (registry?: Registry) => new Quotas(bounds, stores.keyValue, clock, registry),
+        useFactory: (registry?: Registry) => new Quotas(config, stores.keyValue, clock, registry),
         inject: [{ token: Registry, optional: true }],
+      },
+      {
+        provide: SignedCheckpoints,
+        useFactory: (logger?: Logger) => new SignedCheckpoints(config, stores.keyValue, logger),
+        inject: [{ token: Logger, optional: true }],
       },
       { provide: POSITION_GATE, useExisting: Views },
     ];
@@ -118,16 +123,16 @@ class PortsModule {
 
 @Module({})
 export class AppModule {
-  static register(config: Pick<Config, 'modules'> & Bounds, stores: Stores, clock: Clock): DynamicModule {
+  static register(config: Config, stores: Stores, clock: Clock): DynamicModule {
     const features = config.modules.map((name) => FEATURES[name].module);
     return AppModule.of([AuditModule, OperationsHttpModule, KeysModule, ...features], stores, clock, config);
   }
 
   /** The application with only these features. */
-  static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock, bounds: Bounds): DynamicModule {
+  static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock, config: Config): DynamicModule {
     const imports = [
       CqrsModule.forRoot(),
-      PortsModule.register(stores, clock, bounds),
+      PortsModule.register(stores, clock, config),
       DeadLettersModule,
       JobsModule,
       ...features,

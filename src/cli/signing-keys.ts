@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { WEBHOOKS, type WebhookRow } from '../../projections/webhooks.js';
 import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
-import { bodyHash, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
-import { SignedCheckpoints, checkpointIn, logKeyFile, verifierKey } from '../credentials/log-key.js';
+import { SignedCheckpoints, logKeyFile, verifierKey } from '../credentials/log-key.js';
 import { ANNOUNCED_MS, KeyRing } from '../credentials/key-file.js';
 import { CHECKPOINTS_STREAM, decideBeginOrigin } from '../features/checkpoints/domain/checkpoints.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
@@ -12,6 +10,7 @@ import { signingKeyFile } from '../credentials/signing-keys.js';
 import { Views } from '../read-side/views.js';
 import type { RangeRow } from '../stores/ports/read-models.js';
 import type { Cli, Context, StoresContext } from './cli.js';
+import { commandOf } from './command-of.js';
 import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
@@ -98,20 +97,19 @@ export function signingKeysCommands(cli: Cli): void {
 }
 
 async function printVerifierKey({ config, stores, print }: StoresContext) {
-  const note = await new SignedCheckpoints(config, stores.keyValue).note();
-  if (note === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
+  const last = await new SignedCheckpoints(config, stores.keyValue).last();
+  if (last === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
   const { jwk } = new KeyRing(logKeyFile(config), undefined, Date.now).current;
-  print(verifierKey(checkpointIn(note).origin, jwk.x));
+  print(verifierKey(last.origin, jwk.x));
   return EXIT.ok;
 }
 
 async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {
   if (!REASON_CODE.test(reason)) throw new UsageError(`"${reason}" is not a code of lower-case letters, digits and _.`);
-  const note = await new SignedCheckpoints(config, stores.keyValue).note();
-  const begun = decideBeginOrigin(note === undefined ? null : checkpointIn(note).origin, reason, actor);
-  const context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
-  const body_hash = bodyHash(begun.data);
-  await new Writer(stores.eventStore, Date.now).update(CHECKPOINTS_STREAM, { ...context, body_hash }, () => [begun]);
+  const last = await new SignedCheckpoints(config, stores.keyValue).last();
+  const begun = decideBeginOrigin(last?.origin ?? null, reason, actor);
+  const context = commandOf(actor, begun.data);
+  await new Writer(stores.eventStore, Date.now).update(CHECKPOINTS_STREAM, context, () => [begun]);
   print(`Checkpoints of the log have the origin ${String(begun.data['origin'])} from now on.`);
   return EXIT.ok;
 }

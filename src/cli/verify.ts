@@ -1,4 +1,3 @@
-import { SignedCheckpoints, checkpointIn } from '../credentials/log-key.js';
 import { viewNames } from '../read-side/generations.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
@@ -25,11 +24,9 @@ export function verifyCommand(cli: Cli): void {
       withHandlers(cli, 'existing', [OperationsModule], async (context, { json, index, repair }: Options) => {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
-        const { config, queries, print, progress, stores } = context;
-        const note = await new SignedCheckpoints(config, stores.keyValue).note();
+        const { queries, print, progress } = context;
         let [verified, bar]: [string, Progress | undefined] = ['', undefined];
         const verifying = new VerifyReadModels({
-          signed: note === undefined ? undefined : checkpointIn(note),
           signal: context.interruption(),
           onProgress: ({ generation, done, total }) => {
             if (generation !== verified) {

@@ -48,6 +48,12 @@ export class SignedCheckpoints {
     return (shared as string | undefined) ?? (existsSync(this.path) ? readFileSync(this.path, 'utf8') : undefined);
   }
 
+  /** The newest signed checkpoint; undefined: there is none. */
+  async last(): Promise<Checkpoint | undefined> {
+    const note = await this.note();
+    return note === undefined ? undefined : checkpointIn(note);
+  }
+
   /**
    * Signs a checkpoint that extends the last one, and keeps it.
    * @param last what `note` gave

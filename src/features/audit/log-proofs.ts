@@ -1,14 +1,12 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { type ActionRow, actionRow } from '../../../projections/actions.js';
 import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
 import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
-import { Config } from '../../kernel/config.js';
 import type { Position } from '../../kernel/event.js';
 import { TILE_WIDTH, base64Of, consistencyPath, inclusionPath, rootOf } from '../../kernel/merkle.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { ConsistencyDto, InclusionDto } from './audit.dto.js';
 
@@ -17,15 +15,10 @@ const NO_TREE: LogTreeState = { size: 0, peaks: [], leaves: [], positions: [] };
 /** Tiles and proofs of the tree of the log, as far as the read models have applied it. */
 @Injectable()
 export class LogProofs {
-  private readonly signed: SignedCheckpoints;
-
   constructor(
     private readonly views: Views,
-    @Inject(Config) config: Config,
-    @Inject(KEY_VALUE) keyValue: KeyValue,
-  ) {
-    this.signed = new SignedCheckpoints(config, keyValue);
-  }
+    private readonly signed: SignedCheckpoints,
+  ) {}
 
   /** The newest signed checkpoint (C2SP tlog-checkpoint). @throws Problem not_found */
   async checkpoint(): Promise<string> {

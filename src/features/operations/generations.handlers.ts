@@ -10,6 +10,7 @@ import {
   rollback,
   swap,
 } from '../../read-side/generations.js';
+import { SignedCheckpoints } from '../../credentials/log-key.js';
 import { refuseOtherLog } from '../../read-side/manifest.js';
 import { type VerifyOptions, type VerifyResult, verify } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -109,7 +110,7 @@ export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
 
 /** Folds the log again and compares every row of the serving generations. */
 export class VerifyReadModels extends Query<VerifyResult & { seconds: number }> {
-  constructor(readonly run: VerifyOptions) {
+  constructor(readonly run: Pick<VerifyOptions, 'signal' | 'onProgress'>) {
     super();
   }
 }
@@ -117,6 +118,7 @@ export class VerifyReadModels extends Query<VerifyResult & { seconds: number }> 
 @QueryHandler(VerifyReadModels)
 export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> {
   constructor(
+    private readonly signed: SignedCheckpoints,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
   ) {}
@@ -124,7 +126,7 @@ export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> 
   /** @throws GenerationError if nothing serves yet; Error as of `verify` */
   async execute({ run }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
     const started = performance.now();
-    const result = await verify(this.store, this.readModels, run);
+    const result = await verify(this.store, this.readModels, { ...run, signed: await this.signed.last() });
     if (result.generations.length === 0) throw new GenerationError(NOTHING_SERVES);
     return { ...result, seconds: (performance.now() - started) / 1000 };
   }

@@ -1,8 +1,6 @@
-import { Inject, type OnModuleInit, Optional, type Type } from '@nestjs/common';
+import { Inject, type OnModuleInit, type Type } from '@nestjs/common';
 import { Command, CommandBus, CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
-import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
-import { Config } from '../../kernel/config.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Swapped, rollbackOf } from '../../read-side/generations.js';
@@ -47,8 +45,6 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
-    /** Absent in commands, which run no jobs. */
-    @Optional() private readonly config?: Config,
   ) {}
 
   onModuleInit(): void {
@@ -121,9 +117,7 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
 
   private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {
     const onProgress = ({ done, total }: { done: number; total: number }) => progress(done, total);
-    const note = this.config && (await new SignedCheckpoints(this.config, this.keyValue).note());
-    const signed = note === undefined ? undefined : checkpointIn(note);
-    const result = await this.queries.execute(new VerifyReadModels({ signal, onProgress, signed }));
+    const result = await this.queries.execute(new VerifyReadModels({ signal, onProgress }));
     const damaged = result.damaged.slice(0, MAX_DAMAGED).map(({ id, type, stream, position, damage }) => {
       return { id, type, stream, position, damage };
     });
