@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Scope, Session } from '../credentials/caller.js';
 import type { Position } from '../kernel/event.js';
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
@@ -72,6 +73,12 @@ export interface CommandContext {
   onRepeated?: (() => void) | undefined;
   /** `traceparent` of what this is a part of: the request, then the command. Undefined unless that is traced. */
   trace?: string | undefined;
+}
+
+/** Of a command of the service itself, which no request repeats. */
+export function internalContext(name: string, command: object): CommandContext {
+  const body_hash = bodyHash(command);
+  return { actor: internalActor(name), correlation_id: randomUUID(), idempotency: null, body_hash };
 }
 
 /** A request whose command is complete only after a handler has looked something up. */

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { LOG_TREE, type LogTreeState } from '../../../projections/log-tree.js';
-import { bodyHash, internalActor } from '../../commands/context.js';
+import { internalContext } from '../../commands/context.js';
 import type { Writer } from '../../commands/writer.js';
 import { type Checkpoint, type SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
 import type { Position } from '../../kernel/event.js';
@@ -121,9 +120,7 @@ export class Checkpointer {
   }
 
   private async append(length: number, recorded: Fact): Promise<void> {
-    const context = { actor: internalActor(ACTOR), correlation_id: randomUUID(), idempotency: null };
-    const body_hash = bodyHash(recorded.data);
-    await this.writer.append(CHECKPOINTS_STREAM, length, [recorded], { ...context, body_hash });
+    await this.writer.append(CHECKPOINTS_STREAM, length, [recorded], internalContext(ACTOR, recorded.data));
   }
 
   private refuse(reason: string | null): void {

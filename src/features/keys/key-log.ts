@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { bodyHash, internalActor } from '../../commands/context.js';
+import { internalContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { type ApiKeyRecord, ApiKeys } from '../../credentials/api-keys.js';
 import type { RecordedEvent } from '../../kernel/event.js';
@@ -50,12 +49,6 @@ export class KeyLog implements OnModuleInit {
   }
 
   private async append(id: string, by: string, decide: (history: readonly RecordedEvent[]) => Fact[]): Promise<void> {
-    const context = {
-      actor: internalActor(by),
-      correlation_id: randomUUID(),
-      idempotency: null,
-      body_hash: bodyHash({ id }),
-    };
-    await this.writer.update(keyStream(id), context, decide);
+    await this.writer.update(keyStream(id), internalContext(by, { id }), decide);
   }
 }

@@ -1,5 +1,4 @@
-import { randomUUID } from 'node:crypto';
-import { bodyHash, internalActor } from '../../commands/context.js';
+import { internalContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { Clock } from '../../kernel/clock.js';
 import { START } from '../../kernel/event.js';
@@ -14,11 +13,6 @@ import { PLATFORM_LENS_STREAM, decidePromoteModel, noModel } from './domain/lens
  */
 export async function beginLog(store: EventStore, clock: Clock): Promise<void> {
   if ((await store.head()) !== START) return;
-  const context = {
-    actor: internalActor('start'),
-    correlation_id: randomUUID(),
-    idempotency: null,
-    body_hash: bodyHash({ model_id: disc2.id }),
-  };
+  const context = internalContext('start', { model_id: disc2.id });
   await new Writer(store, clock).create(PLATFORM_LENS_STREAM, decidePromoteModel(noModel(), disc2, null), context);
 }
