@@ -134,9 +134,9 @@ export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type
 /** Decodes a stored event and upcasts it to the current schema. @throws NewerSchema */
 export const decodeEvent = decoderFor(DEFINITIONS) as (event: RecordedEvent) => DomainEvent;
 
-/** Decodes an event that is folded, for which its leaf is computed. @throws NewerSchema */
+/** Decodes an event that is folded. @throws NewerSchema */
 export function decodeFolded(event: RecordedEvent): DomainEvent {
   const decoded = decodeEvent(event);
-  if (!event.damage) decoded.leaf = leafOf(event);
+  if (!event.damage) decoded.leaf = () => leafOf(event);
   return decoded;
 }

@@ -56,7 +56,7 @@ export const logTree: Projection = {
   reads: () => [LOG_TREE],
 
   apply(event, rows) {
-    const { leaf, position } = event;
+    const { position } = event;
     const state = rows.get<LogTreeState>(LOG_TREE) ?? { size: 0, peaks: [], leaves: [], positions: [] };
     if (state.incomplete !== undefined) return;
     rows.put(LOG_TREE, state);
@@ -65,6 +65,7 @@ export const logTree: Projection = {
       if (event.type === 'LogOriginBegun') Object.assign(state.checkpoints, { origin: event.data, newest: undefined });
       if (event.type === 'LogCheckpointed') state.checkpoints.newest = event.data;
     }
+    const leaf = event.leaf?.();
     if (leaf === undefined) {
       state.incomplete = position;
       return;

@@ -100,8 +100,10 @@ export interface EventHeader {
   position: number;
   occurred_at: number;
   recorded_at: number;
-  /** Of the recorded event (docs/decisions/0034), where the log is folded; absent if the event is damaged. */
-  leaf?: string;
+  /**
+   * Computes the leaf of the recorded event (docs/decisions/0034). Only of an event that is folded; absent if it is damaged.
+   */
+  leaf?: () => string;
 }
 
 export type Decoded<D extends EventDefinition> =
