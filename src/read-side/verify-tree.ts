@@ -15,7 +15,7 @@ export interface TreeCheck {
   root: string;
   /** The number of checkpoints that it was compared with. */
   checkpoints: number;
-  /** An event that was changed, added or removed stands after one position and not after the other; null: none. */
+  /** An event after the position `after`, up to `position`, was changed, added or removed; null: none. */
   change: { after: Position; position: Position; found_by: 'tile' | 'checkpoint' | 'signed_checkpoint' } | null;
 }
 
@@ -38,7 +38,9 @@ export async function checkTree(
   const known = await checkpointsOf(store, signed);
   const peaks: string[] = [];
   const check: TreeCheck = { size: 0, root: '', checkpoints: 0, change: null };
-  let [last, right]: Position[] = [0, 0] as [Position, Position];
+  let last: Position = 0;
+  /** The last position at which the tree was that of a checkpoint. */
+  let matched: Position = 0;
   let leaves: string[] = [];
   walk: for await (const slice of store.readAll(0)) {
     signal?.throwIfAborted();
@@ -48,23 +50,23 @@ export async function checkTree(
       const at = check.size % TILE_WIDTH;
       if (at === 0) leaves = await tile(check.size / TILE_WIDTH);
       const leaf = leafOf(event);
-      if ((leaves[at] ?? leaf) !== leaf) check.change = { after: last!, position, found_by: 'tile' };
+      if ((leaves[at] ?? leaf) !== leaf) check.change = { after: last, position, found_by: 'tile' };
       if (check.change) break walk;
       addLeaf(peaks, check.size++, leaf);
       for (; known[check.checkpoints]?.size === check.size; check.checkpoints++) {
         const { root, found_by } = known[check.checkpoints]!;
         if (root === base64Of(rootOfPeaks(peaks))) continue;
-        check.change = { after: right!, position, found_by };
+        check.change = { after: matched, position, found_by };
         break walk;
       }
-      if (known[check.checkpoints - 1]?.size === check.size) right = position;
+      if (known[check.checkpoints - 1]?.size === check.size) matched = position;
       last = position;
       if (isDue()) await yieldIfDue();
     }
   }
   const missing = known[check.checkpoints];
   if (!check.change && missing && missing.size > (await store.countAfter(0))) {
-    check.change = { after: last!, position: last!, found_by: missing.found_by };
+    check.change = { after: last, position: last, found_by: missing.found_by };
   }
   check.root = base64Of(rootOfPeaks(peaks));
   return check;

@@ -109,8 +109,8 @@ export class JobStore {
   }
 
   /**
-   * Takes a job of a kind that is due: the oldest of the owner who has waited longest for a turn. None of this kind may be running: one that is so in the store was
-   * interrupted by the end of its process, or its outcome could not be written.
+   * Takes a job of a kind that is due: the oldest one of the owner whose last turn is longest ago. None of this kind may be
+   * running: one that is so in the store was interrupted by the end of its process, or its outcome could not be written.
    */
   async take(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
     for (let next; (next = await this.nextOf(kind)) !== undefined;) {

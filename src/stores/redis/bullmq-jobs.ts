@@ -128,9 +128,8 @@ export class BullmqJobs implements Jobs {
   async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
     return this.attempt(async () => {
       await this.note(kind, id);
-      const options = optionsOf(id);
       const turn = owner === undefined ? {} : { priority: await this.turnOf(kind, id, owner) };
-      await this.queue(kind).add(kind, { id, input }, { ...options, ...turn });
+      await this.queue(kind).add(kind, { id, input }, { ...optionsOf(id), ...turn });
       return (await this.find(kind, id))!;
     });
   }
