@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { chownSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Logger } from '../../src/kernel/logger.js';
@@ -142,6 +142,13 @@ const refused = (call: () => Promise<unknown>, what = 'a refusal') =>
 const refusedAtOnce = (call: () => Promise<unknown>) =>
   eventually(async () => AT_ONCE.test((await refusalOf(call))?.message ?? ''), 'a refusal at once');
 
+/** An answer of a server with which a session ends: docs of PostgreSQL, message formats. */
+function fatal(code: string, message: string): Buffer {
+  const answer = Buffer.from(`E\0\0\0\0SFATAL\0VFATAL\0C${code}\0M${message}\0\0`);
+  answer.writeInt32BE(answer.length - 1, 1);
+  return answer;
+}
+
 /** ms */
 async function timeOf(action: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
@@ -243,9 +250,7 @@ describePostgres('a PostgreSQL that cannot be used stops the boot with one sente
   );
 
   test('it is a pooler that gives each transaction another session', async () => {
-    const fields = 'SERROR\0VERROR\0C08P01\0Munsupported startup parameter: options\0\0';
-    const answer = Buffer.from(`E\0\0\0\0${fields}`);
-    answer.writeInt32BE(answer.length - 1, 1);
+    const answer = fatal('08P01', 'unsupported startup parameter: options');
     const pooler = createServer((socket) => socket.once('data', () => socket.end(answer))).listen(0, '127.0.0.1');
     await once(pooler, 'listening');
     const { port } = pooler.address() as { port: number };
@@ -253,6 +258,24 @@ describePostgres('a PostgreSQL that cannot be used stops the boot with one sente
       /unsupported startup parameter: options\. It seems to be a pooler: /,
     );
     pooler.close();
+  });
+
+  test('it ends a connection in the same bytes as its answer to the login', async () => {
+    const answer = fatal('57P01', 'terminating connection due to unexpected postmaster exit');
+    const ready = Buffer.from('Z\0\0\0\x05I', 'latin1');
+    let ended = 0;
+    const proxy = createServer((client) => {
+      const server = connect(postgres.port, '127.0.0.1');
+      client.on('error', () => server.destroy()).pipe(server);
+      server.on('error', () => client.destroy()).on('data', (data) => {
+        client.write(data.subarray(-ready.length).equals(ready) && ++ended ? Buffer.concat([data, answer]) : data);
+      });
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    closing.push(async () => void proxy.close());
+    const { port } = proxy.address() as { port: number };
+    expect(await sentence(place('credence', port))).toMatch(/ cannot be used: /);
+    expect(ended).toBeGreaterThan(0);
   });
 
   test('it is a standby', async () => {

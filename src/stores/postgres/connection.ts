@@ -125,6 +125,9 @@ export class PostgresConnection {
   ) {
     // Whatever ended an idle connection. One in use reports it to its statement.
     pool.on('error', () => undefined);
+    // Only a connection that this process did not end says so: what it had seen may be gone. The pool passes a
+    // connection on later, and the end may come in the same bytes as the answer to the login.
+    pool.on('connect', (client) => client.on('error', () => void this.restarts++));
   }
 
   get isUnavailable(): boolean {
@@ -222,8 +225,6 @@ export class PostgresConnection {
     const client = await this.pool.connect();
     if (this.known.has(client)) return client;
     this.known.add(client);
-    // Only a connection that this process did not end says so: what it had seen may be gone.
-    client.on('error', () => void this.restarts++);
     try {
       await this.look(client);
       return client;
