@@ -267,9 +267,11 @@ describePostgres('a PostgreSQL that cannot be used stops the boot with one sente
     const proxy = createServer((client) => {
       const server = connect(postgres.port, '127.0.0.1');
       client.on('error', () => server.destroy()).pipe(server);
-      server.on('error', () => client.destroy()).on('data', (data) => {
-        client.write(data.subarray(-ready.length).equals(ready) && ++ended ? Buffer.concat([data, answer]) : data);
-      });
+      server
+        .on('error', () => client.destroy())
+        .on('data', (data) => {
+          client.write(data.subarray(-ready.length).equals(ready) && ++ended ? Buffer.concat([data, answer]) : data);
+        });
     }).listen(0, '127.0.0.1');
     await once(proxy, 'listening');
     closing.push(async () => void proxy.close());
