@@ -8,6 +8,7 @@ import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { unauthorized } from '../kernel/problems.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
+import { yieldIfDue } from '../kernel/turn.js';
 import { endWithClient, excludeFromLimit } from './connections.js';
 import { CORS_HEADERS } from './headers.js';
 import { NDJSON } from './json-body.js';
@@ -133,15 +134,15 @@ export class Answers {
     private readonly staleness: { readonly seconds: number } | undefined,
   ) {}
 
-  send(reply: FastifyReply, body: unknown): void {
+  send(reply: FastifyReply, body: unknown): void | Promise<void> {
     if (this.staleness !== undefined && this.staleness.seconds > 0) this.tellLag(reply, this.staleness.seconds);
-    if (body instanceof Read) sendRead(reply, body, this.cursors);
-    else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
+    if (body instanceof Read) return sendRead(reply, body, this.cursors);
+    if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
     else if (body instanceof Live) sendLive(reply, body);
     else if (body instanceof Lines) sendLines(reply, body);
     else if (body instanceof ForPeople) sendForPeople(reply, body);
     // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
-    else reply.header('cache-control', 'no-store').send(sealed(body, reply.request, this.cursors));
+    else return sendJson(reply.header('cache-control', 'no-store'), sealed(body, reply.request, this.cursors));
   }
 
   private tellLag(reply: FastifyReply, seconds: number): void {
@@ -165,9 +166,9 @@ function sendWritten(reply: FastifyReply, answer: Written, logId: string | undef
 }
 
 /** The content type the framework sets for the bodies it serialises. */
-const JSON_TYPE = 'application/json; charset=utf-8';
+export const JSON_TYPE = 'application/json; charset=utf-8';
 
-function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
+function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void | Promise<void> {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
   // A shared cache may give this answer to a web page although the first request for it had no Origin.
@@ -179,7 +180,35 @@ function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
     return;
   }
   if (answer.body instanceof JsonText) reply.header('content-type', JSON_TYPE).send(answer.body.text);
-  else reply.send(sealed(answer.body, reply.request, cursors));
+  else return sendJson(reply, sealed(answer.body, reply.request, cursors));
+}
+
+/** A longer list is serialised item by item, and other work goes on in between: some have megabytes. */
+const LONG_LIST = 50;
+
+function sendJson(reply: FastifyReply, body: unknown): void | Promise<void> {
+  const isLong = (value: unknown) => Array.isArray(value) && value.length > LONG_LIST;
+  if (isObject(body) && Object.values(body).some(isLong)) return sendInParts(reply, body);
+  reply.send(body);
+}
+
+async function sendInParts(reply: FastifyReply, body: Record<string, unknown>): Promise<void> {
+  const parts: Buffer[] = [];
+  const add = (text: string) => parts.push(Buffer.from(text));
+  for (const [name, value] of Object.entries(body)) {
+    if (value === undefined) continue;
+    add(`${parts.length > 0 ? ',' : '{'}${JSON.stringify(name)}:`);
+    if (Array.isArray(value)) {
+      add('[');
+      for (const [n, item] of value.entries()) {
+        add(`${n > 0 ? ',' : ''}${JSON.stringify(item)}`);
+        await yieldIfDue();
+      }
+      add(']');
+    } else add(JSON.stringify(value));
+  }
+  add('}');
+  reply.header('content-type', JSON_TYPE).send(Buffer.concat(parts));
 }
 
 /** A page's body with its `next_cursor` signed; anything else as it is. */

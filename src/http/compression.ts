@@ -22,7 +22,7 @@ const NAMES = Object.keys(ENCODINGS) as (keyof typeof ENCODINGS)[];
 export function compress(
   request: FastifyRequest,
   reply: FastifyReply,
-  text: string,
+  text: string | Buffer,
   done: (error: Error | null, payload?: string | Buffer) => void,
 ): void {
   const encoding = encodingFor(request, reply);

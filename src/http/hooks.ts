@@ -7,7 +7,7 @@ import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { KnownPaths, nothingHere } from './known-paths.js';
-import { listOf } from './answers.js';
+import { JSON_TYPE, listOf } from './answers.js';
 import { compress, MIN_COMPRESSED } from './compression.js';
 import { refuseUnknownLength, refuseUnlessOneHost } from './connections.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
@@ -94,7 +94,9 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     observe(request, reply.statusCode);
     // A kept-alive connection of a request in flight would delay the close until it times out.
     if (closing) reply.header('connection', 'close');
-    if (typeof payload === 'string' && payload.length >= MIN_COMPRESSED) compress(request, reply, payload, done);
+    const isText =
+      typeof payload === 'string' || (Buffer.isBuffer(payload) && reply.getHeader('content-type') === JSON_TYPE);
+    if (isText && payload.length >= MIN_COMPRESSED) compress(request, reply, payload, done);
     else done(null, payload);
   });
   // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.

@@ -11,13 +11,15 @@ beforeAll(async () => {
   const action = { tris_id: 'tris:alice', category: 'financial', action_type: 'repayment', criticality: 'low' };
   await relay(
     service,
-    Array.from({ length: 10 }, () => action),
+    Array.from({ length: 60 }, () => action),
   );
   headers = { 'x-api-key': service.key, ...(await seen(service)) };
 });
 afterAll(() => service.close());
 
-const HISTORY = '/v1/disc/score/tris:alice/history';
+const HISTORY = '/v1/disc/score/tris:alice/history?limit=10';
+/** So long that it is serialised item by item. */
+const LONG = '/v1/disc/score/tris:alice/history?limit=100';
 
 interface Bytes {
   status: number;
@@ -56,8 +58,13 @@ test.each<[accepted: string | undefined, encoding: string | undefined]>([
   ['gzip;q=1, br;q=0.5', 'gzip'],
   ['*', 'br'],
 ])('a client that accepts %s gets %s', async (accepted, encoding) => {
-  const plain = await get(HISTORY);
-  const answer = await get(HISTORY, accepted);
+  for (const path of [HISTORY, LONG]) await compare(path, accepted, encoding);
+});
+
+async function compare(path: string, accepted: string | undefined, encoding: string | undefined): Promise<void> {
+  const plain = await get(path);
+  expect(plain.body.toString()).toBe(JSON.stringify(JSON.parse(plain.body.toString())));
+  const answer = await get(path, accepted);
   const of = (name: string) => answer.headers[name];
   expect([answer.status, of('content-encoding'), of('vary')]).toEqual([200, encoding, 'accept-encoding']);
   expect(of('content-length')).toBe(String(answer.body.length));
@@ -66,7 +73,7 @@ test.each<[accepted: string | undefined, encoding: string | undefined]>([
   expect(text).toBe(plain.body.toString());
   expect(of('etag')).toBe(plain.headers['etag']);
   if (encoding) expect(answer.body.length).toBeLessThan(plain.body.length / 2);
-});
+}
 
 test.each(['/openapi.json', '/docs/problems'])('%s is compressed, too', async (path) => {
   const plain = await get(path);
