@@ -1,4 +1,4 @@
-import type { Projection, Rows } from './projection.js';
+import { type Projection, type Rows, rowIn } from './projection.js';
 
 /** An access policy, as listed; its rules are in its own stream. */
 export interface AccessPolicyRow {
@@ -40,13 +40,13 @@ export const accessPolicies: Projection = {
 
 function put(policy: AccessPolicyRow, rows: Rows): void {
   rows.put(accessPolicyRow(policy.policy_id), policy);
-  if (policy.tris_org !== null) rows.put({ ...accessPoliciesOf(policy.tris_org), sort: policy.policy_id }, policy);
+  if (policy.tris_org !== null) rows.put(rowIn(accessPoliciesOf(policy.tris_org), policy.policy_id), policy);
 }
 
 export const ACCESS_POLICIES = { view: 'access_policies', key: 'all' };
 
 function accessPolicyRow(policyId: string) {
-  return { ...ACCESS_POLICIES, sort: policyId };
+  return rowIn(ACCESS_POLICIES, policyId);
 }
 
 export function accessPoliciesOf(trisOrg: string) {

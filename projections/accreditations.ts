@@ -1,5 +1,5 @@
 import { type Accreditation, evolve } from '../src/features/identity/domain/accreditation.js';
-import type { Projection } from './projection.js';
+import { type Projection, rowIn } from './projection.js';
 
 /** Issuers by name, with the statuses they are and were accredited for. */
 export const accreditations: Projection = {
@@ -23,5 +23,5 @@ export const accreditations: Projection = {
 export const ACCREDITATIONS = { view: 'accreditations', key: 'all' };
 
 export function accreditationRow(issuer: string) {
-  return { ...ACCREDITATIONS, sort: issuer };
+  return rowIn(ACCREDITATIONS, issuer);
 }

@@ -1,5 +1,5 @@
 import { checkedAt } from '../src/features/access/domain/decision.js';
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, sortByPosition, rowIn } from './projection.js';
 
 /** The fields of an access decision by which lists select; the rest is in its own stream. */
 export interface DecisionRow {
@@ -39,12 +39,12 @@ export const decisions: Projection = {
     const owner = rows.get<string>(ownerRow(policy_id)) ?? null;
     const row: DecisionRow = { jti, subject_tris, policy_id, owner, granted };
     const sort = sortByTime(checkedAt(event.data, event.occurred_at)) + sortByPosition(event.position);
-    rows.insert({ ...DECISIONS, sort }, row);
-    rows.insert({ ...decisionsAbout(subject_tris), sort }, row);
-    rows.insert({ ...decisionsBy(policy_id), sort }, row);
+    rows.insert(rowIn(DECISIONS, sort), row);
+    rows.insert(rowIn(decisionsAbout(subject_tris), sort), row);
+    rows.insert(rowIn(decisionsBy(policy_id), sort), row);
     if (owner === null) return;
-    rows.insert({ ...decisionsOf(owner), sort }, row);
-    rows.insert({ ...decisionsAbout(subject_tris, owner), sort }, row);
+    rows.insert(rowIn(decisionsOf(owner), sort), row);
+    rows.insert(rowIn(decisionsAbout(subject_tris, owner), sort), row);
   },
 };
 

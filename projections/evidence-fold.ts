@@ -49,7 +49,7 @@ import {
 } from './evidence-rows.js';
 import { type ActionEvent, type IdentityEvent, isOfAction, signOf } from './identity-events.js';
 import { packNumbers } from './packed-numbers.js';
-import { type Rows, rowAt } from './projection.js';
+import { type Rows, rowAt, rowIn } from './projection.js';
 import { pack } from './timeline.js';
 
 /** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
@@ -138,15 +138,15 @@ function seriesOf(trisId: string, event: Action): Series[] {
   };
   const both = { stride: STRIDE, sign, count, countAt, value: criticality };
   return [
-    { cell: { ...totalsOf(trisId), sort: `${total}/${period}` }, part: totalPart(total), ...both },
-    { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), ...both },
+    { cell: rowIn(totalsOf(trisId), `${total}/${period}`), part: totalPart(total), ...both },
+    { cell: rowIn(cellsOf(trisId, metric), period), part: metricPart(metric), ...both },
   ];
 }
 
 function seriesOfSenders(trisId: string, credonation: Credonation): Series[] {
   const { platform_id, counterparty, amount, occurred_at, sign, registered } = credonation;
   const of = (sender: string, from = credonation.from): Series => ({
-    cell: { ...sendersOf(trisId), sort: `${periodOf(dayOf(occurred_at))}/${sender}` },
+    cell: rowIn(sendersOf(trisId), `${periodOf(dayOf(occurred_at))}/${sender}`),
     part: SENDER_PARTS + sender,
     stride: SENDER_STRIDE,
     sign,
@@ -171,7 +171,7 @@ export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner:
   const { metric, platform_id } = event.data;
   const rows = [
     metricRow(trisId, metric),
-    { ...platformsOf(trisId), sort: placeOf(event.data) },
+    rowIn(platformsOf(trisId), placeOf(event.data)),
     relayedRow(trisId, relayerOf(platform_id, owner?.org)),
     rowAt(actionsOf(trisId), state.row) as Row,
     namesRow(trisId, 'metric', state.metrics),
@@ -189,7 +189,7 @@ function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, di
   const rows = series.map(({ cell }) => cell);
   if (!divided) return rows;
   for (let level = 0; level < LEVELS; level++) {
-    for (const { part } of series) rows.push({ ...partsOf(trisId, level, ms), sort: part });
+    for (const { part } of series) rows.push(rowIn(partsOf(trisId, level, ms), part));
   }
   return rows;
 }
@@ -220,8 +220,8 @@ export function spread(
         for (let n = days[at + 1 + criticality]!; n > 0; n--) {
           counts[criticality]!++;
           for (const row of [
-            { ...cellsOf(trisId, metric), sort: period },
-            { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
+            rowIn(cellsOf(trisId, metric), period),
+            rowIn(totalsOf(trisId), `${totalOf(metric)}/${period}`),
           ]) {
             const cell = rows.find<Cell>(row) ?? { changed: since, slots: [], recent: '' };
             addToDays(cell.slots, day, criticality);
@@ -278,7 +278,7 @@ export function addToRows(
   counts[criticality]! += sign;
   rows.put(sumsRow, packMetric(number, last, counts));
   const place = placeOf(event.data);
-  const platformRow = { ...platformsOf(trisId), sort: place };
+  const platformRow = rowIn(platformsOf(trisId), place);
   let platform = rows.find<PlatformRow>(platformRow);
   if (!platform) {
     const number = addName(trisId, 'platform', state.platforms++, place, rows);
@@ -356,14 +356,14 @@ function addToSeries(
   const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, position, rows));
   for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
     if (before < FEW_ENTRIES) {
-      const at = { ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) + suffix };
+      const at = rowIn(entriesOf(trisId, level, occurred_at), timeOfDay(occurred_at, position) + suffix);
       rows.insert(at, series[0]!.sign < 0 ? [...entry, -1] : entry);
       return;
     }
     state.divided = true;
     const slot = slotOf(level, occurred_at);
     const parts = partsOf(trisId, level, occurred_at);
-    before = series.map((each) => add({ ...parts, sort: each.part }, slot, each, position, rows))[0]!;
+    before = series.map((each) => add(rowIn(parts, each.part), slot, each, position, rows))[0]!;
   }
 }
 

@@ -2,7 +2,7 @@ import { STRIDE, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
-import { sortByPosition } from './projection.js';
+import { sortByPosition, rowIn } from './projection.js';
 
 /**
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
@@ -178,7 +178,7 @@ export function metricsOf(trisId: string) {
 }
 
 export function metricRow(trisId: string, metric: string) {
-  return { ...metricsOf(trisId), sort: metric };
+  return rowIn(metricsOf(trisId), metric);
 }
 
 /** Where an action comes from: the platform, and the counterparty if there is one. */
@@ -215,7 +215,7 @@ export function namesOf(trisId: string) {
 /** The row with the name of a number. */
 export function namesRow(trisId: string, named: Named, number: number): Row {
   const row = String(Math.floor(number / NAMES_PER_ROW)).padStart(8, '0');
-  return { ...namesOf(trisId), sort: `${named}/${row}` };
+  return rowIn(namesOf(trisId), `${named}/${row}`);
 }
 
 /**

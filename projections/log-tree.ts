@@ -2,7 +2,7 @@ import { CHECKPOINTS_STREAM } from '../src/features/checkpoints/domain/checkpoin
 import { HASH_LENGTH, TILE_WIDTH, addLeaf } from '../src/kernel/merkle.js';
 import type { RangeRow, RowQuery } from '../src/stores/ports/read-models.js';
 import type { EventOf } from './events.js';
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, sortByPosition, rowIn, rowAt } from './projection.js';
 
 /**
  * The Merkle tree of the log (`src/kernel/merkle.ts`), whose leaves are all events of the service in their order. Rows of
@@ -72,12 +72,12 @@ export const logTree: Projection = {
     }
     const insert = (level: number, index: number, row: HashesRow) => {
       const sort = String(index % TILE_WIDTH).padStart(3, '0');
-      rows.insert({ ...tileRows(level, Math.floor(index / TILE_WIDTH)), sort }, row);
+      rows.insert(rowIn(tileRows(level, Math.floor(index / TILE_WIDTH)), sort), row);
     };
     const { leaves, positions, peaks } = state;
     const index = state.size++;
     if (index % TILE_WIDTH === 0) {
-      rows.insert({ ...TILES_BY_POSITION, sort: sortByPosition(position) }, index / TILE_WIDTH);
+      rows.insert(rowAt(TILES_BY_POSITION, position), index / TILE_WIDTH);
     }
     leaves.push(leaf);
     positions.push(position);

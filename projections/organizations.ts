@@ -1,4 +1,4 @@
-import type { Projection, Rows } from './projection.js';
+import { type Projection, type Rows, rowIn } from './projection.js';
 
 /** A registered organization, as listed. Times in ms. */
 export interface OrganizationRow {
@@ -39,7 +39,7 @@ export const organizations: Projection = {
         break;
       case 'PlatformRegistered': {
         const { platform_id, tris_org } = event.data;
-        rows.put({ ...platformsOf(tris_org), sort: platform_id }, event.recorded_at);
+        rows.put(rowIn(platformsOf(tris_org), platform_id), event.recorded_at);
         break;
       }
     }
@@ -54,7 +54,7 @@ function setVetted(rows: Rows, trisOrg: string, vetted: boolean): void {
 export const ORGANIZATIONS = { view: 'organizations', key: 'all' };
 
 export function organizationRow(trisOrg: string) {
-  return { ...ORGANIZATIONS, sort: trisOrg };
+  return rowIn(ORGANIZATIONS, trisOrg);
 }
 
 export function platformsOf(trisOrg: string) {

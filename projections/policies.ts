@@ -1,5 +1,5 @@
 import type { EventOf } from './events.js';
-import type { Projection, Rows } from './projection.js';
+import { type Projection, type Rows, rowIn } from './projection.js';
 
 /** A validation policy, as listed; its inputs are in its own stream. */
 export interface PolicyRow {
@@ -43,13 +43,13 @@ function create({ data, recorded_at }: EventOf<'ValidationPolicyCreated'>, rows:
 
 function put(policy: PolicyRow, rows: Rows): void {
   rows.put(policyRow(policy.policy_id), policy);
-  rows.put({ ...policiesOf(policy.tris_org), sort: policy.policy_id }, policy);
+  rows.put(rowIn(policiesOf(policy.tris_org), policy.policy_id), policy);
 }
 
 export const POLICIES = { view: 'policies', key: 'all' };
 
 function policyRow(policyId: string) {
-  return { ...POLICIES, sort: policyId };
+  return rowIn(POLICIES, policyId);
 }
 
 export function policiesOf(trisOrg: string) {

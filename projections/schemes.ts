@@ -1,4 +1,4 @@
-import type { Projection } from './projection.js';
+import { type Projection, rowIn } from './projection.js';
 
 /** A verification scheme, as listed; its key and its roots are in its own stream. */
 export interface SchemeRow {
@@ -52,5 +52,5 @@ export const schemes: Projection = {
 export const SCHEMES = { view: 'schemes', key: 'all' };
 
 function schemeRow(scheme: string) {
-  return { ...SCHEMES, sort: scheme };
+  return rowIn(SCHEMES, scheme);
 }

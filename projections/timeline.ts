@@ -76,17 +76,14 @@ export function pack(event: IdentityEvent): Packed {
 /** The event of a timeline row. Its stream and an action's evidence hash are not stored. */
 export function unpack(trisId: string, sort: string, row: unknown): IdentityEvent {
   const packed = row as Packed;
-  const header = { id: packed[0], stream: '', position: Number(sort), occurred_at: packed[1], recorded_at: packed[2] };
-  if (packed.length === 5) return { ...header, type: packed[3], data: packed[4] } as IdentityEvent;
-  const data = {
-    tris_id: trisId,
-    metric: packed[3],
-    criticality: CRITICALITIES[packed[4]]!,
-    platform_id: packed[5],
-    source: 'vouched' as const,
-    ...packed[6],
-  };
-  const change = packed[7];
-  if (change) return { ...header, type: change[0], data: { ...data, ...change[1] } };
-  return { ...header, type: 'ActionRelayed', data: { ...data, evidence_hash: null } };
+  const [id, occurred_at, recorded_at] = packed;
+  const eventOf = (type: string, data: unknown): IdentityEvent =>
+    ({ id, stream: '', position: Number(sort), occurred_at, recorded_at, type, data }) as IdentityEvent;
+  if (packed.length === 5) return eventOf(packed[3], packed[4]);
+  const [, , , metric, criticality, platform_id, said, change] = packed;
+  const data = { tris_id: trisId, metric, criticality: CRITICALITIES[criticality]!, platform_id, source: 'vouched' };
+  // Spreading objects takes twenty times as long, and some answers are of 100,000 rows.
+  if (said) Object.assign(data, said);
+  if (change) return eventOf(change[0], Object.assign(data, change[1]));
+  return eventOf('ActionRelayed', Object.assign(data, { evidence_hash: null }));
 }

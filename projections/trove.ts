@@ -1,6 +1,6 @@
 import type { DomainEvent, EventOf } from './events.js';
 import { type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, sortByPosition, rowIn } from './projection.js';
 
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
@@ -77,5 +77,5 @@ export function troveList(trisId: string | null, status: TroveStatus | null) {
 /** A record is in four lists. */
 function listsOf({ tris_id, status, position }: TroveRecord) {
   const sort = sortByPosition(position);
-  return [null, tris_id].flatMap((id) => [null, status].map((s) => ({ ...troveList(id, s), sort })));
+  return [null, tris_id].flatMap((id) => [null, status].map((s) => rowIn(troveList(id, s), sort)));
 }

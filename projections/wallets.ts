@@ -1,5 +1,5 @@
 import type { DomainEvent, EventOf } from './events.js';
-import type { Projection } from './projection.js';
+import { type Projection, rowIn } from './projection.js';
 
 /** A wallet of a TRIS, as listed. */
 export interface WalletRow {
@@ -36,10 +36,10 @@ export const wallets: Projection = {
       const { tris_id, wallet, proof, chain_id, asserted_by } = event.data;
       const row: WalletRow = { tris_id, wallet, proof, chain_id, linked_at: event.recorded_at, asserted_by };
       if (asserted_by !== null) rows.put(assertedRow(asserted_by, row), row);
-      rows.put({ ...walletsOf(tris_id), sort: wallet }, row);
+      rows.put(rowIn(walletsOf(tris_id), wallet), row);
       rows.put(walletRow(wallet), row);
     } else {
-      rows.delete({ ...walletsOf(event.data.tris_id), sort: event.data.wallet });
+      rows.delete(rowIn(walletsOf(event.data.tris_id), event.data.wallet));
       rows.delete(walletRow(event.data.wallet));
     }
   },
@@ -54,7 +54,7 @@ export function walletsAssertedBy(organization: string, trisId: string) {
 }
 
 function assertedRow(organization: string, { tris_id, wallet }: WalletRow) {
-  return { ...walletsAssertedBy(organization, tris_id), sort: wallet };
+  return rowIn(walletsAssertedBy(organization, tris_id), wallet);
 }
 
 function isOfLink(event: DomainEvent): event is EventOf<'WalletLinked' | 'WalletUnlinked'> {

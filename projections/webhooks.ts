@@ -1,5 +1,5 @@
 import type { DomainEvent } from './events.js';
-import type { Projection, Rows } from './projection.js';
+import { type Projection, type Rows, rowIn } from './projection.js';
 
 /** A webhook that is not deleted; its state is in its own stream. */
 export interface WebhookRow {
@@ -34,7 +34,7 @@ export const webhooks: Projection = {
       return;
     }
     rows.delete(webhookRow(row.webhook_id));
-    rows.delete({ ...webhooksOf(row.owner), sort: row.webhook_id });
+    rows.delete(rowIn(webhooksOf(row.owner), row.webhook_id));
   },
 };
 
@@ -47,13 +47,13 @@ function webhookIn({ stream }: DomainEvent): string | undefined {
 
 function put(row: WebhookRow, rows: Rows): void {
   rows.put(webhookRow(row.webhook_id), row);
-  rows.put({ ...webhooksOf(row.owner), sort: row.webhook_id }, row);
+  rows.put(rowIn(webhooksOf(row.owner), row.webhook_id), row);
 }
 
 export const WEBHOOKS = { view: 'webhooks', key: 'all' };
 
 function webhookRow(id: string) {
-  return { ...WEBHOOKS, sort: id };
+  return rowIn(WEBHOOKS, id);
 }
 
 /** @param owner null: the operators, whose key no TRIS id can be */

@@ -146,7 +146,8 @@ export class Writer {
     let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
     let outcome: CommandEffect;
     try {
-      outcome = { ...(await this.append(stream, 0, facts, context)), own: true };
+      const { position, events } = await this.append(stream, 0, facts, context);
+      outcome = { position, events, own: true };
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
       isRepeated = true;

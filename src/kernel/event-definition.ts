@@ -76,16 +76,21 @@ export interface Fact {
   schema: number;
   data: JsonObject;
   /** ms since the epoch; default: when it is recorded. */
-  occurredAt?: number;
+  occurredAt: number | undefined;
   /**
    * What was decided, if a retry may be decided otherwise: a part of the event's id, so that the retry finds the
    * recorded event instead of taking its own for it.
    */
-  decided?: string;
+  decided: string | undefined;
 }
 
-export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
-  return { type: definition.type, schema: definition.schema, data, occurredAt };
+export function fact<D>(
+  definition: EventDefinition<string, D>,
+  data: D & JsonObject,
+  occurredAt?: number,
+  decided?: string,
+): Fact {
+  return { type: definition.type, schema: definition.schema, data, occurredAt, decided };
 }
 
 /** Name of a stream that is identified by client strings. They are hashed, so that they never appear in a name. */

@@ -51,7 +51,11 @@ function serviceWith(
   metrics.register(app as never, { eventStore, readModels, jobs } as never, { halted } as never);
   const append = (outcome: Error | null) => {
     failure = outcome;
-    return writer.create('stream-1', [{ type: 'Tested', schema: 1, data: {} }], CONTEXT);
+    return writer.create(
+      'stream-1',
+      [{ type: 'Tested', schema: 1, data: {}, occurredAt: undefined, decided: undefined }],
+      CONTEXT,
+    );
   };
   const check = async (name: string, purpose?: Purpose) =>
     (await health.ready(purpose)).checks.find((found) => found.name === name);

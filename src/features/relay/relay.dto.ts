@@ -73,7 +73,7 @@ export function toAction(body: RelayActionDto, now: number): Action {
     const message = 'counterparty must be another identity than tris_id';
     throw refusal([{ pointer: '/counterparty', code: 'own_counterparty', message }]);
   }
-  return {
+  const action: Action = {
     tris_id: body.tris_id,
     action_type: body.action_type,
     category: categoryOf(body.category)!,
@@ -82,8 +82,9 @@ export function toAction(body: RelayActionDto, now: number): Action {
     occurred_at: body.occurred_at === undefined ? null : notInTheFuture(body.occurred_at, now),
     external_id: body.external_id ?? null,
     evidence_uri: body.evidence_uri ?? null,
-    ...(counterparty !== undefined && { counterparty }),
   };
+  if (counterparty !== undefined) action.counterparty = counterparty;
+  return action;
 }
 
 export class RelayedDto {
