@@ -3,7 +3,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import status from '@eventstore/db-client/generated/status_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { ExpectedRevision } from '../../src/stores/ports/event-store.js';
-import { appendRequest, appendResponse } from '../../src/stores/eventstoredb/append-messages.js';
+import { appendRequest, appendResponse } from '../../src/stores/eventstoredb/messages.js';
 import { sampleEvents } from '../contracts/sample-events.js';
 
 /** Messages against the client's own classes. */

@@ -1,6 +1,6 @@
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
-import { readResponse } from '../../src/stores/eventstoredb/read-response.js';
+import { readResponse } from '../../src/stores/eventstoredb/messages.js';
 
 /** Messages as the client's own classes encode them. */
 

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
-import { type AppendResponse, appendResponse } from './append-messages.js';
+import { type AppendResponse, appendResponse } from './messages.js';
 import type { Link } from './link.js';
 import { connectionReplaced, NoAnswer, type Pulse } from './pulse.js';
 

@@ -9,7 +9,7 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-store.js';
 import { AppendCall } from './append-call.js';
-import { type AppendResponse, appendRequest } from './append-messages.js';
+import { type AppendResponse, appendRequest } from './messages.js';
 import { AppendWindow } from './append-window.js';
 import { breaksConnection, closedError, type Connection, isDefinite } from './connection.js';
 import type { Link } from './link.js';

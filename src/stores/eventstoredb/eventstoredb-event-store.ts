@@ -22,7 +22,7 @@ import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import type { Link } from './link.js';
 import { readAll, readStream } from './read-calls.js';
-import type { ServerRecord } from './read-response.js';
+import type { ServerRecord } from './messages.js';
 import { cutStream, isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
 
 const DEFAULT_SLICE = 1_000;

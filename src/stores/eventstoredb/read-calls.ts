@@ -3,7 +3,7 @@ import grpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { Position } from '../../kernel/event.js';
 import type { Link } from './link.js';
-import { type ReadResponse, readResponse } from './read-response.js';
+import { type ReadResponse, readResponse } from './messages.js';
 import type { ServerStream } from './server-stream.js';
 
 /** The reads of the client, with its connection, credentials and messages, but with a decoder of their own. */

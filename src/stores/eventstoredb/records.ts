@@ -2,7 +2,7 @@ import { type JsonObject, isObject } from '../../kernel/json.js';
 import type { EventMetadata, RecordedEvent } from '../../kernel/event.js';
 import { Problem } from '../../kernel/problems.js';
 import { DamagedLog } from './connection.js';
-import type { ServerRecord } from './read-response.js';
+import type { ServerRecord } from './messages.js';
 
 /** The stream with one event, which contains the id of the log. It belongs to the adapter. */
 export const LOG_STREAM = 'credence-log';

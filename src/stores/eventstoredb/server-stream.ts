@@ -1,7 +1,7 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import type { Link } from './link.js';
 import { connectionReplaced, type Pulse } from './pulse.js';
-import type { ReadResponse, ServerRecord } from './read-response.js';
+import type { ReadResponse, ServerRecord } from './messages.js';
 
 /** A read under way: the part of its gRPC call that is used here. */
 export interface ServerStream {
