@@ -12,7 +12,7 @@ export const actions: Projection = {
   name: 'actions',
   version: 2,
   views: ['actions', 'actions.named'],
-  share: { ofEvent: (event) => namesIn(event)?.tris_id, ofRow: (_row, value) => (value as ActionRow)[0] },
+  share: (event) => namesIn(event)?.tris_id,
   reads: () => [],
   apply(event, rows) {
     const names = namesIn(event);

@@ -28,10 +28,7 @@ export const credonations: Projection = {
   name: 'credonations',
   version: 3,
   views: ['credonations', 'credonations.endorsers', 'credonations.withdrawn'],
-  share: {
-    ofEvent: (event) => (event.type === 'CredonationRecorded' || isChange(event) ? event.data.tris_id : undefined),
-    ofRow: ({ view, key }) => (view === 'credonations.endorsers' ? undefined : key),
-  },
+  share: (event) => (event.type === 'CredonationRecorded' || isChange(event) ? event.data.tris_id : undefined),
 
   reads(event) {
     return event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : [];

@@ -20,11 +20,7 @@ export const decisions: Projection = {
   name: 'decisions',
   version: 2,
   views: ['decisions', 'decisions.subject', 'decisions.policy', 'decisions.owner', 'decisions.policies'],
-  share: {
-    ofEvent: (event) => (event.type === 'AccessChecked' ? event.data.subject_tris : undefined),
-    ofRow: ({ view }, value) =>
-      view === 'decisions.policies' ? undefined : (value as unknown as DecisionRow).subject_tris,
-  },
+  share: (event) => (event.type === 'AccessChecked' ? event.data.subject_tris : undefined),
 
   reads: (event) => (event.type === 'AccessChecked' ? [ownerRow(event.data.policy_id)] : []),
 

@@ -152,13 +152,7 @@ export const identities: Projection = {
     'identities.parts',
     'identities.statements',
   ],
-  share: {
-    ofEvent: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : subjectOf(event)?.tris_id),
-    ofRow({ view, key }, value) {
-      if (view === 'identities.owners') return undefined;
-      return view === 'identities.changes' ? String(value) : key.split('/', 1)[0]!;
-    },
-  },
+  share: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : subjectOf(event)?.tris_id),
 
   reads(event) {
     if (event.type === 'CredonationRecorded') {

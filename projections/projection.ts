@@ -39,15 +39,12 @@ export interface Projection {
   /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
   views: readonly string[];
   /**
-   * How events and rows are divided into shares that can be folded separately, which bounds the memory of verification.
-   * The rows of a share depend only on its events and on events without a share; an event of a share changes only rows
-   * of that share. A projection without shares is folded in one pass, which is right for small ones.
+   * How events and rows are divided into shares that can be folded separately, which bounds the memory of builds: the
+   * share of an event. The rows of a share depend only on its events and on events without a share; an event of a share
+   * changes only rows of that share. Undefined: no share. Such an event changes only rows without a share. A projection
+   * without shares is folded in one pass, which is right for small ones.
    */
-  share?: {
-    /** Undefined: no share. Such an event changes only rows without a share. */
-    ofEvent(event: DomainEvent): string | undefined;
-    ofRow(row: RowKey, value: Json): string | undefined;
-  };
+  share?(event: DomainEvent): string | undefined;
   /** That no other projection depends on its rows, although nearly every event changes them. It has no shares. */
   isApart?: boolean;
 }

@@ -14,7 +14,7 @@ export const timeline: Projection = {
   name: 'timeline',
   version: 6,
   views: ['timeline'],
-  share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
+  share: (event) => subjectOf(event)?.tris_id,
   reads: () => [],
   apply(event, rows) {
     const subject = subjectOf(event);

@@ -7,10 +7,7 @@ export const trove: Projection = {
   name: 'trove',
   version: 4,
   views: ['trove', 'trove.list'],
-  share: {
-    ofEvent: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
-    ofRow: (_row, value) => (value as { tris_id: string }).tris_id,
-  },
+  share: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
 
   reads: (event) => (isOfTrove(event) ? [recordRow(recordIdIn(event))] : []),
 

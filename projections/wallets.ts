@@ -23,10 +23,7 @@ export const wallets: Projection = {
   name: 'wallets',
   version: 2,
   views: ['wallets', 'wallets.tris', 'wallets.asserted'],
-  share: {
-    ofEvent: (event) => (isOfLink(event) ? event.data.wallet : undefined),
-    ofRow: ({ view, key, sort }) => (view === 'wallets.tris' ? key : sort),
-  },
+  share: (event) => (isOfLink(event) ? event.data.wallet : undefined),
   reads: (event) => (isOfLink(event) ? [walletRow(event.data.wallet)] : []),
   apply(event, rows) {
     if (!isOfLink(event)) return;

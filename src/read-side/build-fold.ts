@@ -144,7 +144,7 @@ export class Divider {
     const parts: number[] = [];
     let isShared = false;
     for (const projection of this.projections) {
-      const share = projection.share?.ofEvent(event);
+      const share = projection.share?.(event);
       if (share !== undefined) {
         const part = partOf(share, this.parts);
         if (!parts.includes(part)) parts.push(part);
@@ -182,7 +182,7 @@ export class PartitionFold {
   /** An event of this partition. */
   apply(event: DomainEvent): void {
     for (const projection of this.projections) {
-      const share = projection.share!.ofEvent(event);
+      const share = projection.share!(event);
       if (share !== undefined && partOf(share, this.parts) === this.part) projection.apply(event, this.rows);
     }
   }
@@ -190,7 +190,7 @@ export class PartitionFold {
   /** An event that all partitions depend on. */
   applyShared(event: DomainEvent): void {
     for (const projection of this.projections) {
-      if (projection.share!.ofEvent(event) !== undefined) continue;
+      if (projection.share!(event) !== undefined) continue;
       projection.apply(event, {
         get: (row) => this.rows.get(row),
         find: (row) => this.rows.find(row),

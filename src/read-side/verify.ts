@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type DomainEvent, decodeEvent, decodeFolded } from '../../projections/events.js';
-import type { Projection, Rows } from '../../projections/projection.js';
+import type { Projection } from '../../projections/projection.js';
 import type { Checkpoint as SignedCheckpoint } from '../credentials/log-key.js';
 import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
@@ -10,7 +10,7 @@ import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
 import { EncodedRows, type PlacedRows } from '../stores/ports/encoded-rows.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import type { Checkpoint, Generation, ReadModels, RowKey, ScannedPage } from '../stores/ports/read-models.js';
+import type { Generation, ReadModels, RowKey, ScannedPage } from '../stores/ports/read-models.js';
 import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
 import { FreshRows } from './build-fold.js';
@@ -22,9 +22,9 @@ import { type TreeCheck, checkTree } from './verify-tree.js';
  * applied by then. Its rows are compared with those of the generation while both are read in the same order.
  *
  * Beside a live projector, rows change while they are compared. So a row that differs is read again together with the
- * checkpoint it reflects. It is wrong unless events up to there belong to its share. The shares of all such events are
- * folded once more, in memory, and the rows that these events have changed are compared at exactly the position that
- * they are read with.
+ * checkpoint it reflects. It is wrong unless there are later events. The shares of these are folded once more, in memory,
+ * and the rows that they have changed are compared at exactly the position that they are read with; a row that differs
+ * and that none of them has changed is wrong.
  */
 
 /** Rows read at once: few enough to keep the pauses of the event loop short. */
@@ -165,13 +165,25 @@ async function countBetween(from: Position, to: Position, store: EventStore): Pr
   return Math.max(0, (await store.countAfter(from)) - (await store.countAfter(to)));
 }
 
+/** The first difference, which ends the comparison. */
+class Different extends Error {
+  constructor(readonly difference: Difference) {
+    super();
+  }
+}
+
 class GenerationVerifier {
   readonly result: VerifiedGeneration;
   private readonly projections: readonly Projection[];
-  private readonly byView = new Map<string, Projection>();
-  private readonly onDamage: (event: RecordedEvent) => void;
-  private readonly moved: MovedShares;
-  /** Rows that differ, in shares that have moved, by address. */
+  /** The position up to which the log is folded for the comparison. */
+  private goal: Position = 0;
+  private readonly pages: AsyncGenerator<ScannedPage['rows']>;
+  /** The rows that were read last, and the place of the next one. */
+  private page: ScannedPage['rows'] = [];
+  private place = 0;
+  /** Rows that differ, with their right content as JSON; undefined: there should be no such row. */
+  private differing: { row: RowKey; content: string | undefined }[] = [];
+  /** Rows that still differ, but that events may have changed since the log was folded, by address. */
   private readonly doubtful = new Map<string, Difference>();
 
   constructor(
@@ -179,7 +191,7 @@ class GenerationVerifier {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     /** The unreadable events found so far, by position. */
-    damaged: Map<Position, RecordedEvent>,
+    private readonly damaged: Map<Position, RecordedEvent>,
     private readonly options: VerifyOptions,
   ) {
     const { id, views, checkpoint, status } = generation;
@@ -188,16 +200,12 @@ class GenerationVerifier {
     if (other !== undefined) {
       throw new Error(`${id} holds version ${views[other]} of ${other}, which this build does not fold.`);
     }
-    for (const projection of this.projections) for (const view of projection.views) this.byView.set(view, projection);
-    const { position } = checkpoint;
-    this.onDamage = (event) => void damaged.set(event.position, event);
-    this.moved = new MovedShares(this.projections, store, this.onDamage, options.signal);
-    const is_building = status === 'building';
+    this.pages = this.scan();
     this.result = {
       id,
       views: Object.keys(views),
-      position,
-      is_building,
+      position: checkpoint.position,
+      is_building: status === 'building',
       not_applied: 0,
       rows: 0,
       passes: 1,
@@ -206,35 +214,50 @@ class GenerationVerifier {
   }
 
   async run(): Promise<Difference | null> {
-    const { store, readModels, projections, result, options, moved, onDamage } = this;
-    const { checkpoint } = await this.read([]);
-    const goal = (moved.position = result.position = checkpoint.position);
-    const wrong = await this.checkpointDifference(checkpoint);
+    try {
+      await this.compare();
+      return null;
+    } catch (error) {
+      if (error instanceof Different) return error.difference;
+      throw error;
+    }
+  }
+
+  /** @throws Different */
+  private async compare(): Promise<void> {
+    const { store, readModels, projections, result, options } = this;
+    const { position: goal } = await this.read([]);
+    this.goal = goal;
     // A build under way shows no row.
-    if (wrong || (result.is_building && goal === 0)) return wrong;
+    if (result.is_building && goal === 0) return;
     // Not the position itself: in EventStoreDB that is an offset in its files.
     const events = await countBetween(0, goal, store);
     const onProgress = (done: number) => {
       options.signal?.throwIfAborted();
       options.onProgress?.({ generation: result.id, done, total: events });
     };
+    const onDamage = (event: RecordedEvent) => void this.damaged.set(event.position, event);
     const signal = options.signal ?? new AbortController().signal;
     const folder = readModels.buildFolder;
     // However many events one identity has: nothing else can fold them here.
     const sizes = { partitionBytes: Infinity, ...options.sizes };
     const ofBuild = { projections, events, goal, folder, signal, onProgress, onDamage, sizes };
-    const comparison = new Comparison(this);
-    const built = await build(store, ofBuild, async (rows) => (await comparison.take(rows)) === null);
-    options.signal?.throwIfAborted();
-    if (typeof built === 'string') return comparison.difference;
+    const built = await build(store, ofBuild, (rows) => this.take(rows));
+    signal.throwIfAborted();
+    if (typeof built === 'string') throw new Error(`The fold of the log ended: ${built}.`);
     if (built.stop) throw built.stop;
     if (built.checkpoint.position < goal) throw tooShort(built.checkpoint.position, goal);
     [result.passes, result.disk_bytes] = [built.partitions, built.disk];
-    return (await comparison.finish()) ?? this.compareMoved(goal);
+    await this.passBefore(undefined);
+    await this.settle();
+    await this.compareMoved();
   }
 
-  /** Reads rows together with the checkpoint that they reflect. @throws GenerationGone */
-  async read(rows: readonly RowKey[]): Promise<{ checkpoint: Checkpoint; found: (Json | undefined)[] }> {
+  /**
+   * Reads rows together with the position that they reflect, which is noted as compared.
+   * @throws GenerationGone; Different if the log does not have what the generation says it has applied
+   */
+  private async read(rows: readonly RowKey[]): Promise<{ position: Position; found: (Json | undefined)[] }> {
     this.options.signal?.throwIfAborted();
     const { id } = this.generation;
     const read = await this.readModels.read(
@@ -243,112 +266,169 @@ class GenerationVerifier {
     );
     if (!read) throw new GenerationGone();
     if (read.status === 'damaged') throw damagedGeneration(this.generation);
-    const { checkpoint, results } = read;
-    if (checkpoint.position < this.result.position) {
-      throw new Error(`The generation went back from position ${this.result.position} to ${checkpoint.position}.`);
+    const { log, position, event_id } = read.checkpoint;
+    if (position < this.result.position) {
+      throw new Error(`The generation went back from position ${this.result.position} to ${position}.`);
     }
-    return { checkpoint, found: results as (Json | undefined)[] };
+    this.result.position = position;
+    const event = position === 0 ? undefined : await this.store.readAt(position);
+    const expected = { log: this.store.logId, event_id: event?.id ?? null };
+    if (log !== expected.log || event_id !== expected.event_id || (!event && position > 0)) {
+      throw new Different(this.difference({ view: 'checkpoint', key: id }, expected, { log, event_id }));
+    }
+    return { position, found: read.results as (Json | undefined)[] };
   }
 
-  /** All rows in the order of their addresses, in pages. */
-  async *pages(): AsyncGenerator<ScannedPage['rows']> {
-    for (const view of [...this.byView.keys()].sort()) {
+  /** All rows of the generation in the order of their addresses, in pages. */
+  private async *scan(): AsyncGenerator<ScannedPage['rows']> {
+    for (const view of this.projections.flatMap(({ views }) => views).sort()) {
       for (let cursor: string | null = null; ;) {
         const page: ScannedPage = await this.readModels.scan(this.generation.id, view, cursor, PAGE);
         this.options.signal?.throwIfAborted();
-        yield page.rows;
+        if (page.rows.length > 0) yield page.rows;
         if (page.cursor === null) break;
         cursor = page.cursor;
       }
     }
   }
 
-  /** The first of some rows that is wrong. Those that may have moved are compared later. */
-  async settle(rows: readonly ExpectedRow[]): Promise<Difference | null> {
-    if (rows.length === 0) return null;
-    const { checkpoint, found } = await this.read(rows.map(({ row }) => row));
-    const wrong = await this.checkpointDifference(checkpoint);
-    if (wrong) return wrong;
-    await this.moved.advance(checkpoint.position);
+  /** Compares the next rows. */
+  private async take(rows: PlacedRows): Promise<true> {
+    const expected: [address: string, content: string][] = [];
+    rows.forEach((chunk, start, middle, end) => {
+      expected.push([chunk.toString('utf8', start, middle), chunk.toString('utf8', middle, end)]);
+    });
+    for (const [address, content] of expected) {
+      await this.passBefore(address);
+      const found = this.page[this.place];
+      if (!found || addressOf(found.row) !== address) this.differing.push({ row: keyOf(address), content });
+      else {
+        if (JSON.stringify(found.value) !== content) this.differing.push({ row: found.row, content });
+        this.place++;
+        this.result.rows++;
+      }
+      if (isDue()) await yieldIfDue();
+      if (this.differing.length >= PAGE) await this.settle();
+    }
+    await this.settle();
+    return true;
+  }
+
+  /** Passes rows that are too many: those before an address, or all. */
+  private async passBefore(address: string | undefined): Promise<void> {
+    for (;;) {
+      if (this.place >= this.page.length) {
+        const { value, done } = await this.pages.next();
+        if (done) return;
+        [this.page, this.place] = [value, 0];
+      }
+      const { row } = this.page[this.place]!;
+      if (address !== undefined && !isBefore(addressOf(row), address)) return;
+      this.differing.push({ row, content: undefined });
+      this.place++;
+      this.result.rows++;
+      if (this.differing.length >= PAGE) await this.settle();
+    }
+  }
+
+  /** Reads the rows that differ again. Events since the fold may have changed them: then they are compared later. */
+  private async settle(): Promise<void> {
+    const rows = this.differing;
+    if (rows.length === 0) return;
+    this.differing = [];
+    const { position, found } = await this.read(rows.map(({ row }) => row));
     for (const [i, { row, content }] of rows.entries()) {
       if (isDue()) await yieldIfDue();
       const expected = content === undefined ? undefined : (JSON.parse(content) as Json);
       if (isSame(expected, found[i])) continue;
-      const difference = this.difference(row, expected, found[i], checkpoint.position);
-      if (!this.moved.has(this.shareOf(row, expected ?? found[i]))) return difference;
+      const difference = this.difference(row, expected, found[i]);
+      if (position === this.goal) throw new Different(difference);
       this.doubtful.set(addressOf(row), difference);
     }
-    return null;
+    if (this.doubtful.size > MOST_MOVED) await this.compareMoved();
   }
 
-  /** The share of a row, whose content may be anything. */
-  private shareOf(row: RowKey, value: Json | undefined): string | undefined {
-    try {
-      return this.byView.get(row.view)!.share?.ofRow(row, value!);
-    } catch {
-      return undefined;
+  /** Compares the rows that were changed by events after the fold. */
+  private async compareMoved(): Promise<void> {
+    const { position } = await this.read([]);
+    if (position === this.goal) return;
+    const moved = new Set<string>();
+    for await (const events of this.eventsBetween(this.goal, position)) {
+      for (const event of events) {
+        const decoded = decodeEvent(event);
+        for (const { share } of this.projections) {
+          const own = share?.(decoded);
+          if (own !== undefined) moved.add(own);
+        }
+        if (isDue()) await yieldIfDue();
+      }
     }
-  }
-
-  /** Compares the rows that were changed since the log was folded up to a position. */
-  private async compareMoved(since: Position): Promise<Difference | null> {
-    const { checkpoint } = await this.read([]);
-    const { position } = checkpoint;
-    const wrong = await this.checkpointDifference(checkpoint);
-    if (wrong || position === since) return wrong;
-    await this.moved.advance(position);
     let groups = 1;
     for (let group = 0; group < groups; group++) {
-      const part = { group, groups };
-      const fold = new MovedFold(this.projections, this.store, this.moved, since, part, this.options.signal);
-      const share = await fold.advance(position, groups === 1 ? MOST_MOVED : Infinity);
-      if (share < 1) {
+      const isWanted = (share: string) => moved.has(share) && digest64(share)[0] % groups === group;
+      const fold = new MovedFold(this.projections, this.goal, isWanted, group === 0);
+      const folded = await this.advance(fold, position, groups === 1 ? MOST_MOVED : Infinity);
+      if (folded) await this.compareChanged(fold);
+      else {
         // As many at a time as fit into memory.
-        groups = Math.ceil(1 / share) + 1;
+        groups = Math.ceil(position / fold.position) + 1;
         group = -1;
-        continue;
       }
-      const difference = await this.compareChanged(fold);
-      if (difference) return difference;
     }
     // No event has changed these since they were found.
-    for (const [, difference] of this.doubtful) return difference;
-    return null;
+    for (const [, difference] of this.doubtful) throw new Different(difference);
   }
 
-  private async compareChanged(fold: MovedFold): Promise<Difference | null> {
+  /** @returns false if it has ended early, beyond so many events of the shares */
+  private async advance(fold: MovedFold, to: Position, most = Infinity): Promise<boolean> {
+    for await (const events of this.eventsBetween(fold.position, to)) {
+      for (const event of events) {
+        fold.apply(decodeFolded(event));
+        if (isDue()) await yieldIfDue();
+      }
+      for (const _ of fold.saveMemory()) await yieldIfDue();
+      if (fold.events > most && fold.position < to) return false;
+    }
+    return true;
+  }
+
+  private async compareChanged(fold: MovedFold): Promise<void> {
     const rows = [...fold.changed.values()];
     for (let from = 0; from < rows.length; from += PAGE) {
       const page = rows.slice(from, from + PAGE);
-      const { checkpoint, found } = await this.read(page);
-      const wrong = await this.checkpointDifference(checkpoint);
-      if (wrong) return wrong;
-      const { position } = checkpoint;
-      await fold.advance(position);
+      const { position, found } = await this.read(page);
+      await this.advance(fold, position);
       for (const [i, row] of page.entries()) {
         if (isDue()) await yieldIfDue();
         this.doubtful.delete(addressOf(row));
         const expected = fold.get<Json>(row);
-        if (!isSame(expected, found[i])) return this.difference(row, expected, found[i], position);
+        if (!isSame(expected, found[i])) throw new Different(this.difference(row, expected, found[i]));
       }
     }
-    return null;
   }
 
-  /** Also notes that this position was compared. */
-  private async checkpointDifference(checkpoint: Checkpoint): Promise<Difference | null> {
-    const { log, position, event_id } = checkpoint;
-    this.result.position = position;
-    const event = position === 0 ? undefined : await this.store.readAt(position);
-    const expected = { log: this.store.logId, event_id: event?.id ?? null };
-    if (log === expected.log && event_id === expected.event_id && (event || position === 0)) return null;
-    return this.difference({ view: 'checkpoint', key: this.generation.id }, expected, { log, event_id }, position);
+  /** Events after a position, up to another one. @throws Error if the log ends before; the reason of the signal */
+  private async *eventsBetween(from: Position, to: Position): AsyncGenerator<RecordedEvent[]> {
+    for (let attempt = 1, at = from; at < to; attempt++) {
+      if (attempt > 1) await sleep(backoff(attempt));
+      for await (const slice of this.store.readAll(at, { sliceSize: Math.min(SLICE, to - at) })) {
+        const events = slice.filter(({ position }) => position <= to);
+        for (const event of events) if (event.damage) this.damaged.set(event.position, event);
+        at = events.at(-1)?.position ?? at;
+        this.options.signal?.throwIfAborted();
+        yield events;
+        if (at >= to) return;
+      }
+      if (attempt === READS) throw tooShort(at, to);
+    }
   }
 
-  private difference(row: RowKey, expected: Json | undefined, found: Json | undefined, position: Position): Difference {
+  /** At the position that was read last. */
+  private difference(row: RowKey, expected: Json | undefined, found: Json | undefined): Difference {
     const { view, key, sort = null } = row;
-    const { id } = this.generation;
-    return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
+    const { position } = this.result;
+    const values = { expected: expected ?? null, found: found ?? null };
+    return { generation: this.generation.id, view, key, sort, ...values, position };
   }
 }
 
@@ -362,216 +442,60 @@ function tooShort(end: Position, wanted: Position): Error {
   return new Error(`The log ends at position ${end}, before ${wanted}.`);
 }
 
-/** A row with its content as JSON; undefined: there should be no such row. */
-interface ExpectedRow {
-  row: RowKey;
-  content: string | undefined;
-}
-
-/** Compares sorted rows with those of a generation. */
-class Comparison {
-  difference: Difference | null = null;
-  private readonly pages: AsyncGenerator<ScannedPage['rows']>;
-  private page: ScannedPage['rows'] = [];
-  private place = 0;
-  private isAtEnd = false;
-  /** Rows that differ, but may have moved. */
-  private differing: ExpectedRow[] = [];
-
-  constructor(private readonly verifier: GenerationVerifier) {
-    this.pages = verifier.pages();
-  }
-
-  /** Compares the next rows. @returns the first difference */
-  async take(rows: PlacedRows): Promise<Difference | null> {
-    const expected: [address: string, content: string][] = [];
-    rows.forEach((chunk, start, middle, end) => {
-      expected.push([chunk.toString('utf8', start, middle), chunk.toString('utf8', middle, end)]);
-    });
-    for (const [address, content] of expected) {
-      await this.passBefore(address);
-      const found = this.page[this.place];
-      if (!found || addressOf(found.row) !== address) this.differing.push({ row: keyOf(address), content });
-      else {
-        if (JSON.stringify(found.value) !== content) this.differing.push({ row: found.row, content });
-        this.place++;
-        this.verifier.result.rows++;
-      }
-      if (isDue()) await yieldIfDue();
-      if (this.differing.length >= PAGE && (await this.settle())) break;
-    }
-    return this.difference ?? this.settle();
-  }
-
-  /** Passes the rows that are left, which are too many. @returns the first difference */
-  async finish(): Promise<Difference | null> {
-    await this.passBefore(undefined);
-    return this.difference ?? this.settle();
-  }
-
-  /** Passes rows that are too many: those before an address, or all. */
-  private async passBefore(address: string | undefined): Promise<void> {
-    while (!this.difference) {
-      if (this.place >= this.page.length && !(await this.turnPage())) return;
-      const { row } = this.page[this.place]!;
-      if (address !== undefined && !isBefore(addressOf(row), address)) return;
-      this.differing.push({ row, content: undefined });
-      this.place++;
-      this.verifier.result.rows++;
-      if (this.differing.length >= PAGE) await this.settle();
-    }
-  }
-
-  /** @returns false at the end */
-  private async turnPage(): Promise<boolean> {
-    while (!this.isAtEnd) {
-      const { value, done } = await this.pages.next();
-      if (done) this.isAtEnd = true;
-      else if (value.length > 0) {
-        [this.page, this.place] = [value, 0];
-        return true;
-      }
-    }
-    return false;
-  }
-
-  private async settle(): Promise<Difference | null> {
-    const rows = this.differing;
-    this.differing = [];
-    return (this.difference ??= await this.verifier.settle(rows));
-  }
-}
-
 function isBefore(address: string, other: string): boolean {
   return address !== other && Buffer.compare(Buffer.from(address), Buffer.from(other)) < 0;
 }
 
-/** Events after a position, up to another one. @throws Error if the log ends before; the reason of the signal */
-async function* eventsBetween(
-  store: EventStore,
-  from: Position,
-  to: Position,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<RecordedEvent[]> {
-  for (let attempt = 1, at = from; at < to; attempt++) {
-    if (attempt > 1) await sleep(backoff(attempt));
-    for await (const slice of store.readAll(at, { sliceSize: Math.min(SLICE, to - at) })) {
-      const events = slice.filter(({ position }) => position <= to);
-      at = events.at(-1)?.position ?? at;
-      signal?.throwIfAborted();
-      yield events;
-      if (at >= to) return;
-    }
-    if (attempt === READS) throw tooShort(at, to);
-  }
-}
-
-/** The shares whose rows events have changed since a position; undefined: rows without a share. */
-class MovedShares {
+/** Folds shares from the start of the log, in memory, and notes the rows that were changed after a position. */
+class MovedFold extends FreshRows {
   position: Position = 0;
-  private readonly shares = new Set<string | undefined>();
-
-  constructor(
-    private readonly projections: readonly Projection[],
-    private readonly store: EventStore,
-    private readonly onDamage: (event: RecordedEvent) => void,
-    private readonly signal: AbortSignal | undefined,
-  ) {}
-
-  has(share: string | undefined): boolean {
-    return this.shares.has(share);
-  }
-
-  async advance(to: Position): Promise<void> {
-    for await (const events of eventsBetween(this.store, this.position, to, this.signal)) {
-      for (const recorded of events) {
-        if (recorded.damage) this.onDamage(recorded);
-        const event = decodeEvent(recorded);
-        for (const { share } of this.projections) this.shares.add(share?.ofEvent(event));
-        this.position = event.position;
-        if (isDue()) await yieldIfDue();
-      }
-    }
-  }
-}
-
-/** Folds moved shares from the start of the log, in memory, and notes the rows that were changed after a position. */
-class MovedFold implements Rows {
+  /** The number of events of these shares. */
+  events = 0;
   /** By address. */
   readonly changed = new Map<string, RowKey>();
-  /** The number of events of these shares. */
-  private events = 0;
-  private position: Position = 0;
   private isNoted = false;
-  private readonly rows = new FreshRows(new EncodedRows());
 
   constructor(
     private readonly projections: readonly Projection[],
-    private readonly store: EventStore,
-    private readonly moved: MovedShares,
     private readonly since: Position,
-    /** Which of several groups of shares it folds. What has no share belongs to the first. */
-    private readonly part: { group: number; groups: number },
-    private readonly signal: AbortSignal | undefined,
-  ) {}
-
-  /** @returns the share of the log that it has folded: it ends early beyond so many events of these shares */
-  async advance(to: Position, most = Infinity): Promise<number> {
-    for await (const events of eventsBetween(this.store, this.position, to, this.signal)) {
-      for (const event of events) {
-        this.apply(decodeFolded(event));
-        if (isDue()) await yieldIfDue();
-      }
-      for (const _ of this.rows.saveMemory()) await yieldIfDue();
-      if (this.events > most) break;
-    }
-    return this.position / to;
+    private readonly isWanted: (share: string) => boolean,
+    /** Whether rows without a share are noted, too. */
+    private readonly notesShared: boolean,
+  ) {
+    super(new EncodedRows());
   }
 
-  get<T>(row: RowKey): T | undefined {
-    return this.rows.get(row);
-  }
-
-  find<T>(row: RowKey): T | undefined {
-    return this.rows.get(row);
-  }
-
-  put(row: RowKey, value: unknown): void {
-    this.note(row);
-    this.rows.put(row, value);
-  }
-
-  /** No fold reads the row again, but the fold may change the value. */
-  insert(row: RowKey, value: unknown): void {
-    if (this.isNoted) this.put(row, structuredClone(value));
-  }
-
-  delete(row: RowKey): void {
-    this.note(row);
-    this.rows.delete(row);
-  }
-
-  private note(row: RowKey): void {
-    if (this.isNoted) this.changed.set(addressOf(row), row);
-  }
-
-  private apply(event: DomainEvent): void {
+  apply(event: DomainEvent): void {
     const isLater = event.position > this.since;
     let isCounted = false;
     for (const projection of this.projections) {
-      const share = projection.share?.ofEvent(event);
+      const share = projection.share?.(event);
       // The rows of every share may depend on those without one.
-      if (share !== undefined && !this.isOwn(share)) continue;
+      if (share !== undefined && !this.isWanted(share)) continue;
       isCounted ||= share !== undefined;
-      this.isNoted = isLater && (share !== undefined || this.part.group === 0);
+      this.isNoted = isLater && (share !== undefined || this.notesShared);
       projection.apply(event, this);
     }
     if (isCounted) this.events++;
     this.position = event.position;
   }
 
-  private isOwn(share: string): boolean {
-    const { group, groups } = this.part;
-    return this.moved.has(share) && (groups === 1 || digest64(share)[0] % groups === group);
+  override put(row: RowKey, value: unknown): void {
+    this.note(row);
+    super.put(row, value);
+  }
+
+  /** No fold reads the row again, but the fold may change the value. */
+  override insert(row: RowKey, value: unknown): void {
+    if (this.isNoted) this.put(row, structuredClone(value));
+  }
+
+  override delete(row: RowKey): void {
+    this.note(row);
+    super.delete(row);
+  }
+
+  private note(row: RowKey): void {
+    if (this.isNoted) this.changed.set(addressOf(row), row);
   }
 }

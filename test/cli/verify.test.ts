@@ -202,6 +202,29 @@ test('a row that was changed wrongly after its page was read is found', async ()
   });
 });
 
+test('a wrong row that no event changes is found while events change others', async () => {
+  await withStores(async (stores) => {
+    const { eventStore, readModels } = stores;
+    let isChanged = false;
+    const scan: typeof readModels.scan = async (id, view, ...page) => {
+      if (view === event.view && !isChanged) {
+        isChanged = true;
+        await plantAction(eventStore, { ...ACTION, tris_id: 'tris:zz' });
+        const { signal } = new AbortController();
+        await new Follower(eventStore, readModels).follow('g1', { signal, toHead: true });
+      }
+      return readModels.scan(id, view, ...page);
+    };
+    const { difference } = await planted(
+      stores,
+      event,
+      () => undefined,
+      () => verify(eventStore, decorated(readModels, { scan })),
+    );
+    expect([isChanged, difference]).toMatchObject([true, { ...event, found: null }]);
+  });
+});
+
 test('verify ends although more rows are written than it compares meanwhile', async () => {
   await withStores(async (stores) => {
     const { eventStore, readModels } = stores;
