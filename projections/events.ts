@@ -1,134 +1,49 @@
-import { keyGone, keySeen } from '../src/features/keys/domain/keys.events.js';
-import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
-import { logCheckpointed, logOriginBegun } from '../src/features/checkpoints/domain/checkpoints.events.js';
-import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
+import * as access from '../src/features/access/domain/ap.events.js';
+import * as accreditation from '../src/features/identity/domain/accreditation.events.js';
+import * as checkpoints from '../src/features/checkpoints/domain/checkpoints.events.js';
+import * as deadLetters from '../src/features/dead-letters/domain/dead-letters.events.js';
+import * as idempotency from '../src/commands/idempotency.events.js';
+import * as identity from '../src/features/identity/domain/identity.events.js';
+import * as keys from '../src/features/keys/domain/keys.events.js';
+import * as lenses from '../src/features/lenses/domain/lenses.events.js';
+import * as organizations from '../src/features/organizations/domain/organizations.events.js';
+import * as policyNames from '../src/features/policy-names/domain/policy-names.events.js';
+import * as relay from '../src/features/relay/domain/relay.events.js';
+import * as sessions from '../src/features/accounts/domain/sessions.events.js';
+import * as trove from '../src/features/trove/domain/trove.events.js';
+import * as verifications from '../src/features/verifications/domain/verifications.events.js';
+import * as wallets from '../src/features/accounts/domain/wallets.events.js';
+import * as webhooks from '../src/features/webhooks/domain/webhooks.events.js';
+import { type Decoded, type EventDefinition, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
 import type { RecordedEvent } from '../src/kernel/event.js';
 import { leafOf } from '../src/kernel/merkle.js';
-import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
-import { accreditationWithdrawn, issuerAccredited } from '../src/features/identity/domain/accreditation.events.js';
-import {
-  badStatusCleared,
-  badStatusSet,
-  verificationGranted,
-  verificationRevoked,
-} from '../src/features/identity/domain/identity.events.js';
-import {
-  organizationRegistered,
-  organizationVetted,
-  organizationVettingRevoked,
-  platformRegistered,
-} from '../src/features/organizations/domain/organizations.events.js';
-import {
-  accessChecked,
-  accessPolicyCreated,
-  accessPolicyRetired,
-  eligibilityRevoked,
-} from '../src/features/access/domain/ap.events.js';
-import {
-  lensActivated,
-  modelActivated,
-  validationPolicyCreated,
-  validationPolicyRetired,
-} from '../src/features/lenses/domain/lenses.events.js';
-import { policyNameAssigned } from '../src/features/policy-names/domain/policy-names.events.js';
-import {
-  actionReinstated,
-  actionRelayed,
-  actionWithdrawn,
-  credonationRecorded,
-} from '../src/features/relay/domain/relay.events.js';
-import {
-  issuerRegistered,
-  issuerRetired,
-  troveContentCounted,
-  troveProofSubmitted,
-  troveRecordApproved,
-  troveRecordRejected,
-  troveRecordRevoked,
-  troveRecordSubmitted,
-  troveRejectionLifted,
-} from '../src/features/trove/domain/trove.events.js';
-import { refreshFamilyRevoked } from '../src/features/accounts/domain/sessions.events.js';
-import { sessionsEnded, walletLinked, walletUnlinked } from '../src/features/accounts/domain/wallets.events.js';
-import {
-  nullifierUsed,
-  schemeRegistered,
-  schemeRetired,
-  schemeRootAdded,
-  schemeRootRemoved,
-  schemeTranscriptDeclared,
-} from '../src/features/verifications/domain/verifications.events.js';
-import {
-  webhookChanged,
-  webhookCreated,
-  webhookDeleted,
-  webhookDisabled,
-  webhookEnabled,
-  webhookReplayed,
-  webhookSecretRotated,
-} from '../src/features/webhooks/domain/webhooks.events.js';
 
-/** Every event type of the log. */
-const DEFINITIONS = [
-  actionRelayed,
-  credonationRecorded,
-  actionWithdrawn,
-  actionReinstated,
-  organizationRegistered,
-  organizationVetted,
-  organizationVettingRevoked,
-  platformRegistered,
-  badStatusSet,
-  badStatusCleared,
-  verificationGranted,
-  verificationRevoked,
-  issuerAccredited,
-  accreditationWithdrawn,
-  schemeRegistered,
-  schemeTranscriptDeclared,
-  schemeRootAdded,
-  schemeRootRemoved,
-  schemeRetired,
-  nullifierUsed,
-  validationPolicyCreated,
-  validationPolicyRetired,
-  policyNameAssigned,
-  lensActivated,
-  modelActivated,
-  accessPolicyCreated,
-  accessPolicyRetired,
-  accessChecked,
-  eligibilityRevoked,
-  walletLinked,
-  walletUnlinked,
-  sessionsEnded,
-  refreshFamilyRevoked,
-  idempotencyKeyClaimed,
-  idempotencyKeyAnswered,
-  deadLetterAcknowledged,
-  logCheckpointed,
-  logOriginBegun,
-  troveRecordSubmitted,
-  troveProofSubmitted,
-  troveRecordApproved,
-  troveRecordRejected,
-  troveRecordRevoked,
-  troveRejectionLifted,
-  troveContentCounted,
-  issuerRegistered,
-  issuerRetired,
-  webhookCreated,
-  webhookChanged,
-  webhookSecretRotated,
-  webhookReplayed,
-  webhookDisabled,
-  webhookEnabled,
-  webhookDeleted,
-  keySeen,
-  keyGone,
-] as const;
+/** The files that define event types: every event type of the log is in one of them. */
+const FILES = [
+  access,
+  accreditation,
+  checkpoints,
+  deadLetters,
+  idempotency,
+  identity,
+  keys,
+  lenses,
+  organizations,
+  policyNames,
+  relay,
+  sessions,
+  trove,
+  verifications,
+  wallets,
+  webhooks,
+];
+type ExportOf<F> = F extends unknown ? F[keyof F] : never;
+type Definition = Extract<ExportOf<(typeof FILES)[number]>, EventDefinition>;
+const DEFINITIONS = FILES.flatMap<unknown>(Object.values).filter(
+  (exported): exported is Definition => typeof exported === 'object' && 'upcasters' in exported!,
+);
 
-export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
+export type DomainEvent = Decoded<Definition> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
 /** Decodes a stored event and upcasts it to the current schema. @throws NewerSchema */
