@@ -3,6 +3,7 @@ import { type Position, START } from '../kernel/event.js';
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
+import { Turns } from '../kernel/turns.js';
 
 /** Batches that are recorded at the same time. Others wait. */
 const MAX_RUNNING = 4;
@@ -23,8 +24,7 @@ export function lastRecordedPosition(outcomes: readonly (Error | { position: Pos
 
 /** Executes the commands of batches, each as if it were sent alone: what happens to one makes no difference to others. */
 export class Batches {
-  private running = 0;
-  private readonly waiting: (() => void)[] = [];
+  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING);
 
   constructor(private readonly store: EventStore) {}
 
@@ -34,34 +34,23 @@ export class Batches {
    * @param options.begin called with the items before the first is executed
    * @param options.orderOf items with the same are executed in their order, one after the other
    * @returns the outcome of each item, in order
-   * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
+   * @throws StoreUnavailable if the log took none of them, or too many batches wait: the whole request can be repeated
    */
   async execute<I, T>(
     items: readonly (I | Problem)[],
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    await this.turn();
-    try {
+    if (this.turns.waitingCount >= MAX_WAITING) {
+      throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
+    }
+    return this.turns.run('', async () => {
       await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
       const outcomes = await new Batch(this.store, items, execute, options.orderOf).run();
       const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
-    } finally {
-      this.running--;
-      this.waiting.shift()?.();
-    }
-  }
-
-  private async turn(): Promise<void> {
-    if (this.running >= MAX_RUNNING) {
-      if (this.waiting.length >= MAX_WAITING) {
-        throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
-      }
-      await new Promise<void>((resolve) => this.waiting.push(resolve));
-    }
-    this.running++;
+    });
   }
 }
 

@@ -5,6 +5,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
 import { eventId, newSalt } from '../stores/ports/event-encoding.js';
 import { Problem } from '../kernel/problems.js';
+import { Turns } from '../kernel/turns.js';
 import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable, WrongExpectedRevision } from '../stores/ports/event-store.js';
 import { IdempotencyKeys, isRetryOf } from './idempotency-keys.js';
@@ -38,7 +39,8 @@ const ATTEMPTS = 8;
 @Injectable()
 export class Writer {
   readonly idempotency: IdempotencyKeys;
-  private readonly queues = new Map<string, Promise<unknown>>();
+  /** By stream. */
+  private readonly turns = new Turns(Infinity, 1);
   private lastTime = NaN;
   private lastTimestamp = '';
   /** Why the last append had no outcome, and when (on a monotonic clock); null once a later append has succeeded. */
@@ -176,7 +178,7 @@ export class Writer {
   }
 
   private decidingAgain<T>(stream: string, update: () => Promise<T>): Promise<T> {
-    return this.inTurn(stream, async () => {
+    return this.turns.run(stream, async () => {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
         try {
           return await update();
@@ -272,17 +274,5 @@ export class Writer {
   private timestamp(now: number): string {
     if (now !== this.lastTime) [this.lastTime, this.lastTimestamp] = [now, new Date(now).toISOString()];
     return this.lastTimestamp;
-  }
-
-  private async inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
-    const before = this.queues.get(stream) ?? Promise.resolve();
-    const turn = before.then(work, work);
-    const settled = turn.catch(() => undefined);
-    this.queues.set(stream, settled);
-    try {
-      return await turn;
-    } finally {
-      if (this.queues.get(stream) === settled) this.queues.delete(stream);
-    }
   }
 }

@@ -3,6 +3,7 @@ import { backoff } from '../../kernel/backoff.js';
 import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 import { inTime } from '../../kernel/turn.js';
+import { Turns } from '../../kernel/turns.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 
 /**
@@ -99,9 +100,8 @@ export class PostgresConnection {
   private unavailableSince: number | undefined;
   private failures = 0;
   private isClosed = false;
-  private inUse = 0;
-  /** Those who wait for a connection, in the order in which they came. */
-  private readonly waiting: (() => void)[] = [];
+  /** Of those who wait for a connection. The pool would give up after the time that it takes to connect. */
+  private readonly turns: Turns;
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials or is too old */
@@ -123,6 +123,7 @@ export class PostgresConnection {
     private readonly where: string,
     private readonly options: PostgresConnectionOptions,
   ) {
+    this.turns = new Turns(options.most, options.most);
     // Whatever ended an idle connection. One in use reports it to its statement.
     pool.on('error', () => undefined);
     // Only a connection that this process did not end says so: what it had seen may be gone. The pool passes a
@@ -175,7 +176,7 @@ export class PostgresConnection {
 
   /** Gives a connection to `work`. @throws StoreUnavailable, StatementRefused */
   use<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    return this.inTurn(async () => {
+    return this.turns.run('', async () => {
       if (this.isClosed) throw new StoreUnavailable(`the connection to PostgreSQL at ${this.where} was closed`);
       if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
         throw new StoreUnavailable(`PostgreSQL at ${this.where} is unavailable`);
@@ -199,19 +200,6 @@ export class PostgresConnection {
         throw error instanceof StoreUnavailable ? error : this.failure(error as Error);
       }
     });
-  }
-
-  /** Waits until a connection is free. The pool would give up after the time that it takes to connect. */
-  private async inTurn<T>(action: () => Promise<T>): Promise<T> {
-    if (this.inUse < this.options.most) this.inUse++;
-    else await new Promise<void>((settle) => this.waiting.push(settle));
-    try {
-      return await action();
-    } finally {
-      const next = this.waiting.shift();
-      if (next) next();
-      else this.inUse--;
-    }
   }
 
   async close(): Promise<void> {
@@ -266,7 +254,7 @@ export class PostgresConnection {
   private checkAgain(): void {
     const wait = this.failures === 0 ? CHECK_MS : backoff(this.failures);
     this.timer = setTimeout(
-      () => void this.inTurn(() => this.check()).then(() => this.isClosed || this.checkAgain()),
+      () => void this.turns.run('', () => this.check()).then(() => this.isClosed || this.checkAgain()),
       wait,
     ).unref();
   }
