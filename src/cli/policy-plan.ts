@@ -4,8 +4,8 @@ import { ListAccessPolicies } from '../features/access/ap.handlers.js';
 import { AccessPolicies } from '../features/access/access-policies.js';
 import type { AccessProbes } from '../features/access/access-probes.js';
 import { ACCESS_PREVIEW } from '../features/validation-policies/access-preview.js';
-import type { AccessChange, Summary } from '../features/validation-policies/comparison.js';
-import { type PopulationChange, Replays } from '../features/validation-policies/replays.js';
+import { Replays } from '../features/validation-policies/replays.js';
+import type { AccessChangeDto, ReplayResultDto, SummaryDto } from '../features/validation-policies/vp.dto.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
 import type { LensScope } from '../features/lenses/domain/lenses.events.js';
 import { lensOf } from '../features/lenses/domain/validation-policy.js';
@@ -144,7 +144,7 @@ export interface Preview {
     tris_org: string | null;
     /** Identities whose rating rises or falls. */
     ratings: { up: number; down: number };
-    change: PopulationChange;
+    change: ReplayResultDto;
   }[];
   /** The new access policies, and those whose checks use a lens that is switched. */
   access: {
@@ -207,14 +207,14 @@ export async function previewOf(
   return result;
 }
 
-function accessOf({ policy_id, granted_before, granted_after, gained, lost }: AccessChange, isNew: boolean) {
+function accessOf({ policy_id, granted_before, granted_after, gained, lost }: AccessChangeDto, isNew: boolean) {
   const before = isNew
     ? { pass_before: null, gained: null, lost: null }
     : { pass_before: granted_before, gained, lost };
   return { policy_id, ...before, pass_after: granted_after };
 }
 
-function ratingsOf(moves: Summary['rating_moves']): { up: number; down: number } {
+function ratingsOf(moves: SummaryDto['rating_moves']): { up: number; down: number } {
   const ratings = { up: 0, down: 0 };
   for (const [i, from] of RATINGS.entries()) {
     for (const [j, to] of RATINGS.entries()) {

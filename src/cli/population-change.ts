@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RATINGS } from '../scoring/model.js';
-import type { PopulationChange } from '../features/validation-policies/replays.js';
 import { GetReplay } from '../features/validation-policies/replays.handlers.js';
-import type { ReplayDto } from '../features/validation-policies/vp.dto.js';
+import type { ReplayDto, ReplayResultDto } from '../features/validation-policies/vp.dto.js';
 import { CommandFailed } from './exit.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';
@@ -45,7 +44,7 @@ export async function ended(
 
 /** A lens; in replays with the version of the model. */
 type Side = { policy_id: string | null; model?: { id: string } };
-type Rendered = Omit<PopulationChange, 'before' | 'after'> & Record<'before' | 'after', Side>;
+type Rendered = Omit<ReplayResultDto, 'before' | 'after'> & Record<'before' | 'after', Side>;
 
 /** The distributions of ratings and scores before and after, the moves between ratings, the top movers and the changed decisions. */
 export function renderChange(change: Rendered): string {
@@ -86,7 +85,7 @@ function drawn(what: string, labels: readonly string[], before: readonly number[
   );
 }
 
-function moverRow({ tris_id, before, after, delta, reasons }: PopulationChange['top_movers']['up'][number]) {
+function moverRow({ tris_id, before, after, delta, reasons }: ReplayResultDto['top_movers']['up'][number]) {
   const why = reasons.map(({ metric, before_tct, after_tct }) => `${metric} ${signed(after_tct - before_tct)}`);
   return {
     identity: tris_id,

@@ -5,6 +5,7 @@ import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
 import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
+import type { AccessChangeDto, MoverDto, ReasonDto, SideDto, SummaryDto } from './vp.dto.js';
 
 /** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */
 
@@ -12,62 +13,6 @@ import type { AccessProbe } from './access-preview.js';
 export const BINS = 10;
 /** Number of movers and access changes listed in each direction. */
 const LISTED = 20;
-
-export interface Side {
-  score: number;
-  score_rating: Rating;
-  total_tct: number;
-}
-
-/** How a metric's share of the net TCT changes. */
-export interface MetricChange {
-  metric: string;
-  before_tct: number;
-  after_tct: number;
-}
-
-export interface Mover {
-  tris_id: string;
-  before: Side;
-  after: Side;
-  /** Score points, one decimal. */
-  delta: number;
-  /** The metrics with the largest changes. */
-  reasons: MetricChange[];
-}
-
-export interface AccessChange {
-  policy_id: string;
-  /** Identities that it grants access. */
-  granted_before: number;
-  granted_after: number;
-  gained: number;
-  lost: number;
-  /** The first twenty in each direction, by TRIS id. */
-  gained_by: string[];
-  lost_by: string[];
-}
-
-export interface Histogram {
-  by_rating: Record<Rating, number>;
-  /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
-  by_score: number[];
-}
-
-export interface Summary {
-  count: number;
-  /** Identities whose score rises, falls, or does not change. */
-  up: number;
-  down: number;
-  unchanged: number;
-  /** Mean change of score, four decimals. */
-  mean_delta: number;
-  histogram: { before: Histogram; after: Histogram };
-  /** Number of identities by old and new rating. */
-  rating_moves: Record<Rating, Record<Rating, number>>;
-  top_movers: { up: Mover[]; down: Mover[] };
-  access: AccessChange[];
-}
 
 /** Effect of an action of a metric on the net TCT under both lenses, by criticality. */
 interface Effect {
@@ -80,7 +25,7 @@ const KEPT_SCORES = 65_536;
 const RATING_BY_TENTH = Uint8Array.from({ length: 1_001 }, (_, tenth) => RATINGS.indexOf(ratingOf(tenth / 10)));
 
 /** Reads the reasons for what changes of an identity. */
-type Reasons = () => Promise<MetricChange[]>;
+type Reasons = () => Promise<ReasonDto[]>;
 
 /** Compares identities under two lenses, one at a time. The fields belong to the identity compared last. */
 export class Comparison {
@@ -139,7 +84,7 @@ export class Comparison {
 }
 
 /** A standing in the form of the API. */
-export function side(tenths: number, net: number): Side {
+export function side(tenths: number, net: number): SideDto {
   return { score: tenths / 10, score_rating: ratingAt(tenths), total_tct: Math.max(0, net) };
 }
 
@@ -158,7 +103,7 @@ export class Summarizer {
   private readonly bins = { before: new Float64Array(BINS), after: new Float64Array(BINS) };
   private readonly risers = new TopList();
   private readonly fallers = new TopList();
-  private readonly access: AccessChange[];
+  private readonly access: AccessChangeDto[];
 
   constructor(
     before: Scoring,
@@ -197,9 +142,9 @@ export class Summarizer {
     for (let i = 0; i < this.probes.length; i++) this.addAccess(this.probes[i]!, this.access[i]!, trisId, state);
   }
 
-  async summary(): Promise<Summary> {
+  async summary(): Promise<SummaryDto> {
     const { count, up, down, bins } = this;
-    const rating_moves = {} as Summary['rating_moves'];
+    const rating_moves = {} as SummaryDto['rating_moves'];
     const byRating = { before: emptyByRating(), after: emptyByRating() };
     for (const [i, from] of RATINGS.entries()) {
       rating_moves[from] = emptyByRating();
@@ -226,7 +171,7 @@ export class Summarizer {
     };
   }
 
-  private mover(tris_id: string): Omit<Mover, 'reasons'> {
+  private mover(tris_id: string): Omit<MoverDto, 'reasons'> {
     const { before, after, netBefore, netAfter } = this.comparison;
     return {
       tris_id,
@@ -236,7 +181,7 @@ export class Summarizer {
     };
   }
 
-  private addAccess(probe: AccessProbe, change: Required<AccessChange>, trisId: string, state: IdentityState): void {
+  private addAccess(probe: AccessProbe, change: AccessChangeDto, trisId: string, state: IdentityState): void {
     const { lensBefore, lensAfter } = this.comparison;
     const isAffected = probe.lens === null || lensBefore.model !== lensAfter.model;
     const before = probe.grants(state, lensBefore, this.asOf);
@@ -263,9 +208,9 @@ function binOf(tenths: number): number {
 
 /** The largest entries by size, then by TRIS id. */
 class TopList {
-  private readonly list: { size: number; mover: Omit<Mover, 'reasons'>; reasons: Reasons }[] = [];
+  private readonly list: { size: number; mover: Omit<MoverDto, 'reasons'>; reasons: Reasons }[] = [];
 
-  offer(size: number, make: () => Omit<Mover, 'reasons'>, trisId: string, reasons: Reasons): void {
+  offer(size: number, make: () => Omit<MoverDto, 'reasons'>, trisId: string, reasons: Reasons): void {
     const last = this.list.at(-1);
     const isFull = this.list.length === LISTED;
     if (isFull && (size < last!.size || (size === last!.size && trisId > last!.mover.tris_id))) return;
@@ -274,8 +219,8 @@ class TopList {
     this.list.sort((a, b) => b.size - a.size || (a.mover.tris_id < b.mover.tris_id ? -1 : 1));
   }
 
-  async movers(): Promise<Mover[]> {
-    const movers: Mover[] = [];
+  async movers(): Promise<MoverDto[]> {
+    const movers: MoverDto[] = [];
     for (const { mover, reasons } of this.list) movers.push({ ...mover, reasons: await reasons() });
     return movers;
   }

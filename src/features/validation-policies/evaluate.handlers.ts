@@ -17,13 +17,13 @@ import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
-import { type MetricChange, Summarizer } from './comparison.js';
+import { Summarizer } from './comparison.js';
 import { reasonsOf } from './reasons.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
-import { type PopulationChange, type Proposal, Replays, lensesOf, nameOf } from './replays.js';
+import { type Proposal, Replays, lensesOf, nameOf } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
-import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
+import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto, ReasonDto, ReplayResultDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './permissions.js';
 import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/domain/validation-policy.js';
 
@@ -70,14 +70,20 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });
     const proposal = { lens, owner: lensOwner(scope, tris_org), model, reader: actor };
-    const { results, before, position, generation, as_of, ...summary } =
-      subjects === undefined
-        ? { ...(await this.everyone(actor, proposal, accessPolicies, signal)), results: [] }
-        : await this.evaluate(subjects, proposal, accessPolicies);
-    const { after, ...sums } = summary;
+    const {
+      results,
+      before,
+      after: _,
+      position,
+      generation,
+      as_of,
+      ...summary
+    } = subjects === undefined
+      ? { ...(await this.everyone(actor, proposal, accessPolicies, signal)), results: [] }
+      : await this.evaluate(subjects, proposal, accessPolicies);
     return {
       policy_id,
-      content_hash: after.content_hash,
+      content_hash: lens.content_hash,
       evaluated_at: new Date(this.clock()).toISOString(),
       lens: { policy_id: before.policy_id, content_hash: before.content_hash },
       model: before.model,
@@ -85,12 +91,12 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       position,
       generation,
       results,
-      summary: sums,
+      summary,
     };
   }
 
   /** One pass at a time in this process, since each takes as long as a replay. Callers take turns. */
-  private async everyone(actor: Actor, ...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
+  private async everyone(actor: Actor, ...pass: Parameters<Replays['compare']>): Promise<ReplayResultDto> {
     const owner = ownerOfTurns(actor);
     if (this.passes.countOf(owner) > 0 || this.passes.waitingCount >= MAX_WAITING) {
       const detail =
@@ -107,7 +113,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     subjects: readonly string[],
     { lens, owner, model, reader }: Proposal,
     accessPolicies: readonly string[],
-  ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
+  ): Promise<ReplayResultDto & { results: EvaluatedSubjectDto[] }> {
     const selector = { organization: owner.tris_org, model };
     const probes = await this.replays.probes(owner, accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
@@ -172,7 +178,7 @@ interface Compared {
 async function changeOf(
   tris_id: string,
   state: IdentityState,
-  reasons: readonly MetricChange[],
+  reasons: readonly ReasonDto[],
   { before, after, as_of, probes, now }: Compared,
 ): Promise<EvaluatedSubjectDto> {
   const current = await preview(state, before, as_of);

@@ -4,7 +4,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import type { EvidenceReader } from '../disc/evidence-reader.js';
 import { contributionsOf } from '../disc/explain.js';
 import { largest } from '../disc/largest.js';
-import type { MetricChange } from './comparison.js';
+import type { ReasonDto } from './vp.dto.js';
 
 /** Number of reasons listed for each identity. */
 const REASONS = 5;
@@ -15,7 +15,7 @@ export async function reasonsOf(
   { evidence }: Pick<IdentityState, 'evidence'>,
   before: Scoring,
   after: Scoring,
-): Promise<MetricChange[]> {
+): Promise<ReasonDto[]> {
   const metrics = await reader.metricTotals();
   const netsUnder = async (lens: Scoring) => {
     const { all, own, flagged } = await contributionsOf(metrics, evidence, lens);

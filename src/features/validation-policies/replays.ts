@@ -13,7 +13,7 @@ import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe, type RulesReader } from './access-preview.js';
-import { type Comparison, Summarizer, type Summary } from './comparison.js';
+import { type Comparison, Summarizer } from './comparison.js';
 import { type LensOwner, PLATFORM, lensOwner } from '../lenses/domain/lens-stream.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
@@ -21,30 +21,14 @@ import { eachIdentity, openPopulation } from './population.js';
 import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
-import { type ReplayDto, ReplayResultDto } from './vp.dto.js';
+import { type ReplayDto, ReplayResultDto, type ScoringNameDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
 const REPLAY = { kind: JOB_KIND, prefix: 'rpl', plural: 'replays' };
 
-/** The effect of a change of lens, and the state it was computed from. */
-export interface PopulationChange extends Summary {
-  before: ScoringName;
-  after: ScoringName;
-  generation: string;
-  /** All events up to this position are included. */
-  position: string;
-  as_of: string;
-}
-
 /** A lens and the version of the model, by name. */
-export interface ScoringName {
-  policy_id: string | null;
-  content_hash: string;
-  model: { id: ModelId; hash: string };
-}
-
-export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringName {
+export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringNameDto {
   return { policy_id, content_hash, model: { id, hash } };
 }
 
@@ -152,7 +136,7 @@ export class Replays implements OnModuleInit {
 
   /** Its result without the access policies whose rules the reader may not read: another caller may have started it. */
   private async shownTo(reader: RulesReader, job: Job): Promise<Job> {
-    const result = job.result as Partial<PopulationChange> | null;
+    const result = job.result as Partial<ReplayResultDto> | null;
     if (!result?.access?.length) return job;
     const readable = await this.accessPreview?.readable(
       result.access.map(({ policy_id }) => policy_id),
@@ -179,7 +163,7 @@ export class Replays implements OnModuleInit {
     accessPolicies: readonly string[] | undefined,
     signal: AbortSignal,
     onPage?: (done: number, total: number) => void,
-  ): Promise<PopulationChange> {
+  ): Promise<ReplayResultDto> {
     const { lens: before, manifest } = await this.lenses.current({ organization: owner.tris_org, model }, this.views);
     const probes = await this.probes(owner, accessPolicies, reader);
     return this.between(before, scoringBy(lens, before.model), manifest, probes, signal, { onPage });
@@ -192,7 +176,7 @@ export class Replays implements OnModuleInit {
     reader: RulesReader,
     signal: AbortSignal,
     onPage: (done: number, total: number) => void,
-  ): Promise<PopulationChange> {
+  ): Promise<ReplayResultDto> {
     const manifest = await this.views.manifest();
     const before = await this.lenses.resolve({}, manifest, [undefined]);
     const after = await this.lenses.resolve({ model }, manifest, [undefined]);
@@ -215,7 +199,7 @@ export class Replays implements OnModuleInit {
       onIdentity?: (trisId: string, comparison: Comparison) => void;
       onPage?: (done: number, total: number) => void | Promise<void>;
     },
-  ): Promise<PopulationChange> {
+  ): Promise<ReplayResultDto> {
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const as_of = endOfHour(now);
@@ -247,7 +231,7 @@ export class Replays implements OnModuleInit {
     };
   }
 
-  private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
+  private async run({ input, signal, progress }: RunningJob): Promise<ReplayResultDto> {
     const { policy_id, tris_org, scope, access_policies, model, promotes, reader: by } = input as ReplayInput;
     const reader = readerOf(by);
     if (policy_id === null || tris_org === null) {

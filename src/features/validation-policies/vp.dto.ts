@@ -28,14 +28,6 @@ import { MODEL_IDS } from '../../scoring/models/all.js';
 import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { EvidenceDto, INTERVAL, ModelDto } from '../disc/disc.dto.js';
-import {
-  type AccessChange,
-  type Histogram,
-  type Mover,
-  type MetricChange,
-  type Side,
-  type Summary,
-} from './comparison.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { type PolicyContent, VP_ID } from '../lenses/domain/validation-policy.js';
@@ -328,7 +320,7 @@ class AccessFlipDto {
   after: boolean;
 }
 
-class ReasonDto implements MetricChange {
+export class ReasonDto {
   metric: string;
   /** Its share of the net TCT under each lens. */
   before_tct: number;
@@ -358,13 +350,13 @@ class LensNameDto {
 }
 
 /** A lens, and the version of the model that computed. */
-class ScoringNameDto extends LensNameDto {
+export class ScoringNameDto extends LensNameDto {
   model: ModelDto;
 }
 
 const BY_RATING = { type: 'object', additionalProperties: { type: 'integer' } } as const;
 
-class HistogramDto implements Histogram {
+class HistogramDto {
   /** Number of identities by rating. */
   @ApiProperty(BY_RATING)
   by_rating: Record<Rating, number>;
@@ -378,14 +370,14 @@ class HistogramsDto {
   after: HistogramDto;
 }
 
-class SideDto implements Side {
+export class SideDto {
   score: number;
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
   total_tct: number;
 }
 
-class MoverDto implements Mover {
+export class MoverDto {
   tris_id: string;
   before: SideDto;
   after: SideDto;
@@ -401,7 +393,7 @@ class TopMoversDto {
   down: MoverDto[];
 }
 
-class AccessChangeDto implements AccessChange {
+export class AccessChangeDto {
   policy_id: string;
   /** Identities that it grants access, before and after. */
   granted_before: number;
@@ -414,7 +406,7 @@ class AccessChangeDto implements AccessChange {
   lost_by: string[];
 }
 
-export class SummaryDto implements Summary {
+export class SummaryDto {
   /** Identities compared. */
   count: number;
   /** Identities whose score rises, falls, or does not change. */
