@@ -23,7 +23,7 @@ import { KeysModule } from '../features/keys/keys.module.js';
 import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { PersonModule } from '../features/person/person.module.js';
-import { PoliciesModule } from '../features/access/policies.module.js';
+import { PoliciesModule } from '../features/validation-policies/policies.module.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Staleness } from '../read-side/staleness.js';
 import { Views } from '../read-side/views.js';

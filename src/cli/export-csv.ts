@@ -6,7 +6,7 @@ import { IdentityReaderModule } from '../features/disc/identity-reader.module.js
 import { IdentityReader, type IdentitySnapshot } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
-import { openPopulation } from '../features/validation-policies/population.js';
+import { openPopulation } from '../features/disc/population.js';
 import { internalActor } from '../commands/context.js';
 import { Problem, rebuilding } from '../kernel/problems.js';
 import { Views } from '../read-side/views.js';

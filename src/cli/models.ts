@@ -1,5 +1,3 @@
-import { AccessPreviewModule } from '../features/access/access-policies.module.js';
-import { LensesModule } from '../features/lenses/lenses.module.js';
 import { ListModels, SwitchModel } from '../features/validation-policies/models.handlers.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
@@ -12,7 +10,7 @@ import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';
 import { table } from './table.js';
 
-const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
+const FEATURES = [ValidationPoliciesModule];
 
 interface Options {
   json?: boolean;

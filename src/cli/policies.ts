@@ -1,8 +1,6 @@
 import { AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
-import { AccessPolicyLookUpModule, AccessPreviewModule } from '../features/access/access-policies.module.js';
 import { hashed } from '../features/access/domain/access-policy.js';
-import { LensesModule } from '../features/lenses/lenses.module.js';
 import { titleOf } from '../features/lenses/domain/lens-stream.js';
 import { identityOf } from '../features/lenses/domain/validation-policy.js';
 import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
@@ -28,13 +26,7 @@ import { count } from './progress.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
-const FEATURES = [
-  LensesModule,
-  ValidationPoliciesModule,
-  AccessPreviewModule,
-  AccessPolicyLookUpModule,
-  AccessPolicyHandlersModule,
-];
+const FEATURES = [ValidationPoliciesModule, AccessPolicyHandlersModule];
 
 /** With the policies of the folder. */
 type PoliciesContext = HandlersContext<PolicyFile[]>;

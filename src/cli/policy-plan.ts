@@ -2,8 +2,7 @@ import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { ListAccessPolicies } from '../features/access/ap.handlers.js';
 import { AccessPolicies } from '../features/access/access-policies.js';
-import type { AccessProbes } from '../features/access/access-probes.js';
-import { ACCESS_PREVIEW } from '../features/validation-policies/access-preview.js';
+import { AccessProbes } from '../features/access/access-probes.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import type { AccessChangeDto, ReplayResultDto, SummaryDto } from '../features/validation-policies/vp.dto.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
@@ -165,7 +164,7 @@ export async function previewOf(
 ): Promise<Preview> {
   const lenses = context.get(Lenses);
   const replays = context.get(Replays);
-  const probes = context.get<AccessProbes>(ACCESS_PREVIEW);
+  const probes = context.get(AccessProbes);
   const signal = context.interruption();
   const lensOfFile = ({ content, content_hash }: ValidationPolicyFile) => lensOf({ ...content, content_hash });
   const lens = async (id: string): Promise<Lens> => {
@@ -190,7 +189,7 @@ export async function previewOf(
     const wish = { organization: scope === 'organization' ? trisOrg : null };
     const { lens: before, manifest } = await lenses.current(wish, context.get(Views));
     const after = promoted ? scoringBy(lensOfFile(promoted), before.model) : before;
-    const stored = promoted ? await replays.probes(lensOwner(scope, trisOrg), undefined) : [];
+    const stored = promoted ? await probes.probes(lensOwner(scope, trisOrg)) : [];
     const affected = stored.filter((probe) => probe.lens === null && !seen.has(probe.policy_id));
     for (const { policy_id } of affected) seen.add(policy_id);
     // New access policies are the operators', whose lens is the platform's.

@@ -1,10 +1,9 @@
 import { readBody } from '../http/validation.js';
-import { AccessPreviewModule } from '../features/access/access-policies.module.js';
+import { AccessProbes } from '../features/access/access-probes.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
 import { EvaluatePolicy } from '../features/validation-policies/evaluate.handlers.js';
 import { PLATFORM, lensOwner, titleOf } from '../features/lenses/domain/lens-stream.js';
 import { Replays } from '../features/validation-policies/replays.js';
-import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
 import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
@@ -25,7 +24,7 @@ import { printReplay, renderChange, signed } from './population-change.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
 
-const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
+const FEATURES = [ValidationPoliciesModule];
 const ACTIVE = 'active';
 
 interface ScopeOptions {
@@ -155,7 +154,7 @@ async function diff(context: HandlersContext, a: string, b: string, options: Dif
   const bar = context.progress('Comparing', 'identities');
   const [before, after] = [await lens(a), await lens(b)];
   const change = await replays
-    .between(before, after, manifest, await replays.probes(PLATFORM, undefined), context.interruption(), {
+    .between(before, after, manifest, await context.get(AccessProbes).probes(PLATFORM), context.interruption(), {
       onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
       onPage: async (done, total) => {
         bar.update(done, total);

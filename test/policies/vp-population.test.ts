@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { newIdentity } from '../../projections/identities.js';
 import type { Json } from '../../src/kernel/json.js';
-import { eachIdentity, openPopulation } from '../../src/features/validation-policies/population.js';
+import { eachIdentity, openPopulation } from '../../src/features/disc/population.js';
 import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 
 const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;

@@ -8,25 +8,41 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
-import type { AccessPreview, AccessProbe, RulesReader } from '../validation-policies/access-preview.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
-import { type AccessPolicy, type AccessPolicyContent, mayReadRules } from './domain/access-policy.js';
+import { type AccessPolicy, type AccessPolicyContent, type Reader, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicies } from './access-policies.js';
 import { type Evaluator, TRUE, compile } from './evaluate.js';
 import { type Facts, factsOf } from './facts.js';
 import { validRules } from './rules.js';
 
+/** An access policy, prepared for evaluating many identities. */
+export interface AccessProbe {
+  policy_id: string;
+  /** The lens of its checks, if the previewed change does not affect it; null if the change switches it. */
+  lens: Lens | null;
+  /** Whether it would grant under this lens, or under its own if it has one, by this version of the model. */
+  grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
+}
+
 /** Evaluates access policies for previews of validation policies. Records nothing. */
 @Injectable()
-export class AccessProbes implements AccessPreview {
+export class AccessProbes {
   constructor(
     private readonly views: Views,
     private readonly policies: AccessPolicies,
     private readonly lenses: Lenses,
   ) {}
 
-  async probes(switched: LensOwner, policyIds?: readonly string[], reader?: RulesReader): Promise<AccessProbe[]> {
+  /**
+   * Probes use the same lens as a check: the validation policy that the access policy names, or its owner's lens, or
+   * the platform's.
+   * @param switched owner of the lens that the previewed change switches
+   * @param policyIds default: all that are not retired and whose rules the reader may read
+   * @param reader undefined: may read all. Who passes says as much as the rules do.
+   * @throws Problem policy_not_found; forbidden for a policy whose rules the reader may not read
+   */
+  async probes(switched: LensOwner, policyIds?: readonly string[], reader?: Reader): Promise<AccessProbe[]> {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
     const hidden = asked.filter((policy) => reader !== undefined && !mayReadRules(policy, reader));
     if (policyIds !== undefined && hidden.length > 0) {
@@ -43,7 +59,8 @@ export class AccessProbes implements AccessPreview {
     );
   }
 
-  async readable(policyIds: readonly string[], reader: RulesReader): Promise<Set<string>> {
+  /** Those of these policies whose rules the reader may read. */
+  async readable(policyIds: readonly string[], reader: Reader): Promise<Set<string>> {
     const policies = await Promise.all(policyIds.map((policyId) => this.policies.get(policyId)));
     return new Set(policies.filter((policy) => mayReadRules(policy, reader)).map(({ policy_id }) => policy_id));
   }

@@ -6,7 +6,7 @@ import { EligibilityModule } from './eligibility.module.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
-import { AccessPolicyLookUpModule, AccessPreviewModule } from './access-policies.module.js';
+import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
   CreateAccessPolicyHandler,
@@ -45,7 +45,6 @@ export class DecisionHandlersModule {}
     LensesModule,
     IdentityReaderModule,
     EligibilityModule,
-    AccessPreviewModule,
     JobsModule,
   ],
   controllers: [AccessPoliciesController, DecisionsController],

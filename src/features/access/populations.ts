@@ -13,7 +13,7 @@ import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { JobLines } from '../jobs/job-lines.js';
 import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
-import { eachIdentity, openPopulation } from '../validation-policies/population.js';
+import { eachIdentity, openPopulation } from '../disc/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustedNow } from './access-probes.js';
 import { PopulationResultDto, type PopulationStartedDto } from './ap.dto.js';

@@ -4,7 +4,7 @@ import { type Lens, netOf } from '../../scoring/lens.js';
 import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
 import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
-import type { AccessProbe } from './access-preview.js';
+import type { AccessProbe } from '../access/access-probes.js';
 import type { AccessChangeDto, MoverDto, ReasonDto, SideDto, SummaryDto } from './vp.dto.js';
 
 /** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */

@@ -16,7 +16,7 @@ import { MODEL } from '../../scoring/model.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
-import type { AccessProbe } from './access-preview.js';
+import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
 import { Summarizer } from './comparison.js';
 import { reasonsOf } from './reasons.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
@@ -55,6 +55,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     private readonly views: Views,
     private readonly lenses: Lenses,
     private readonly replays: Replays,
+    private readonly access: AccessProbes,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -115,7 +116,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     accessPolicies: readonly string[],
   ): Promise<ReplayResultDto & { results: EvaluatedSubjectDto[] }> {
     const selector = { organization: owner.tris_org, model };
-    const probes = await this.replays.probes(owner, accessPolicies, reader);
+    const probes = await this.access.probes(owner, accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.lenses.queries(selector)]);
     const before = await this.lenses.resolve(selector, read.manifest, read.results.slice(subjects.length));

@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import type { CommandContext } from '../../commands/context.js';
@@ -12,12 +12,13 @@ import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/
 import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
-import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe, type RulesReader } from './access-preview.js';
+import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
+import type { Reader } from '../access/domain/access-policy.js';
 import { type Comparison, Summarizer } from './comparison.js';
 import { type LensOwner, PLATFORM, lensOwner } from '../lenses/domain/lens-stream.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
-import { eachIdentity, openPopulation } from './population.js';
+import { eachIdentity, openPopulation } from '../disc/population.js';
 import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
@@ -45,7 +46,7 @@ export interface Proposal {
   /** Version of the model for both sides. Default: the platform's. */
   model?: ModelId;
   /** To whom the effect is shown; undefined: may read all rules. */
-  reader?: RulesReader;
+  reader?: Reader;
 }
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
@@ -55,16 +56,16 @@ export class Replays implements OnModuleInit {
     private readonly views: Views,
     private readonly lenses: Lenses,
     private readonly kinds: JobKinds,
+    private readonly access: AccessProbes,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
-    @Optional() @Inject(ACCESS_PREVIEW) private readonly accessPreview?: AccessPreview,
   ) {}
 
   onModuleInit(): void {
     const isOf = (organization: string, { input }: Job) => input['tris_org'] === organization;
-    const shownTo = (actor: RulesReader, job: Job) => this.shownTo(actor, job);
+    const shownTo = (actor: Reader, job: Job) => this.shownTo(actor, job);
     this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, shownTo, result: ReplayResultDto }, (job) =>
       this.run(job),
     );
@@ -81,7 +82,7 @@ export class Replays implements OnModuleInit {
     context: CommandContext,
     model?: ModelId,
   ): Promise<ReplayDto> {
-    await this.probes(lensOwner(scope, tris_org), accessPolicies, context.actor);
+    await this.access.probes(lensOwner(scope, tris_org), accessPolicies, context.actor);
     return this.enqueue(context, {
       policy_id,
       tris_org,
@@ -98,7 +99,7 @@ export class Replays implements OnModuleInit {
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
   ): Promise<ReplayDto> {
-    await this.probes(PLATFORM, accessPolicies, context.actor);
+    await this.access.probes(PLATFORM, accessPolicies, context.actor);
     return this.enqueue(context, {
       policy_id: null,
       tris_org: null,
@@ -121,36 +122,27 @@ export class Replays implements OnModuleInit {
    * @param reader to whom its result is shown; undefined: may read all
    * @throws Problem replay_not_found
    */
-  async find(replayId: string, reader?: RulesReader): Promise<ReplayDto> {
+  async find(replayId: string, reader?: Reader): Promise<ReplayDto> {
     const job = await this.jobs.get(JOB_KIND, replayId);
     if (!job) throw unknownReplay(replayId);
     return replayOf(reader ? await this.shownTo(reader, job) : job);
   }
 
   /** Does nothing for a finished replay. @throws Problem replay_not_found */
-  async cancel(replayId: string, reader: RulesReader): Promise<ReplayDto> {
+  async cancel(replayId: string, reader: Reader): Promise<ReplayDto> {
     const job = await this.jobs.cancel(JOB_KIND, replayId);
     if (!job) throw unknownReplay(replayId);
     return replayOf(await this.shownTo(reader, job));
   }
 
   /** Its result without the access policies whose rules the reader may not read: another caller may have started it. */
-  private async shownTo(reader: RulesReader, job: Job): Promise<Job> {
+  private async shownTo(reader: Reader, job: Job): Promise<Job> {
     const result = job.result as Partial<ReplayResultDto> | null;
     if (!result?.access?.length) return job;
-    const readable = await this.accessPreview?.readable(
-      result.access.map(({ policy_id }) => policy_id),
-      reader,
-    );
-    const access = result.access.filter(({ policy_id }) => readable?.has(policy_id));
+    const ids = result.access.map(({ policy_id }) => policy_id);
+    const readable = await this.access.readable(ids, reader);
+    const access = result.access.filter(({ policy_id }) => readable.has(policy_id));
     return { ...job, result: { ...result, access } as unknown as Json };
-  }
-
-  /** The access policies to evaluate. @throws Problem policy_not_found, forbidden */
-  async probes(switched: LensOwner, policyIds: readonly string[] | undefined, reader?: RulesReader) {
-    if (this.accessPreview) return this.accessPreview.probes(switched, policyIds, reader);
-    if (!policyIds?.length) return [];
-    throw new Problem('policy_not_found', `There is no access policy ${policyIds[0]}.`);
   }
 
   /**
@@ -165,7 +157,7 @@ export class Replays implements OnModuleInit {
     onPage?: (done: number, total: number) => void,
   ): Promise<ReplayResultDto> {
     const { lens: before, manifest } = await this.lenses.current({ organization: owner.tris_org, model }, this.views);
-    const probes = await this.probes(owner, accessPolicies, reader);
+    const probes = await this.access.probes(owner, accessPolicies, reader);
     return this.between(before, scoringBy(lens, before.model), manifest, probes, signal, { onPage });
   }
 
@@ -173,14 +165,14 @@ export class Replays implements OnModuleInit {
   private async compareModels(
     model: ModelId,
     accessPolicies: readonly string[] | undefined,
-    reader: RulesReader,
+    reader: Reader,
     signal: AbortSignal,
     onPage: (done: number, total: number) => void,
   ): Promise<ReplayResultDto> {
     const manifest = await this.views.manifest();
     const before = await this.lenses.resolve({}, manifest, [undefined]);
     const after = await this.lenses.resolve({ model }, manifest, [undefined]);
-    const probes = await this.probes(PLATFORM, accessPolicies, reader);
+    const probes = await this.access.probes(PLATFORM, accessPolicies, reader);
     return this.between(before, after, manifest, probes, signal, { onPage });
   }
 
@@ -257,7 +249,7 @@ type ReplayInput = {
   reader: { organization: string | null; ops: boolean };
 };
 
-function readerOf({ organization, ops }: ReplayInput['reader']): RulesReader {
+function readerOf({ organization, ops }: ReplayInput['reader']): Reader {
   return { organization, scopes: new Set(ops ? (['ops'] as const) : []), session: null };
 }
 

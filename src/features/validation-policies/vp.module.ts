@@ -3,6 +3,7 @@ import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { GetPromotionHandler, SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
+import { AccessProbesModule } from '../access/access-policies.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { Replays } from './replays.js';
 import { LensesModule } from '../lenses/lenses.module.js';
@@ -13,7 +14,7 @@ import { ListModelsHandler, SwitchModelHandler } from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
-  imports: [LensesModule, PolicyNameOwnershipModule, JobsModule],
+  imports: [LensesModule, AccessProbesModule, PolicyNameOwnershipModule, JobsModule],
   controllers: [ValidationPoliciesController, ModelsController],
   providers: [
     Replays,

@@ -5,7 +5,7 @@ import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import type { Lens } from '../../scoring/lens.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
-import { EvidenceReader } from '../disc/evidence-reader.js';
+import { EvidenceReader } from './evidence-reader.js';
 
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
