@@ -2,13 +2,13 @@ import type { Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, getSchemaPath, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import type { Config, PublicReads } from '../kernel/config.js';
+import type { Config } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 import { FixedText } from './compression.js';
 import { NDJSON } from './json-body.js';
-import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, NEEDS_BODY, PUBLIC_WITH } from './routes.js';
+import { ANSWER_HEADERS, ROUTES, operationIdOf } from './routes.js';
 
 /** What the document says in addition to the declarations of controllers and DTOs. */
 export interface Reference {
@@ -36,15 +36,12 @@ export interface Variants {
 
 /** The parts of an operation that are changed here. */
 interface Operation {
+  operationId: string;
   tags: string[];
   parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Field }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: object; example?: object }> };
   security?: object[];
   responses?: Record<string, { headers?: Record<string, object> }>;
-  [EXAMPLE]?: Example;
-  [LIST]?: string;
-  [NEEDS_BODY]?: true;
-  [PUBLIC_WITH]?: readonly PublicReads[];
 }
 interface Schema {
   properties?: Record<string, Field>;
@@ -125,13 +122,11 @@ async function scanned(
   base: Omit<OpenAPIObject, 'paths'>,
   extraModels: Function[],
 ): Promise<OpenAPIObject> {
-  const operationIdFactory = (controller: string, method: string) =>
-    `${controller.replace(/Controller$/, '')}_${method}`;
   // In the usual order of its members.
   const whole: OpenAPIObject = Object.assign({ openapi: base.openapi, paths: {} }, base);
   for (const { metatype, controllers } of app.get(ModulesContainer).values()) {
     if (controllers.size === 0) continue;
-    const part = SwaggerModule.createDocument(app, base, { include: [metatype], operationIdFactory });
+    const part = SwaggerModule.createDocument(app, base, { include: [metatype], operationIdFactory: operationIdOf });
     for (const [path, operations] of Object.entries(part.paths)) {
       whole.paths[path] = { ...whole.paths[path], ...operations };
     }
@@ -181,31 +176,27 @@ function writeHeadersOfRepeats(document: OpenAPIObject): void {
 /** Which queries need a key depends on the configuration. */
 function writeSecurity(document: OpenAPIObject, { publicReads }: Config): void {
   for (const operation of operationsOf(document)) {
-    if (operation[PUBLIC_WITH]?.includes(publicReads) === false) {
-      operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
-    }
-    delete operation[PUBLIC_WITH];
+    if (ROUTES.get(operation.operationId)!.policy.publicWith.includes(publicReads)) continue;
+    operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
   }
 }
 
 /** A body that is a list can be sent as NDJSON, for which OpenAPI 3.1 has no schema. */
 function writeLists(document: OpenAPIObject): void {
-  for (const operation of operationsOf(document)) {
-    const name = operation[LIST];
-    if (name === undefined) continue;
-    delete operation[LIST];
-    const description = `One element of \`${name}\` as a JSON object in each line (NDJSON).`;
-    operation.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
+  for (const { operationId, requestBody } of operationsOf(document)) {
+    const { list } = ROUTES.get(operationId)!.options;
+    if (!list) continue;
+    const description = `One element of \`${list.name}\` as a JSON object in each line (NDJSON).`;
+    requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
   }
 }
 
 function writeExamples(document: OpenAPIObject): void {
   for (const operation of operationsOf(document)) {
-    const { body, path = {} } = operation[EXAMPLE] ?? {};
-    delete operation[EXAMPLE];
-    if (body) operation.requestBody!.content['application/json']!.example = body;
+    const { example, at = {} } = ROUTES.get(operation.operationId)!.options;
+    if (example) operation.requestBody!.content['application/json']!.example = example;
     for (const parameter of operation.parameters ?? []) {
-      if (Object.hasOwn(path, parameter.name)) parameter.example = path[parameter.name];
+      if (Object.hasOwn(at, parameter.name)) parameter.example = at[parameter.name];
     }
   }
 }
@@ -230,9 +221,8 @@ function describeBodies(document: OpenAPIObject): void {
   const addAll = (node: object): void => {
     for (const [, name] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)) bodies.add(name!);
   };
-  for (const operation of operationsOf(document)) {
-    const { requestBody, [NEEDS_BODY]: isNeeded = false } = operation;
-    delete operation[NEEDS_BODY];
+  for (const { operationId, requestBody } of operationsOf(document)) {
+    const { needsBody: isNeeded = false } = ROUTES.get(operationId)!.options;
     if (!requestBody) continue;
     addAll(requestBody);
     const { $ref } = requestBody.content['application/json']!.schema as { $ref: string };

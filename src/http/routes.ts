@@ -69,22 +69,16 @@ export interface RoutePolicy {
   admitsEach: boolean;
 }
 const POLICY = 'credence';
-/** Marks operations of the OpenAPI document until their security is written, which depends on the configuration. */
-export const PUBLIC_WITH = 'x-public-with';
-/** Marks operations whose body is a list, until the document says how it is sent as NDJSON. */
-export const LIST = 'x-list';
 /** The scope that a key needs. An extension, since OpenAPI knows scopes of OAuth only. */
 const SCOPE = 'x-scope';
-/** Marks operations until the document says that their body is required. */
-export const NEEDS_BODY = 'x-needs-body';
-/** Marks operations until their examples are where they belong. */
-export const EXAMPLE = 'x-example';
-export interface Example {
-  body?: object;
-  path?: Readonly<Record<string, string>>;
-}
 export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
+
+/** All routes, by the id of their operation in the OpenAPI document. */
+export const ROUTES = new Map<string, { options: RouteOptions; policy: RoutePolicy }>();
+/** @param controller name of its class */
+export const operationIdOf = (controller: string, method: string): string =>
+  `${controller.replace(/Controller$/, '')}_${method}`;
 
 export interface RouteOptions {
   /** One line for the OpenAPI document. */
@@ -228,6 +222,7 @@ function route(
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
     };
+    ROUTES.set(operationIdOf(target.constructor.name, String(property)), { options, policy });
     applyDecorators(
       RouteConfig({ [POLICY]: policy }),
       HttpCode(policy.status),
@@ -253,13 +248,8 @@ function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDec
       ...(scope === null && !isPublicRead(policy) && { security: [] }),
     }),
   ];
-  if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
-  if (options.needsBody) decorators.push(ApiExtension(NEEDS_BODY, true));
   if (options.etag) decorators.push(ApiHeader(IF_NONE_MATCH));
   if (scope && scope !== 'any' && scope !== 'session') decorators.push(ApiExtension(SCOPE, scope));
-  if (isPublicRead(policy)) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
-  const example: Example = { body: options.example, path: options.at };
-  if (example.body || example.path) decorators.push(ApiExtension(EXAMPLE, example));
   if (scope && scope !== 'session') decorators.push(ApiSecurity('api_key'));
   if (session) decorators.push(ApiSecurity('session'));
   if (waits) {
