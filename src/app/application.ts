@@ -89,21 +89,14 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
   });
 }
 
-/** Sends what Nest's handlers return. Unknown addresses and errors never reach Nest's own layers. */
+/** Requests, unknown addresses and errors never reach Nest's own layers. */
 class EdgeAdapter extends FastifyAdapter {
-  answers: Answers | undefined;
-
   constructor(
     server: FastifyInstance,
     private readonly problemLogger: Logger,
   ) {
     super(withoutHooks(server));
     this.setInstance(server as never);
-  }
-
-  override reply(reply: FastifyReply, body: unknown, status?: number): never {
-    if (status !== undefined) reply.code(status);
-    return this.answers!.send(reply, body) as never;
   }
 
   override setErrorHandler(): FastifyInstance {
@@ -131,26 +124,21 @@ export async function createApp(
   tracing: Tracing | null = null,
 ): Promise<NestFastifyApplication> {
   const server = createFastify(config, logger);
-  const adapter = new EdgeAdapter(server, logger);
   const app = await NestFactory.create<NestFastifyApplication>(
     { module: RootModule, imports: [EdgeModule.register(config, logger, tracing), module] },
-    adapter,
+    new EdgeAdapter(server, logger),
     { bodyParser: false, logger, abortOnError: false },
   );
-  app.useGlobalFilters({
-    catch: (error, host) => sendProblem(host.switchToHttp().getResponse<FastifyReply>(), error, logger),
-  });
-
   const registry = app.get(Registry);
   const metrics = requestMetrics(registry);
   collectDefaultMetrics({ register: registry });
   const gate = find<PositionGate>(app, POSITION_GATE);
-  const answers = (adapter.answers = new Answers(app.get(Cursors), gate, find(app, Staleness)));
+  const answers = new Answers(app.get(Cursors), gate, find(app, Staleness));
 
   const nest = app.get(ApplicationConfig);
-  const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(
-    (all) => all.length > 0,
-  );
+  if ([nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].flat().length > 0) {
+    throw new TypeError('Guards, pipes and interceptors of the whole application would not run');
+  }
   const commands = find(app, CommandBus);
   if (tracing && commands) traceCommands(commands, tracing);
   if (tracing) traceRequests(server, tracing);
@@ -167,10 +155,7 @@ export async function createApp(
     admission: find<EventStore>(app, EVENT_STORE)?.admission,
     gate,
     serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
-    handlerOf: (policy) => {
-      const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
-      return controller && controllerHandler(policy, controller, answers, logger);
-    },
+    handlerOf: (policy) => controllerHandler(policy, app.get<object>(policy.controller), answers, logger),
   });
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));

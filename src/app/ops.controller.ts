@@ -1,10 +1,11 @@
-import { Controller, Get, Inject, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Query, Req } from '@nestjs/common';
 import { ApiExcludeEndpoint, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
 import { Problem } from '../kernel/problems.js';
 import { Written } from '../http/answers.js';
+import { Reply } from '../http/controllers.js';
 import { Plain } from '../http/routes.js';
 import { Health } from './health.js';
 import { LivenessDto, ReadinessDto, ReadinessQuery } from './ops.dto.js';
@@ -42,7 +43,7 @@ export class OpsController {
   @Get('metrics')
   @ApiExcludeEndpoint()
   @Plain({ summary: 'Get Prometheus metrics, with an ops key or from the machine itself' })
-  async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
+  async metrics(@Req() request: FastifyRequest, @Reply() reply: FastifyReply): Promise<string> {
     if (!request.caller?.scopes.has('ops') && !this.isLocal(request)) {
       if (request.caller) throw new Problem('forbidden', 'The key lacks the scope "ops".');
       throw new Problem('unauthorized', 'Metrics need a key with the scope "ops", or a request from loopback.');

@@ -39,8 +39,8 @@ export interface EdgeParts {
   logger: Logger;
   /** That of the log, if it can be overloaded. */
   admission: Admission | undefined;
-  /** The handler of a route without Nest's pipeline, if the route allows it. */
-  handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
+  /** The handler of a route. */
+  handlerOf(policy: RoutePolicy): (request: FastifyRequest, reply: FastifyReply) => void;
   /** Whether this process serves this address; other addresses return 404. */
   serves(url: string): boolean;
   /** undefined in an application without views. */
@@ -147,7 +147,7 @@ function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): voi
     if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
     // A request with a body was admitted before the body was parsed.
     if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
-    route.handler = parts.handlerOf(policy) ?? route.handler;
+    route.handler = parts.handlerOf(policy);
     route.preHandler = [
       ...(policy.write ? [commandRefusal(parts)] : []),
       ...(policy.waits ? [positionWait(parts)] : []),

@@ -2,19 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  Body,
-  Controller,
-  createParamDecorator,
-  Delete,
-  type ExecutionContext,
-  Get,
-  Module,
-  Param,
-  Post,
-  Query,
-  UseGuards,
-} from '@nestjs/common';
+import { Body, Controller, Delete, Get, Module, Param, Post, Query } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Type } from 'class-transformer';
 import {
@@ -99,9 +87,6 @@ class ListThings extends PageQuery {
 export let slow = { started: () => {}, release: Promise.resolve() };
 export const setSlow = (next: typeof slow) => void (slow = next);
 
-/** A decorator that only Nest's pipeline can read. */
-const HandlerName = createParamDecorator((_data: unknown, context: ExecutionContext) => context.getHandler().name);
-
 @Controller()
 class ThingsController {
   @Get('v1/things/:tris_id')
@@ -146,25 +131,6 @@ class ThingsController {
   @Write({ scope: 'any', summary: 'Delete a thing' })
   delete(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller): object {
     return { tris_id, organization: caller.organization };
-  }
-
-  @Get('v1/guarded')
-  @PublicRead({ summary: 'Behind a guard of Nest' })
-  @UseGuards({ canActivate: () => false })
-  guarded(): object {
-    return { ok: true };
-  }
-
-  @Get('v1/decorated')
-  @PublicRead({ summary: 'With a parameter decorator of Nest' })
-  decorated(@HandlerName() name: string): object {
-    return { name };
-  }
-
-  @Get('v1/piped/:tris_id')
-  @PublicRead({ summary: 'With a pipe of Nest' })
-  piped(@Param({ transform: ({ tris_id }: TrisIdParams) => ({ piped: tris_id }) }) params: TrisIdParams): object {
-    return params;
   }
 
   @Get('v1/keyed')
