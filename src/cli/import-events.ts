@@ -1,4 +1,7 @@
-import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { beginOrigin } from '../features/checkpoints/begin-origin.js';
+import { CHECKPOINTS_STREAM } from '../features/checkpoints/domain/checkpoints.js';
+import { logOriginBegun } from '../features/checkpoints/domain/checkpoints.events.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Stores } from '../stores/open.js';
 import { TransferError, importEvents } from '../stores/transfer.js';
@@ -7,10 +10,17 @@ import { CommandFailed, EXIT, type ExitCode } from './exit.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
-/** Reads the appends of an export into an empty store, with the same ids, times and order. Run again, it continues where it stopped. */
+const REASON = 'incomplete_import';
+
+/**
+ * Reads the appends of an export into an empty store, with the same ids, times and order. Run again, it continues where
+ * it stopped.
+ * @param isWhole whether the file is known to have every event of its log
+ */
 export async function importExport(
   context: Context & { stores: Stores },
   appends: AsyncIterable<RecordedEvent[]>,
+  isWhole: boolean,
   json: boolean | undefined,
 ): Promise<ExitCode> {
   const { stores, config } = context;
@@ -30,6 +40,7 @@ export async function importExport(
   } finally {
     bar.stop();
   }
+  if (!isWhole) await replaceOrigin(stores.eventStore, result.appended > 0, context.actor);
   const applying = context.progress('Updating the read models', 'events');
   await applyAll(stores, config, applying.update).finally(applying.stop);
   const { events, appended } = result;
@@ -37,4 +48,12 @@ export async function importExport(
   const text = `${count(events)} events, ${count(appended)} of them new, in ${duration(seconds)}. The read models are up to date.`;
   context.print(json ? JSON.stringify({ events, appended, seconds }) : text);
   return EXIT.ok;
+}
+
+/** Begins a new origin of checkpoints, since the log may lack events that those of its origin have. */
+async function replaceOrigin(store: EventStore, isNew: boolean, actor: string): Promise<void> {
+  const checkpoints = await store.readStream(CHECKPOINTS_STREAM);
+  const last = checkpoints.findLast(({ type }) => type === logOriginBegun.type)?.data;
+  if (last === undefined || (!isNew && last['reason_code'] === REASON)) return;
+  await beginOrigin(store, String(last['origin']), REASON, actor);
 }

@@ -117,12 +117,13 @@ async function openExport(file: string, { incomplete }: Options): Promise<Prepar
 async function importPrepared(
   context: StoresContext<Value, Item>,
   _file: string,
-  { json }: Options,
+  { incomplete, json }: Options,
 ): Promise<ExitCode> {
   const { value, items, stores, config } = context;
   const stopBulk = stores.eventStore.startBulk?.();
   try {
-    if (value === 'export') return await importExport(context, items as AsyncIterable<RecordedEvent[]>, json);
+    if (value === 'export')
+      return await importExport(context, items as AsyncIterable<RecordedEvent[]>, !incomplete, json);
     const recording = context.progress('Recording', 'lines');
     const report = await recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, {
       clock: Date.now,

@@ -1,16 +1,14 @@
 import { WEBHOOKS, type WebhookRow } from '../../projections/webhooks.js';
 import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
-import { Writer } from '../commands/writer.js';
 import { SignedCheckpoints, logKeyFile, verifierKey } from '../credentials/log-key.js';
 import { ANNOUNCED_MS, KeyRing } from '../credentials/key-file.js';
-import { CHECKPOINTS_STREAM, decideBeginOrigin } from '../features/checkpoints/domain/checkpoints.js';
+import { beginOrigin } from '../features/checkpoints/begin-origin.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
 import { Views } from '../read-side/views.js';
 import type { RangeRow } from '../stores/ports/read-models.js';
 import type { Cli, Context, StoresContext } from './cli.js';
-import { commandOf } from './command-of.js';
 import { CommandFailed, EXIT, UsageError } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
@@ -107,10 +105,8 @@ async function printVerifierKey({ config, stores, print }: StoresContext) {
 async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {
   if (!REASON_CODE.test(reason)) throw new UsageError(`"${reason}" is not a code of lower-case letters, digits and _.`);
   const last = await new SignedCheckpoints(config, stores.keyValue).last();
-  const begun = decideBeginOrigin(last?.origin ?? null, reason, actor);
-  const context = commandOf(actor, begun.data);
-  await new Writer(stores.eventStore, Date.now).update(CHECKPOINTS_STREAM, context, () => [begun]);
-  print(`Checkpoints of the log have the origin ${String(begun.data['origin'])} from now on.`);
+  const origin = await beginOrigin(stores.eventStore, last?.origin ?? null, reason, actor);
+  print(`Checkpoints of the log have the origin ${origin} from now on.`);
   return EXIT.ok;
 }
 

@@ -218,6 +218,38 @@ describe('an operator', () => {
     }
   });
 
+  test('an incomplete import of a log with an origin of checkpoints begins a new one, once', async () => {
+    const [from, to] = [await Store.create(), await Store.create()];
+    const origins = async () => {
+      const { stdout } = await to.run('export');
+      const lines = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      return lines.filter(({ type }) => type === 'LogOriginBegun').map(({ data }) => data);
+    };
+    try {
+      const action = {
+        tris_id: 'tris:a',
+        category: 'social',
+        action_type: 'post',
+        criticality: 'low',
+        platform_id: 'p',
+      };
+      await from.run('import', from.file('actions.ndjson', [JSON.stringify(action)]));
+      await from.run('signing-keys', 'new-origin', '--reason', 'first');
+      const lines = (await from.run('export')).stdout.trim().split('\n');
+      const file = to.file('cut.ndjson', lines.slice(0, -1));
+      for (const _again of [1, 2]) expect(await to.run('import', file, '--incomplete')).toMatchObject({ code: 0 });
+      const [first, second, ...more] = await origins();
+      expect([second.replaces, second.reason_code, more]).toEqual([first.origin, 'incomplete_import', []]);
+      expect(second.origin).not.toBe(first.origin);
+    } finally {
+      await from.remove();
+      await to.remove();
+    }
+  });
+
   test.each([
     ['cut', (lines: string[]) => lines.slice(0, 100), /has no last line .*Nothing was imported; --incomplete/],
     [
