@@ -22,7 +22,12 @@ const PLACED = new Set(
 );
 
 /** The leaf, format 1, of an event as it was recorded, which is not damaged. */
-export function leafOf({ stream, revision, id, type, data, metadata }: RecordedEvent): string {
+export function leafOf(event: RecordedEvent): string {
+  return hash('sha256', `\0${entryOf(event)}`, 'base64url');
+}
+
+/** What the leaf of an event is the hash of. */
+export function entryOf({ stream, revision, id, type, data, metadata }: RecordedEvent): string {
   const salts = sha256Hex(`credence leaf 1 ${metadata.salt ?? NO_SALT}`);
   const named = metadata as unknown as Record<string, unknown>;
   const more = Object.keys(named).filter((name) => !PLACED.has(name) && named[name] !== undefined);
@@ -31,8 +36,7 @@ export function leafOf({ stream, revision, id, type, data, metadata }: RecordedE
   const envelope = sha256Hex(listText([...who, ...more.sort().map((name) => [name, named[name]])]));
   const { body_hash, schema, occurred_at, recorded_at } = metadata;
   const content = sha256Hex(listText([salts.slice(32), id, body_hash, schema, occurred_at, data]));
-  const core = listText([named['index_version'] ?? 1, type, recorded_at, envelope, content]);
-  return hash('sha256', `\0${core}`, 'base64url');
+  return listText([named['index_version'] ?? 1, type, recorded_at, envelope, content]);
 }
 
 /** As `JSON.stringify`, which takes twice as long for short texts. */

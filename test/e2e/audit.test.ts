@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -103,6 +104,24 @@ test('tiles have the hashes of the tree: full ones for ever, partial ones as the
   const above = await tile('1/000.p/2');
   const roots = [0, 256].map((start) => treeOf(leaves.slice(start, start + 256)).root);
   expect(above.hashes.equals(Buffer.concat(roots))).toBe(true);
+});
+
+test('operators read the entries of tiles, of which the leaves are the hashes', async () => {
+  const entriesOf = async (path: string) => {
+    const answer = await fetch(`${server.url}/log/tile/entries/${path}`, { headers: { 'x-api-key': server.key } });
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/octet-stream']);
+    const bundle = Buffer.from(await answer.arrayBuffer());
+    const entries: Buffer[] = [];
+    for (let at = 0; at < bundle.length; at += 2 + bundle.readUInt16BE(at)) {
+      entries.push(bundle.subarray(at + 2, at + 2 + bundle.readUInt16BE(at)));
+    }
+    return entries;
+  };
+  const hashed = (entry: Buffer) => createHash('sha256').update('\0').update(entry).digest();
+  expect((await entriesOf('001')).map(hashed)).toEqual(leaves.slice(256, 512).map((leaf) => Buffer.from(leaf)));
+  expect((await entriesOf('002.p/20')).map(hashed)).toEqual(leaves.slice(512, 532).map((leaf) => Buffer.from(leaf)));
+  expectProblem(await server.send('GET', '/log/tile/entries/002'), 404, 'not_found');
+  expect((await fetch(`${server.url}/log/tile/entries/001`)).status).toBe(401);
 });
 
 test.each([

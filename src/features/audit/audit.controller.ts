@@ -1,9 +1,17 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
 import { ApiExcludeEndpoint } from '@nestjs/swagger';
 import { Read, readOf } from '../../http/answers.js';
-import { PublicRead } from '../../http/routes.js';
+import { Keyed, PublicRead } from '../../http/routes.js';
 import { TILE_WIDTH } from '../../kernel/merkle.js';
-import { ConsistencyDto, ConsistencyQuery, InclusionDto, InclusionQuery, TILE, TileParams } from './audit.dto.js';
+import {
+  ConsistencyDto,
+  ConsistencyQuery,
+  EntriesParams,
+  InclusionDto,
+  InclusionQuery,
+  TILE,
+  TileParams,
+} from './audit.dto.js';
 import { LogProofs } from './log-proofs.js';
 
 @Controller()
@@ -22,12 +30,18 @@ export class AuditController {
   @ApiExcludeEndpoint()
   @PublicRead({ audience: 'verifier', summary: 'Get hashes of the tree of the log, as C2SP tlog-tiles says' })
   async tile(@Param() { level, '*': rest }: TileParams): Promise<Read<Buffer>> {
-    const [, path, width] = TILE.exec(rest)!;
-    const number = Number(path!.replaceAll(/\D/g, ''));
-    const hashes = await this.proofs.tile(Number(level), number, Number(width ?? TILE_WIDTH));
-    // A log that was restored from an older copy can have another partial tile.
-    const cacheControl = width === undefined ? 'public, max-age=31536000, immutable' : 'no-cache';
+    const { tile, width, cacheControl } = placeOf(rest);
+    const hashes = await this.proofs.tile(Number(level), tile, width);
     return new Read(hashes, [hashes.toString('base64')], cacheControl);
+  }
+
+  @Get('/log/tile/entries/*')
+  @ApiExcludeEndpoint()
+  @Keyed({ scope: 'ops', summary: 'Get what leaves of the log are the hashes of, as C2SP tlog-tiles says' })
+  async entries(@Param() { '*': rest }: EntriesParams): Promise<Read<Buffer>> {
+    const { tile, width } = placeOf(rest);
+    const entries = await this.proofs.entries(tile, width);
+    return new Read(entries, [entries.toString('base64')]);
   }
 
   @Get('/v1/audit/inclusion')
@@ -54,4 +68,14 @@ export class AuditController {
   async consistency(@Query() { from, to }: ConsistencyQuery): Promise<Read<ConsistencyDto>> {
     return readOf(await this.proofs.consistency(from, to));
   }
+}
+
+function placeOf(rest: string) {
+  const [, path, width] = TILE.exec(rest)!;
+  return {
+    tile: Number(path!.replaceAll(/\D/g, '')),
+    width: Number(width ?? TILE_WIDTH),
+    // A log that was restored from an older copy can have another partial tile.
+    cacheControl: width === undefined ? 'public, max-age=31536000, immutable' : 'no-cache',
+  };
 }

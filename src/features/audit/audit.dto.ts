@@ -4,12 +4,14 @@ import { IsInt } from '../../http/fields.js';
 /** The rest of the address of a tile: its number in groups of three digits, and the width of a partial one. */
 export const TILE = /^((?:x(?!000)\d{3}\/(?:x\d{3}\/){0,3})?\d{3})(?:\.p\/([1-9]\d?|1\d\d|2[0-4]\d|25[0-5]))?$/;
 
-export class TileParams {
-  @Matches(/^(\d|[1-5]\d|6[0-3])$/, { message: 'the level of a tile must be a number from 0 to 63' })
-  level: string;
-
+export class EntriesParams {
   @Matches(TILE, { message: 'a tile must be <N>, or <N>.p/<W>, with N as 067, x001/067 and so on' })
   '*': string;
+}
+
+export class TileParams extends EntriesParams {
+  @Matches(/^(\d|[1-5]\d|6[0-3])$/, { message: 'the level of a tile must be a number from 0 to 63' })
+  level: string;
 }
 
 export class InclusionQuery {

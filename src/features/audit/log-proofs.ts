@@ -1,12 +1,14 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { type ActionRow, actionRow } from '../../../projections/actions.js';
 import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
 import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
 import type { Position } from '../../kernel/event.js';
-import { TILE_WIDTH, base64Of, consistencyPath, inclusionPath, rootOf } from '../../kernel/merkle.js';
+import { TILE_WIDTH, base64Of, consistencyPath, entryOf, inclusionPath, rootOf } from '../../kernel/merkle.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { ConsistencyDto, InclusionDto } from './audit.dto.js';
 
@@ -18,6 +20,7 @@ export class LogProofs {
   constructor(
     private readonly views: Views,
     private readonly signed: SignedCheckpoints,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   /** The newest signed checkpoint (C2SP tlog-checkpoint). @throws Problem not_found */
@@ -33,14 +36,30 @@ export class LogProofs {
    * @throws Problem not_found, projection_rebuilding
    */
   async tile(level: number, tile: number, width: number): Promise<Buffer> {
+    const { hashes } = await this.tileOf(level, tile, width);
+    return Buffer.concat(hashes.map((hash) => Buffer.from(hash, 'base64url')));
+  }
+
+  /** The entries of a tile of leaves, each after its length in two bytes. @throws Problem as `tile` */
+  async entries(tile: number, width: number): Promise<Buffer> {
+    const { positions } = await this.tileOf(0, tile, width);
+    const entries = await mapInParts(positions, async (position) => {
+      const entry = Buffer.from(`00${entryOf((await this.store.readAt(position))!)}`);
+      entry.writeUInt16BE(entry.length - 2);
+      return entry;
+    });
+    return Buffer.concat(entries);
+  }
+
+  private async tileOf(level: number, tile: number, width: number) {
     const { size, reader } = await this.tree();
     const present = Math.max(0, Math.floor(size / TILE_WIDTH ** level) - tile * TILE_WIDTH);
     if (present < width) {
       const has = `has ${Math.min(present, TILE_WIDTH)} of the ${width} hashes of this tile`;
       throw new Problem('not_found', `The tree of the log, with ${size} leaves, ${has}.`);
     }
-    const { hashes } = await reader.tile(level, tile);
-    return Buffer.concat(hashes.slice(0, width).map((hash) => Buffer.from(hash, 'base64url')));
+    const { hashes, positions } = await reader.tile(level, tile);
+    return { hashes: hashes.slice(0, width), positions: positions.slice(0, width) };
   }
 
   /** @throws Problem validation_failed, position_unknown, not_found, projection_behind, projection_rebuilding */
