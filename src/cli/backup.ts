@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { SignedCheckpoints } from '../credentials/log-key.js';
 import { backup } from '../stores/backup.js';
 import type { Cli } from './cli.js';
 import { CommandFailed, EXIT } from './exit.js';
@@ -25,14 +26,17 @@ export function backupCommand(cli: Cli): void {
           requireSight({ target, probe });
           const started = performance.now();
           const bar = progress('Reading the copy', 'events');
-          const watch = { signal: interruption(), onProgress: bar.update };
-          const { events, damaged } = await backup(config.data, target, watch).finally(bar.stop);
+          const signed = await new SignedCheckpoints(config, null).last();
+          const watch = { signal: interruption(), onProgress: bar.update, signed };
+          const { events, damaged, isAsSigned } = await backup(config.data, target, watch).finally(bar.stop);
           const seconds = (performance.now() - started) / 1000;
           print(
             `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,
           );
           for (const event of damaged) note(`in the copy as in the log, ${describeDamage(event)}`);
-          return damaged.length === 0 ? EXIT.ok : EXIT.finding;
+          if (!isAsSigned)
+            note(`the log does not begin with the ${count(signed!.size)} events that were signed (docs/verify.md)`);
+          return damaged.length === 0 && isAsSigned ? EXIT.ok : EXIT.finding;
         },
         async ({ config }, folder) => {
           if (config.profile === 'cluster') {

@@ -27,13 +27,18 @@ export class SignedCheckpoints {
   private readonly path: string;
   private ring: KeyRing<SigningKey> | undefined;
 
+  /** @param keyValue of the cluster profile; only there it is asked */
   constructor(
     private readonly config: Config,
-    private readonly keyValue: KeyValue,
+    private readonly keyValue: KeyValue | null,
     private readonly logger?: Logger,
   ) {
     this.file = logKeyFile(config);
     this.path = `${this.file.path}.checkpoint`;
+  }
+
+  private get shared(): KeyValue | null {
+    return this.config.profile === 'cluster' ? this.keyValue : null;
   }
 
   /** Whether there is a key. */
@@ -43,7 +48,7 @@ export class SignedCheckpoints {
 
   /** The newest signed note; undefined: nothing was signed. */
   async note(): Promise<string | undefined> {
-    const shared = this.config.profile === 'cluster' ? await this.keyValue.get(KEPT) : undefined;
+    const shared = await this.shared?.get(KEPT);
     // A log that was migrated to the cluster profile has one beside its key only.
     return (shared as string | undefined) ?? (existsSync(this.path) ? readFileSync(this.path, 'utf8') : undefined);
   }
@@ -66,10 +71,11 @@ export class SignedCheckpoints {
     const text = `${origin}\n${size}\n${root}\n`;
     const signature = sign(null, Buffer.from(text), secret!);
     const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
-    if (this.config.profile === 'cluster') {
-      const isFirst = last === undefined || (await this.keyValue.get(KEPT)) === undefined;
-      if (isFirst) return this.keyValue.putIfAbsent(KEPT, note, FOREVER_MS);
-      return this.keyValue.replace(KEPT, last, note, FOREVER_MS);
+    const { shared } = this;
+    if (shared) {
+      const isFirst = last === undefined || (await shared.get(KEPT)) === undefined;
+      if (isFirst) return shared.putIfAbsent(KEPT, note, FOREVER_MS);
+      return shared.replace(KEPT, last, note, FOREVER_MS);
     }
     // One process owns the log.
     const draft = `${this.path}.tmp`;

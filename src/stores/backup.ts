@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RecordedEvent } from '../kernel/event.js';
+import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { checkDatabases } from './lmdb/check-databases.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import { LmdbEventStore, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
@@ -14,6 +15,8 @@ export interface CheckedCopy {
   events: number;
   /** Events that are damaged in the log and therefore in the copy. */
   damaged: RecordedEvent[];
+  /** Whether the log begins with what was signed, as far as no event is damaged. */
+  isAsSigned: boolean;
 }
 
 /** What follows a backup. */
@@ -22,6 +25,8 @@ interface Watch {
   signal?: AbortSignal;
   /** Events of the copy that were read back, and the number of those to read. */
   onProgress?(done: number, total: number): void;
+  /** The last checkpoint of the log that was signed: its number of events, and their root in base64. */
+  signed?: { size: number; root: string } | undefined;
 }
 
 /** Files beside the stores that a restored service needs. They contain secrets. */
@@ -34,7 +39,7 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
  * @throws TargetRefused if the target exists, its disk is too full, or another backup to it is running; Error for a copy
  * that is not sound; the reason of the signal
  */
-export async function backup(data: string, target: string, { signal, onProgress }: Watch = {}): Promise<CheckedCopy> {
+export async function backup(data: string, target: string, watch: Watch = {}): Promise<CheckedCopy> {
   // Checked before the work, and again by the rename.
   if (existsSync(target) && (!statSync(target).isDirectory() || (await readdir(target)).length > 0)) {
     throw new TargetRefused(`${target} exists and is not empty.`);
@@ -43,12 +48,12 @@ export async function backup(data: string, target: string, { signal, onProgress 
   let checked: CheckedCopy | undefined;
   await writtenAside(target, async (aside) => {
     await mkdir(aside, { recursive: true, mode: 0o700 });
-    const least = await copyStores(data, aside, signal);
+    const least = await copyStores(data, aside, watch.signal);
     for (const file of FILES) {
       if (existsSync(join(data, file)))
         await writeFile(join(aside, file), await readFile(join(data, file)), { mode: 0o600 });
     }
-    checked = await checkCopy(aside, least, { signal, onProgress });
+    checked = await checkCopy(aside, least, watch);
     // The check created this file; a restored service does not need it.
     for (const name of ['log/lock.mdb', 'state/lock.mdb']) await rm(join(aside, name), { force: true });
   });
@@ -81,7 +86,7 @@ async function copyStores(data: string, target: string, signal: AbortSignal | un
 async function checkCopy(
   copy: string,
   { log_id, position }: LogExtent,
-  { signal, onProgress }: Watch,
+  { signal, onProgress, signed = { size: 0, root: '' } }: Watch,
 ): Promise<CheckedCopy> {
   signal?.throwIfAborted();
   try {
@@ -91,16 +96,21 @@ async function checkCopy(
     const log = await LmdbEventStore.open(join(copy, 'log'));
     try {
       if (log.logId !== log_id) throw new Error(`it contains the log ${log.logId} instead of ${log_id}`);
-      let last = 0;
+      let [last, size] = [0, 0];
+      const peaks: string[] = [];
       const damaged: RecordedEvent[] = [];
       for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {
         signal?.throwIfAborted();
         last = slice.at(-1)!.position;
         onProgress?.(last, Math.max(last, position));
-        damaged.push(...slice.filter((event) => event.damage));
+        for (const event of slice) {
+          if (event.damage) damaged.push(event);
+          else if (damaged.length === 0 && size < signed.size) addLeaf(peaks, size++, leafOf(event));
+        }
       }
       if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
-      return { events: last, damaged };
+      const isSame = size === signed.size && (size === 0 || base64Of(rootOfPeaks(peaks)) === signed.root);
+      return { events: last, damaged, isAsSigned: isSame || damaged.length > 0 };
     } finally {
       await log.close();
     }

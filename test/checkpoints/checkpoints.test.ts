@@ -159,6 +159,10 @@ test(
     expect(server.errors.join('')).toMatch(/log_not_signed: the log has \d+ events, and \d+ were signed/);
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     expect(await note()).toBe(last);
+    expect(await store.run('backup', join(store.folder, 'backup'))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/the log does not begin with the [\d,]+ events that were signed/),
+    });
 
     const { code, stdout } = await store.run('signing-keys', 'new-origin', '--reason', 'restored_backup');
     expect({ code, stdout }).toMatchObject({

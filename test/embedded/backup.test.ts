@@ -7,6 +7,7 @@ import { backup } from '../../src/stores/backup.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
+import { rootOfLog } from '../../src/stores/transfer.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { temporaryFolder } from './temporary-folder.js';
 
@@ -43,6 +44,24 @@ test('a backup has the texts of all events in it, also of those recorded while t
   await place.remove();
   expect(told.at(-1)).toBe(events);
   expect({ events, lost }).toEqual({ events: 2_501, lost: [] });
+});
+
+test('a backup says whether the log begins with what was signed', async () => {
+  const place = await temporaryFolder();
+  const data = join(place.path, 'data');
+  const stores = await openStores(data, Date.now);
+  for (const n of [1, 2, 3]) await plantEvent(stores.eventStore, `stream-${n}`, 'Named', { n });
+  const { events: size, root } = await rootOfLog(stores.eventStore);
+  await plantEvent(stores.eventStore, 'later', 'Named', {});
+  const other = Buffer.alloc(32).toString('base64');
+  const cases = [undefined, { size, root }, { size, root: other }, { size: size + 2, root }];
+  const found: boolean[] = [];
+  for (const [n, signed] of cases.entries()) {
+    found.push((await backup(data, join(place.path, `copy-${n}`), { signed })).isAsSigned);
+  }
+  await closeStores(stores);
+  await place.remove();
+  expect(found).toEqual([true, true, false, false]);
 });
 
 test.each(['while it copies', 'while it reads the copy'])(
