@@ -67,20 +67,14 @@ class Run {
   }
 }
 
-/** The rows of several sorted series in the order of their addresses: a heap of series by their present row. */
+/** The rows of several sorted series in the order of their addresses. */
 export class MergedRuns {
+  /** In the order of their present rows. */
   private readonly runs: Run[] = [];
 
   async add(blocks: AsyncGenerator<Buffer>): Promise<void> {
     const run = new Run(blocks);
-    if (!(await run.fill())) return;
-    this.runs.push(run);
-    for (let at = this.runs.length - 1; at > 0;) {
-      const parent = (at - 1) >> 1;
-      if (!run.isBefore(this.runs[parent]!)) break;
-      this.swap(at, parent);
-      at = parent;
-    }
+    if (await run.fill()) this.place(run, 0);
   }
 
   /** The series whose present row is the first of all. */
@@ -90,37 +84,29 @@ export class MergedRuns {
 
   /** Moves to the next row. False if `fill` is needed for that. */
   next(): boolean {
-    if (!this.runs[0]!.advance()) return false;
-    this.sink();
+    const [run, second] = this.runs as [Run, Run?];
+    if (!run.advance()) return false;
+    if (second?.isBefore(run)) this.place(this.runs.shift()!, 1);
     return true;
   }
 
   async fill(): Promise<void> {
-    if (!(await this.runs[0]!.fill())) {
-      const last = this.runs.pop()!;
-      if (this.runs.length > 0) this.runs[0] = last;
-    }
-    this.sink();
+    const run = this.runs.shift()!;
+    if (await run.fill()) this.place(run, 0);
   }
 
   async close(): Promise<void> {
     for (const run of this.runs) await run.close();
   }
 
-  private sink(): void {
-    const { runs } = this;
-    for (let at = 0; ;) {
-      let least = at;
-      for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < runs.length && runs[child]!.isBefore(runs[least]!)) least = child;
-      }
-      if (least === at) return;
-      this.swap(at, least);
-      at = least;
+  /** Puts a series where its present row belongs, beyond the first `from` others. */
+  private place(run: Run, from: number): void {
+    let [low, high] = [from, this.runs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (run.isBefore(this.runs[middle]!)) high = middle;
+      else low = middle + 1;
     }
-  }
-
-  private swap(a: number, b: number): void {
-    [this.runs[a], this.runs[b]] = [this.runs[b]!, this.runs[a]!];
+    this.runs.splice(low, 0, run);
   }
 }
