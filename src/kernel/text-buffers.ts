@@ -10,13 +10,9 @@ const KEPT = 8;
 export class TextBuffers {
   private readonly chunks: Buffer[] = [];
   /** Index of the buffer being filled. */
-  current = -1;
+  private current = -1;
   /** Bytes used in that buffer. */
   used = 0;
-
-  at(place: number): Buffer {
-    return this.chunks[place]!;
-  }
 
   /** The buffer for the next texts, which have `length` UTF-16 code units together. They are written from `used` on. */
   withRoomFor(length: number): Buffer {

@@ -245,7 +245,7 @@ export class SortedRows implements RowSink {
     range.sort = sort;
   }
 
-  /** Calls `visit` for each row, as `EncodedRows.forEach` does. Other work can run after some rows. */
+  /** Calls `visit` for each row, as `PlacedRows.forEach` does. Other work can run after some rows. */
   *inOrder(visit: VisitRow): Generator<void> {
     const { rows } = this;
     let visited = 0;
