@@ -14,6 +14,14 @@ const { root } = protobuf.parse(`
   message Empty {}
   message StreamIdentifier { string name = 3; }
 
+  message ReadReq { ReadOptions options = 1; }
+  message ReadOptions {
+    StreamOptions stream = 1; AllOptions all = 2; uint32 direction = 3; uint64 count = 5; Empty noFilter = 8;
+    UUIDOption uuid = 9;
+  }
+  message StreamOptions { StreamIdentifier stream = 1; uint64 revision = 2; }
+  message AllOptions { AllStreamPosition position = 1; Empty start = 2; Empty end = 3; }
+  message UUIDOption { Empty text = 2; }
   message ReadResp { ReadEvent event = 1; }
   message ReadEvent { RecordedEvent event = 1; }
   message RecordedEvent {
@@ -26,8 +34,9 @@ const { root } = protobuf.parse(`
   message ProposedMessage { UUID id = 1; map<string, string> system = 2; string metadata = 3; string data = 4; }
   message BatchAppendResp { UUID id = 1; bytes error = 2; Success success = 3; }
   message Success { uint64 revision = 1; AllStreamPosition position = 3; }
-  message AllStreamPosition { uint64 commit = 1; }
+  message AllStreamPosition { uint64 commit = 1; uint64 prepare = 2; }
 `);
+const ReadReq = root.lookupType('ReadReq');
 const ReadResp = root.lookupType('ReadResp');
 const BatchAppendReq = root.lookupType('BatchAppendReq');
 const BatchAppendResp = root.lookupType('BatchAppendResp');
@@ -37,6 +46,12 @@ interface Integer {
   high: number;
   low: number;
   toNumber(): number;
+}
+
+/** A `ReadReq`, to be answered with ids as text. @param of the option that says of what */
+export function readRequest(of: { all: object } | { stream: object }, isBackward: boolean, count: number): Buffer {
+  const options = { ...of, direction: isBackward ? 1 : 0, count, noFilter: {}, uuid: { text: {} } };
+  return ReadReq.encode({ options }).finish() as Buffer;
 }
 
 /** A record of the log as the server sends it. */
@@ -65,7 +80,6 @@ export function readResponse(bytes: Buffer): ReadResponse {
   if (!event?.event) return 'no record';
   const { id, stream, revision, position, system, metadata, data } = event.event;
   return {
-    // Requests ask for ids as text.
     id: id?.text ?? '',
     stream: stream?.name ?? '',
     type: system['type'] ?? '',
