@@ -12,6 +12,7 @@ import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.
 import { Views } from '../../read-side/views.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
+import type { Lens } from '../../scoring/lens.js';
 import { MODEL } from '../../scoring/model.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
@@ -112,7 +113,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
   private async evaluate(
     subjects: readonly string[],
-    { lens, owner, model, reader }: Proposal,
+    { lens, owner, model, reader }: Proposal & { lens: Lens },
     accessPolicies: readonly string[],
   ): Promise<ReplayResultDto & { results: EvaluatedSubjectDto[] }> {
     const selector = { organization: owner.tris_org, model };

@@ -1,4 +1,4 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import { decidePromote, decideRollback, lensOwner, refuseUnlessBasis } from '../lenses/domain/lens-stream.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
@@ -6,7 +6,6 @@ import { Lenses } from '../lenses/lenses.js';
 import { refuseSwitch } from './permissions.js';
 import { type How, Promotions, type Switched, WAIT_MS } from './promotions.js';
 import { Replays } from './replays.js';
-import type { PromotionDto } from './vp.dto.js';
 
 /** Makes a policy the lens of the platform or of its organization, or returns to the lens that was active before it. */
 export class SwitchPolicy extends Command<Switched> {
@@ -46,21 +45,5 @@ export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
     return this.promotions.switchLens(owner, policyId, command, (stack) =>
       decidePromote(stack, owner, policy, replayId),
     );
-  }
-}
-
-/** The status of a switch that outlasted its request. */
-export class GetPromotion extends Query<PromotionDto> {
-  constructor(readonly jobId: string) {
-    super();
-  }
-}
-
-@QueryHandler(GetPromotion)
-export class GetPromotionHandler implements IQueryHandler<GetPromotion> {
-  constructor(private readonly promotions: Promotions) {}
-
-  execute({ jobId }: GetPromotion): Promise<PromotionDto> {
-    return this.promotions.find(jobId);
   }
 }

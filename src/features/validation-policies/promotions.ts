@@ -1,4 +1,5 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/event-definition.js';
@@ -56,9 +57,16 @@ export interface Switched<B = SwitchDto> {
   applied: boolean;
 }
 
+/** The status of a switch that outlasted its request. */
+export class GetPromotion extends Query<PromotionDto> {
+  constructor(readonly jobId: string) {
+    super();
+  }
+}
+
 /** Switches the lens of the platform or of an organization, and the platform's version of the model. */
-@Injectable()
-export class Promotions {
+@QueryHandler(GetPromotion)
+export class Promotions implements IQueryHandler<GetPromotion> {
   private readonly underWay = new Set<string>();
   private readonly stacks: FoldedStreams<LensStack>;
   private readonly models: FoldedStreams<ModelStack>;
@@ -134,8 +142,8 @@ export class Promotions {
     }
   }
 
-  /** Returns the status of a switch that outlasted its request. @throws Problem not_found */
-  async find(jobId: string): Promise<PromotionDto> {
+  /** @throws Problem not_found */
+  async execute({ jobId }: GetPromotion): Promise<PromotionDto> {
     const kept = await this.keyValue.get(keyOf(jobId));
     if (!kept)
       throw new Problem(

@@ -33,11 +33,14 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   async execute({ of, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
     if ('modelId' in of) {
       refuseUnlessPlatform(context.actor);
-      return this.replays.startModel(modelOf(of.modelId), accessPolicies, context);
+      const { id, hash } = modelOf(of.modelId);
+      const platform = { policy_id: null, tris_org: null, content_hash: null, scope: 'platform' as const };
+      return this.replays.start({ ...platform, promotes: { id, hash } }, accessPolicies, context);
     }
-    const policy = await this.lenses.policy(of.policyId);
-    refuseUnlessOwner(context.actor, policy.tris_org);
-    return this.replays.start(policy, of.scope, accessPolicies, context, of.model);
+    const { policy_id, tris_org, content_hash } = await this.lenses.policy(of.policyId);
+    refuseUnlessOwner(context.actor, tris_org);
+    const policy = { policy_id, tris_org, content_hash, scope: of.scope };
+    return this.replays.start({ ...policy, ...(of.model && { model: of.model }) }, accessPolicies, context);
   }
 }
 

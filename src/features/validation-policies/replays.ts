@@ -10,12 +10,12 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
-import { type Scoring, scoringBy } from '../../scoring/models/all.js';
+import { type Scoring, modelOf, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
 import type { Reader } from '../access/domain/access-policy.js';
 import { type Comparison, Summarizer } from './comparison.js';
-import { type LensOwner, PLATFORM, lensOwner } from '../lenses/domain/lens-stream.js';
+import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
@@ -23,7 +23,6 @@ import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { type ReplayDto, ReplayResultDto, type ScoringNameDto } from './vp.dto.js';
-import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
 const REPLAY = { kind: JOB_KIND, prefix: 'rpl', plural: 'replays' };
@@ -38,13 +37,16 @@ export function lensesOf(before: Lens, after: Lens, probes: readonly AccessProbe
   return [before, after, ...probes.flatMap(({ lens }) => lens ?? [])];
 }
 
-/** A lens that may be promoted. */
+/** What may be promoted: a lens, or a version of the model. */
 export interface Proposal {
-  lens: Lens;
+  /** Default: the one that it would replace. */
+  lens?: Lens;
   /** Whose lens it would replace. */
   owner: LensOwner;
   /** Version of the model for both sides. Default: the platform's. */
   model?: ModelId;
+  /** That of the side after. */
+  promotes?: ModelName;
   /** To whom the effect is shown; undefined: may read all rules. */
   reader?: Reader;
 }
@@ -76,46 +78,16 @@ export class Replays implements OnModuleInit {
    * @throws Problem idempotency_key_reused, rate_limited, policy_not_found for an unknown access policy
    */
   async start(
-    { policy_id, tris_org, content_hash }: PolicyContent & { content_hash: string },
-    scope: LensScope,
-    accessPolicies: readonly string[] | undefined,
-    context: CommandContext,
-    model?: ModelId,
-  ): Promise<ReplayDto> {
-    await this.access.probes(lensOwner(scope, tris_org), accessPolicies, context.actor);
-    return this.enqueue(context, {
-      policy_id,
-      tris_org,
-      content_hash,
-      scope,
-      access_policies: accessPolicies === undefined ? null : [...accessPolicies],
-      ...(model && { model }),
-    });
-  }
-
-  /** Starts a replay of another version of the model for the platform, whose lens stays. */
-  async startModel(
-    { id, hash }: ModelName,
+    replayed: Omit<ReplayInput, 'access_policies' | 'reader'>,
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
   ): Promise<ReplayDto> {
-    await this.access.probes(PLATFORM, accessPolicies, context.actor);
-    return this.enqueue(context, {
-      policy_id: null,
-      tris_org: null,
-      content_hash: null,
-      scope: 'platform',
-      access_policies: accessPolicies === undefined ? null : [...accessPolicies],
-      promotes: { id, hash },
-    });
-  }
-
-  private async enqueue(context: CommandContext, input: Omit<ReplayInput, 'reader'>): Promise<ReplayDto> {
     const { organization, scopes } = context.actor;
-    const reader = { organization, ops: scopes.has('ops') };
+    await this.access.probes(lensOwner(replayed.scope, replayed.tris_org ?? ''), accessPolicies, context.actor);
+    const access_policies = accessPolicies === undefined ? null : [...accessPolicies];
+    const input = { ...replayed, access_policies, reader: { organization, ops: scopes.has('ops') } };
     const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
-    const job = await startJob(stores, REPLAY, { ...input, reader }, context);
-    return replayOf(await this.shownTo(context.actor, job));
+    return replayOf(await this.shownTo(context.actor, await startJob(stores, REPLAY, input, context)));
   }
 
   /**
@@ -146,33 +118,19 @@ export class Replays implements OnModuleInit {
   }
 
   /**
-   * Folds all identities under the active lens and the proposed one. Each run starts from the beginning, so that a
+   * Folds all identities under what is active and what is proposed. Each run starts from the beginning, so that a
    * crash only costs time.
    * @throws Problem projection_rebuilding
    */
   async compare(
-    { lens, owner, model, reader }: Proposal,
+    { lens, owner, model, promotes, reader }: Proposal,
     accessPolicies: readonly string[] | undefined,
     signal: AbortSignal,
     onPage?: (done: number, total: number) => void,
   ): Promise<ReplayResultDto> {
     const { lens: before, manifest } = await this.lenses.current({ organization: owner.tris_org, model }, this.views);
     const probes = await this.access.probes(owner, accessPolicies, reader);
-    return this.between(before, scoringBy(lens, before.model), manifest, probes, signal, { onPage });
-  }
-
-  /** Folds all identities under the platform's lens, by its version of the model and by another. */
-  private async compareModels(
-    model: ModelId,
-    accessPolicies: readonly string[] | undefined,
-    reader: Reader,
-    signal: AbortSignal,
-    onPage: (done: number, total: number) => void,
-  ): Promise<ReplayResultDto> {
-    const manifest = await this.views.manifest();
-    const before = await this.lenses.resolve({}, manifest, [undefined]);
-    const after = await this.lenses.resolve({ model }, manifest, [undefined]);
-    const probes = await this.access.probes(PLATFORM, accessPolicies, reader);
+    const after = scoringBy(lens ?? before, promotes ? modelOf(promotes.id) : before.model);
     return this.between(before, after, manifest, probes, signal, { onPage });
   }
 
@@ -224,12 +182,9 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<ReplayResultDto> {
-    const { policy_id, tris_org, scope, access_policies, model, promotes, reader: by } = input as ReplayInput;
-    const reader = readerOf(by);
-    if (policy_id === null || tris_org === null) {
-      return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
-    }
-    const proposal = { lens: await this.lenses.of(policy_id), owner: lensOwner(scope, tris_org), model, reader };
+    const { policy_id, tris_org, scope, access_policies, model, promotes, reader } = input as ReplayInput;
+    const lens = policy_id === null ? undefined : await this.lenses.of(policy_id);
+    const proposal = { lens, owner: lensOwner(scope, tris_org ?? ''), model, promotes, reader: readerOf(reader) };
     return this.compare(proposal, access_policies ?? undefined, signal, progress);
   }
 }

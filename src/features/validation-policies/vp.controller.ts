@@ -9,7 +9,8 @@ import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import { refusal } from '../../kernel/problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { writtenSwitch } from './models.controller.js';
-import { GetPromotion, SwitchPolicy } from './promotions.handlers.js';
+import { SwitchPolicy } from './promotions.handlers.js';
+import { GetPromotion } from './promotions.js';
 import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
 import {
   CreatePolicyDto,

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
-import { GetPromotionHandler, SwitchPolicyHandler } from './promotions.handlers.js';
+import { SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { AccessProbesModule } from '../access/access-policies.module.js';
@@ -28,7 +28,6 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     GetReplayHandler,
     CancelReplayHandler,
     SwitchPolicyHandler,
-    GetPromotionHandler,
     ListModelsHandler,
     SwitchModelHandler,
   ],
