@@ -175,20 +175,20 @@ export function ownDecisions({
   return undefined;
 }
 
-/** @returns as `ownDecisions` @throws Problem forbidden */
-export function ownerFor(actor: Actor): string | null {
-  const owner = ownDecisions(actor);
-  if (owner !== undefined) return owner;
-  throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
-}
-
-/** Which decisions a caller may read: by whose policies, as `ownDecisions`; of a session, about which subject. */
-function readableBy(actor: Actor): { owner: string | null; subject?: string } {
-  if (actor.session === null) return { owner: ownerFor(actor) };
+/**
+ * Which decisions a caller may read: by whose policies, as `ownDecisions`; of a session, about which subject.
+ * @throws Problem forbidden
+ */
+export function readableBy(actor: Actor): { owner: string | null; subject?: string } {
+  const owner = actor.session ? null : ownDecisions(actor);
+  if (owner === undefined) {
+    throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
+  }
+  if (actor.session === null) return { owner };
   const { trisId } = actor.session;
   if (trisId === null)
     throw new Problem('forbidden', 'The wallet of this session is linked to no TRIS by a signature.');
-  return { owner: null, subject: trisId };
+  return { owner, subject: trisId };
 }
 
 function dtoOf(

@@ -2,7 +2,7 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { AffectedDecisions, type ReviewedDecision } from '../access/affected-decisions.js';
-import { ownerFor } from '../access/decisions.handlers.js';
+import { readableBy } from '../access/decisions.handlers.js';
 import { countedAction } from '../disc/evidence-reader.js';
 import { countedAt } from '../relay/domain/withdrawal.js';
 import type { AffectedDecisionDto, AffectedDecisionsDto } from './affected-decisions.dto.js';
@@ -30,7 +30,7 @@ export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDec
 
   /** @throws Problem not_found, forbidden, too_many_decisions */
   async execute({ actionId, actor }: GetAffectedDecisions): Promise<AffectedDecisionsDto> {
-    const owner = ownerFor(actor);
+    const { owner } = readableBy(actor);
     const { action } = await this.actions.find(actionId);
     const { data, position } = action.relayed;
     const counted = (at: number) => countedAt(action, at);
