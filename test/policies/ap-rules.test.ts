@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, outcomesOf, reasonsFor } from '../../src/features/access/evaluate.js';
 import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
-import { type Advice, type Change, howToPass } from '../../src/features/access/how-to-pass.js';
-import { type NoticeReason, noticeReasons } from '../../src/features/access/notice.js';
+import type { FactChangeDto } from '../../src/features/access/ap.dto.js';
+import { type Advice, howToPass } from '../../src/features/access/how-to-pass.js';
+import type { NoticeReasonDto } from '../../src/features/access/notice.dto.js';
+import { noticeReasons } from '../../src/features/access/notice.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
 import { newIdentity } from '../../projections/identities.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -324,7 +326,7 @@ function rulesOf(depth: number): fc.Arbitrary<object> {
 const someRules = rulesOf(3).filter((rules) => 'rule' in parseRules(rules));
 
 /** The facts after exactly these changes. Net TCT can only rise by an action. */
-function changed(before: Facts, changes: readonly Change[]): Facts {
+function changed(before: Facts, changes: readonly FactChangeDto[]): Facts {
   const after = { ...before, health: { ...before.health }, verified: new Set(before.verified) };
   for (const { fact, required } of changes) {
     const [kind, name] = fact.split(/\.(.*)/s) as [string, string];
@@ -351,26 +353,26 @@ const reliabilityCost = new Map(
   [0, ...PART, 0.7].map((r) => [r, tctTo((tct) => four((tct / 1_000 + 0.05) / (tct / 1_000 + 0.055)) >= r)]),
 );
 
-function costOf({ fact, required, actual }: Change): number {
+function costOf({ fact, required, actual }: FactChangeDto): number {
   const [from, to] = [Number(actual ?? 0), Number(required)];
   if (fact === 'net_tct') return Math.max(10, to - from);
   if (fact.startsWith('verification')) return 1_000;
   const costs = fact === 'reliability' ? reliabilityCost : healthCost;
   return Math.max(10, costs.get(to)! - costs.get(from)!);
 }
-const costOfAll = (changes: readonly Change[]) => changes.reduce((sum, change) => sum + costOf(change), 0);
+const costOfAll = (changes: readonly FactChangeDto[]) => changes.reduce((sum, change) => sum + costOf(change), 0);
 
 /** Size and cost of the smallest, cheapest set of changes that grants, by trying all; undefined if none does. */
 function bruteForce(rule: Rule, before: Facts): { size: number; cost: number } | undefined {
   const grants = compile(rule);
   const raise = (fact: string, actual: number | null, values: readonly number[]) =>
     [undefined, ...values.filter((value) => actual === null || value > actual)].map((required) =>
-      required === undefined ? [] : [{ fact, required, actual, pointers: [] } as Change],
+      required === undefined ? [] : [{ fact, required, actual, pointers: [] } as FactChangeDto],
     );
   // Every net TCT at which some condition of the generator changes.
   const nets = [...[3, 5, 7, 20, 40, 62, 80].map(smallestNet), 0, 1, 300, 2_000, 9_000, 20_000];
   const parts = [0, 0.2, 0.5, 0.7, 0.9];
-  let options: Change[][] = [[]];
+  let options: FactChangeDto[][] = [[]];
   for (const axis of [
     raise('net_tct', before.net_tct, nets),
     raise('reliability', before.reliability, parts),
@@ -380,7 +382,7 @@ function bruteForce(rule: Rule, before: Facts): { size: number; cost: number } |
     ...STATUSES.slice(0, 3).map((status) => raise(`verification.${status}`, before.verified.has(status) ? 1 : 0, [1])),
     before.bad_level === null
       ? [[]]
-      : [[], [{ fact: 'bad_status', required: null, actual: 1, pointers: [] } as Change]],
+      : [[], [{ fact: 'bad_status', required: null, actual: 1, pointers: [] } as FactChangeDto]],
   ]) {
     options = options.flatMap((chosen) => axis.map((change) => [...chosen, ...change]));
     // Sets of up to three changes are enough to compare with: larger answers are checked for sufficiency only.
@@ -606,7 +608,7 @@ describe('the reasons of a notice', () => {
   });
 
   /** The change that a code asks for: what is taken away is all of the negative evidence. */
-  function remedy({ code, fact, actual, required }: NoticeReason, forfeited: number): Change {
+  function remedy({ code, fact, actual, required }: NoticeReasonDto, forfeited: number): FactChangeDto {
     if (code.startsWith('negative_evidence')) {
       return { fact: 'net_tct', actual: actual as number, required: Number(actual) + forfeited, pointers: [] };
     }

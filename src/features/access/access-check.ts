@@ -2,10 +2,11 @@ import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { AccessPolicy } from './domain/access-policy.js';
+import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { accessChecked } from './domain/ap.events.js';
-import { TRUE, type DenialReason, type Evaluator, reasonsFor } from './evaluate.js';
+import { TRUE, type Evaluator, reasonsFor } from './evaluate.js';
 import { type Facts, factsWithoutEvidence } from './facts.js';
-import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
+import { ADVICE, type Advice, howToPass } from './how-to-pass.js';
 import type { Rule } from './rules.js';
 
 /** What was known of a subject when it was checked. */
@@ -27,8 +28,8 @@ export interface Observation {
 export interface Judgement {
   granted: boolean;
   score: number | null;
-  reasons: DenialReason[];
-  how_to_pass: Change[];
+  reasons: AccessReasonDto[];
+  how_to_pass: FactChangeDto[];
   advice: Advice;
 }
 
@@ -51,7 +52,13 @@ export function judge(
   advice: Advice = ADVICE,
 ): Judgement {
   if (!facts) {
-    const reason: DenialReason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
+    const reason: AccessReasonDto = {
+      pointer: '',
+      rule: 'identity',
+      required: 'known',
+      actual: null,
+      outcome: 'unknown',
+    };
     return {
       granted: false,
       score: null,
@@ -72,7 +79,7 @@ export function judge(
 }
 
 /** Any change makes the subject known. If a known subject without evidence would pass, one action is enough. */
-function becomeKnown(rule: Rule, evaluate: Evaluator, model: ScoringModel, advice: Advice): Change[] {
+function becomeKnown(rule: Rule, evaluate: Evaluator, model: ScoringModel, advice: Advice): FactChangeDto[] {
   const facts = factsWithoutEvidence(model);
   if (evaluate(facts) !== TRUE) return howToPass(rule, facts, advice);
   return [{ fact: 'actions', required: 1, actual: 0, pointers: [''] }];

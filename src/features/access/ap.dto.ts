@@ -9,8 +9,6 @@ import { VP_ID } from '../lenses/domain/validation-policy.js';
 import { AP_ID, type AccessPolicyContent } from './domain/access-policy.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
-import type { DenialReason, NodeOutcome } from './evaluate.js';
-import type { Change } from './how-to-pass.js';
 import { validRules } from './rules.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
@@ -357,13 +355,13 @@ export class DryRunResultDto {
   score: number | null;
   /** All parts of the rules that prevent access, in the order of the rules; empty if granted. */
   @ApiProperty({ type: [AccessReasonDto] })
-  reasons: DenialReason[];
+  reasons: AccessReasonDto[];
   /** A smallest set of changes after which the rules grant; empty if they do, or if no increase is sufficient. */
   @ApiProperty({ type: [FactChangeDto] })
-  how_to_pass: Change[];
+  how_to_pass: FactChangeDto[];
   /** Every node of the rules, in their order, from the root down. */
   @ApiProperty({ type: [RuleOutcomeDto] })
-  nodes: NodeOutcome[];
+  nodes: RuleOutcomeDto[];
   /** The facts are of this time: that of the request or, if it is later, the latest that a server gave to one of them. */
   as_of: string;
 }

@@ -1,4 +1,5 @@
 import { MODEL } from '../../scoring/model.js';
+import type { AccessReasonDto, RuleOutcomeDto } from './ap.dto.js';
 import { type Facts, NOTHING, factsFrom, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
@@ -117,32 +118,21 @@ function atLeast(least: number, parts: readonly Evaluator[]): Evaluator {
   };
 }
 
-/** A reason why a check did not grant. */
-export interface DenialReason {
-  /** JSON pointer into the stored rules. */
-  pointer: string;
-  rule: Rule['rule'] | 'identity';
-  required: number | string | boolean | null;
-  /** null: unknown. */
-  actual: number | string | boolean | null;
-  outcome: 'failed' | 'unknown';
-}
-
 /**
  * The nodes that keep rules from granting, in the order in which they are written: from the root down, every failing
  * part of a failing node. An `at_least` is listed too, with the number of its parts that hold; a `not` is listed
  * instead of its part. Empty if the rules grant.
  */
-export function reasonsFor(rule: Rule, facts: Facts): DenialReason[] {
+export function reasonsFor(rule: Rule, facts: Facts): AccessReasonDto[] {
   if (facts.incomplete) {
     return [{ pointer: '', rule: 'identity', required: 'complete', actual: 'incomplete', outcome: 'unknown' }];
   }
-  const reasons: DenialReason[] = [];
+  const reasons: AccessReasonDto[] = [];
   collect(rule, facts, reasons);
   return reasons;
 }
 
-function collect(rule: Rule, facts: Facts, reasons: DenialReason[]): void {
+function collect(rule: Rule, facts: Facts, reasons: AccessReasonDto[]): void {
   const result = compileKnown(rule)(facts);
   if (result === TRUE) return;
   const outcome = result === UNKNOWN ? 'unknown' : 'failed';
@@ -168,26 +158,20 @@ function collect(rule: Rule, facts: Facts, reasons: DenialReason[]): void {
   for (const part of rule.of) collect(part, facts, reasons);
 }
 
-/** What became of one node of the rules. */
-export interface NodeOutcome extends Omit<DenialReason, 'outcome'> {
-  rule: Rule['rule'];
-  outcome: 'met' | 'failed' | 'unknown';
-}
-
 /**
  * Every node of the rules with its outcome, in the order in which they are written, from the root down. Unlike reasons,
  * also the parts of a `not`, and what is met. `required` and `actual` are null for nodes that only combine others,
  * except `at_least`.
  * @param facts null: the subject is unknown
  */
-export function outcomesOf(rule: Rule, facts: Facts | null): NodeOutcome[] {
-  const nodes: NodeOutcome[] = [];
+export function outcomesOf(rule: Rule, facts: Facts | null): RuleOutcomeDto[] {
+  const nodes: RuleOutcomeDto[] = [];
   collectOutcomes(rule, facts?.incomplete ? null : facts, nodes);
   return nodes;
 }
 
-function collectOutcomes(rule: Rule, facts: Facts | null, nodes: NodeOutcome[]): TruthValue {
-  const node: NodeOutcome = {
+function collectOutcomes(rule: Rule, facts: Facts | null, nodes: RuleOutcomeDto[]): TruthValue {
+  const node: RuleOutcomeDto = {
     pointer: rule.pointer,
     rule: rule.rule,
     required: null,
@@ -210,7 +194,7 @@ function collectOutcomes(rule: Rule, facts: Facts | null, nodes: NodeOutcome[]):
   return result;
 }
 
-function requiredAndActual(condition: Condition, facts: Facts): Pick<DenialReason, 'required' | 'actual'> {
+function requiredAndActual(condition: Condition, facts: Facts): Pick<AccessReasonDto, 'required' | 'actual'> {
   switch (condition.rule) {
     case 'disc_min':
       return { required: condition.least, actual: facts.score };

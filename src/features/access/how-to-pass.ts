@@ -4,26 +4,10 @@ import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import { smallestNet } from '../../scoring/score.js';
+import type { FactChangeDto } from './ap.dto.js';
 import { type TruthValue, TRUE, compile } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
-
-/** A fact to raise. The rules grant when all changes of a list are made, and nothing else changes. */
-export interface Change {
-  /** `net_tct`, `health.<category>`, `reliability`, `evidence`, `verification.<status>` or `bad_status`. */
-  fact: string;
-  /** The lowest sufficient value; true for a verification; null: the BAD status must be cleared. */
-  required: number | true | null;
-  /** The current value; null: no evidence yet. */
-  actual: number | false | null;
-  /** The value must stay below this, since a rule sets an upper limit. */
-  below?: number;
-  /** JSON pointers to the conditions that the change fulfils, alone or with the others. */
-  pointers: string[];
-  /** For a verification: it must be by one of these issuers, and by one of these schemes. */
-  issuers?: string[];
-  schemes?: string[];
-}
 
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
@@ -54,7 +38,7 @@ const MIN_TCT = TCT_BY_CRITICALITY[0]!;
  * of partial choices; `MAX_VISITS` is a safeguard far above that. If the search for the cheapest set reaches it, the
  * best set found so far is returned.
  */
-export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Change[] {
+export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): FactChangeDto[] {
   if (facts.incomplete) return [];
   const { bad_level } = facts;
   const kept = smallestChange(rule, facts, bad_level, Infinity, advice);
@@ -67,7 +51,7 @@ export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Ch
 }
 
 /** Conditions that hold after all changes, but not if the BAD status stays. */
-function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly Change[]): string[] {
+function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly FactChangeDto[]): string[] {
   const raised = (fact: string): number | undefined =>
     others.find((change) => change.fact === fact)?.required as number;
   const net = raised('net_tct');
@@ -108,7 +92,7 @@ interface Axis {
   actual: number;
   isStatus: boolean;
   /** Of a status: the issuers or schemes that count. */
-  by?: Pick<Change, 'issuers' | 'schemes'>;
+  by?: Pick<FactChangeDto, 'issuers' | 'schemes'>;
   /** TCT required to reach a value from nothing. */
   cost: (value: number) => number;
   /** During the search: the chosen value, and whether it may still be raised. */
@@ -138,7 +122,7 @@ function smallestChange(
   badLevel: BadLevel,
   most: number,
   advice: Advice,
-): Change[] | undefined {
+): FactChangeDto[] | undefined {
   const axes = axesOf(facts);
   const gate = toGate(rule, false, { actions: facts.actions, badLevel, facts }, axes);
   if (typeof gate === 'boolean') return gate ? [] : undefined;
@@ -263,11 +247,11 @@ function lowerAsFarAsPossible(axis: Axis, gate: Gate): void {
   }
 }
 
-function changeOf(axis: Axis, gate: Gate): Change {
+function changeOf(axis: Axis, gate: Gate): FactChangeDto {
   const { fact, value, actual, isStatus, lower, upper } = axis;
   const reached = lower.filter(({ threshold }) => threshold <= value);
   const settled = actual === -Infinity ? upper.filter(({ threshold }) => threshold > value) : [];
-  const change: Change = {
+  const change: FactChangeDto = {
     fact,
     required: isStatus ? true : value,
     actual: isStatus ? false : actual === -Infinity ? null : actual,
@@ -315,7 +299,7 @@ function costFrom(fact: string, model: ScoringModel): (value: number) => number 
 }
 
 /** What a change of a decision costs, TCT; Infinity to clear a BAD status, which nothing earned can do. */
-export function priceOf({ fact, required, actual }: Change, model: ScoringModel): number {
+export function priceOf({ fact, required, actual }: FactChangeDto, model: ScoringModel): number {
   if (required === null) return Infinity;
   const cost = costFrom(fact, model);
   return Math.max(MIN_TCT, cost(Number(required)) - (actual === null ? 0 : cost(Number(actual))));

@@ -3,6 +3,7 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { ERASURE } from '../../kernel/personal-data.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
@@ -17,8 +18,7 @@ import { coordinatesOf } from './affected-decisions.js';
 import { readableDecision } from './decisions.handlers.js';
 import { mayReadRules } from './domain/access-policy.js';
 import { type RecordedDecision, checkedAt } from './domain/decision.js';
-import type { DenialReason } from './evaluate.js';
-import type { Change } from './how-to-pass.js';
+import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import type { NoticeDto } from './notice.dto.js';
 import { type Causes, noticeReasons } from './notice.js';
 
@@ -51,7 +51,11 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const { data, occurred_at } = decision.event;
     const causes = data.granted ? null : await this.causes(decision.event);
-    const denial = data as unknown as { score: number | null; reasons: DenialReason[]; how_to_pass: Change[] };
+    const denial = data as unknown as {
+      score: number | null;
+      reasons: AccessReasonDto[];
+      how_to_pass: FactChangeDto[];
+    };
     const model = modelOrFirst(data.model_hash);
     const content = {
       jti,
@@ -71,7 +75,10 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
       position: formatPosition(data.log ?? this.store.logId, data.position),
       timestamp: new Date(this.clock()).toISOString(),
     };
-    const proof = await this.keys.sign({ sub: data.subject_tris, notice: content }, 'credence-notice+jws');
+    const proof = await this.keys.sign(
+      { sub: data.subject_tris, notice: content as unknown as JsonObject },
+      'credence-notice+jws',
+    );
     const notice = { ...content, proof } as NoticeDto;
     return { notice, lines: linesOf(notice) };
   }

@@ -1,8 +1,9 @@
 import { scoreOf } from '../../scoring/score.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { Verification } from '../identity/domain/identity.js';
-import type { DenialReason } from './evaluate.js';
-import { type Change, priceOf } from './how-to-pass.js';
+import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import { priceOf } from './how-to-pass.js';
+import type { NoticeReasonDto } from './notice.dto.js';
 
 /** The codes of reasons, and what each says. They never change their meaning. */
 export const NOTICE_CODES = {
@@ -43,21 +44,10 @@ export interface Causes {
   verifications: readonly Pick<Verification, 'status' | 'expires_at'>[];
 }
 
-export type NoticeReason = {
-  code: NoticeCode;
-  /** As in `how_to_pass`; null: no change of a single fact would pass. */
-  fact: string | null;
-  /** The subject's own value; null: there is none. */
-  actual: number | string | boolean | null;
-  /** What the rules require. Absent for readers who may not read them. */
-  required?: number | string | boolean | null;
-  sentence: string;
-};
-
 interface Denial {
   score: number | null;
-  reasons: readonly DenialReason[];
-  how_to_pass: readonly Change[];
+  reasons: readonly AccessReasonDto[];
+  how_to_pass: readonly FactChangeDto[];
 }
 
 /**
@@ -71,7 +61,7 @@ export function noticeReasons(
   model: ScoringModel,
   causes: Causes | null,
   showsRules: boolean,
-): NoticeReason[] {
+): NoticeReasonDto[] {
   const changes = denial.how_to_pass.toSorted((a, b) => priceOf(b, model) - priceOf(a, model));
   const found = changes.length > 0 ? changes.map((change) => ofChange(change, denial, causes)) : withoutChange(denial);
   return found.slice(0, MOST).map(({ limit, required, ...reason }) => ({
@@ -81,9 +71,9 @@ export function noticeReasons(
   }));
 }
 
-type Found = Required<NoticeReason> & { limit: string };
+type Found = Required<NoticeReasonDto> & { limit: string };
 
-function ofChange(change: Change, { score }: Denial, causes: Causes | null): Found {
+function ofChange(change: FactChangeDto, { score }: Denial, causes: Causes | null): Found {
   const { fact, required, actual } = change;
   const code = codeOf(change, causes);
   const [, name = fact] = fact.split(/\.(.*)/);
@@ -105,7 +95,10 @@ function ofChange(change: Change, { score }: Denial, causes: Causes | null): Fou
   return { ...found, sentence: `${saying(code)}: ${name} was ${own}.`, limit: `at least ${required}` };
 }
 
-function codeOf({ fact, required, actual, below = Infinity, pointers }: Change, causes: Causes | null): NoticeCode {
+function codeOf(
+  { fact, required, actual, below = Infinity, pointers }: FactChangeDto,
+  causes: Causes | null,
+): NoticeCode {
   const tooLittle =
     causes && causes.last < causes.as_of - OLD_MS && causes.last > 0 ? 'evidence_old' : 'evidence_not_enough';
   if (fact === 'bad_status') return 'bad_status';
@@ -126,7 +119,7 @@ function codeOf({ fact, required, actual, below = Infinity, pointers }: Change, 
   return isExpired ? 'verification_expired' : 'verification_issuer_not_accepted';
 }
 
-const BY_RULE: Partial<Record<DenialReason['rule'], NoticeCode>> = {
+const BY_RULE: Partial<Record<AccessReasonDto['rule'], NoticeCode>> = {
   disc_min: 'score_below_minimum',
   rating_min: 'score_below_minimum',
   tct_min: 'tct_below_minimum',
