@@ -1,10 +1,10 @@
 /** Lets work run at the same time up to a limit. Owners take turns, so that none keeps the others waiting. */
-export class Turns {
+export class Turns<Owner = string> {
   private running = 0;
   private waits = 0;
-  private readonly runningOf = new Map<string, number>();
+  private readonly runningOf = new Map<Owner, number>();
   /** By owner. The owner that was served last comes last. */
-  private readonly waiting = new Map<string, (() => void)[]>();
+  private readonly waiting = new Map<Owner, (() => void)[]>();
 
   /**
    * @param most work that runs at the same time
@@ -21,17 +21,17 @@ export class Turns {
   }
 
   /** How much work of an owner waits. */
-  waitingOf(owner: string): number {
+  waitingOf(owner: Owner): number {
     return this.waiting.get(owner)?.length ?? 0;
   }
 
   /** How much work of an owner runs or waits. */
-  countOf(owner: string): number {
+  countOf(owner: Owner): number {
     return (this.runningOf.get(owner) ?? 0) + this.waitingOf(owner);
   }
 
   /** Runs work of an owner, at once or in its turn. */
-  async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
+  async run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
     if (!this.begin(owner)) {
       const own = this.waiting.get(owner) ?? [];
       this.waiting.set(owner, own);
@@ -45,7 +45,7 @@ export class Turns {
     }
   }
 
-  private begin(owner: string): boolean {
+  private begin(owner: Owner): boolean {
     const own = this.runningOf.get(owner) ?? 0;
     if (this.running >= this.most || own >= this.mostOfOne) return false;
     this.running++;
@@ -53,7 +53,7 @@ export class Turns {
     return true;
   }
 
-  private end(owner: string): void {
+  private end(owner: Owner): void {
     this.running--;
     const own = this.runningOf.get(owner)! - 1;
     if (own > 0) this.runningOf.set(owner, own);

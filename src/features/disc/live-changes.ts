@@ -12,6 +12,7 @@ import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { Turns } from '../../kernel/turns.js';
 import { Consumers } from '../../read-side/consumers.js';
 import { SessionEnds } from '../accounts/session-ends.js';
 import { SessionStanding } from '../accounts/session-standing.js';
@@ -80,10 +81,9 @@ interface Group {
 export class LiveChanges implements OnModuleDestroy {
   private readonly groups = new Map<string | null, Group>();
   private readonly streams = new Set<Stream>();
-  private readonly waiting: Stream[] = [];
+  private readonly turns = new Turns<Stream>(MAX_CATCHING_UP, 1);
   /** Streams of sessions. */
   private sessions = 0;
-  private catching = 0;
   private closed = false;
   /** While streams of sessions are open: whether the ends of sessions are noticed. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
@@ -143,7 +143,7 @@ export class LiveChanges implements OnModuleDestroy {
       // Not all clients of a stopped process return at the same time.
       out.write(`retry: ${1_000 + Math.floor(Math.random() * 4_000)}\n\n`);
       if (from === undefined) out.write(this.heartbeat(group));
-      this.attachOrCatchUp(stream);
+      void this.catchUp(stream);
       if (caller?.session) void this.endIfOver(stream, caller.session);
     };
   }
@@ -194,12 +194,6 @@ export class LiveChanges implements OnModuleDestroy {
     this.watch = undefined;
   }
 
-  private attachOrCatchUp(stream: Stream): void {
-    if (this.attach(stream)) return;
-    this.waiting.push(stream);
-    if (this.catching < MAX_CATCHING_UP) void this.catchUpAll();
-  }
-
   /** @returns false if the stream has missed something that its group has */
   private attach(stream: Stream): boolean {
     const { group, only } = stream;
@@ -224,42 +218,29 @@ export class LiveChanges implements OnModuleDestroy {
     }
   }
 
-  private async catchUpAll(): Promise<void> {
-    this.catching++;
-    for (let stream = this.waiting.shift(); stream; stream = this.waiting.shift()) {
-      // A part of each in turn: the last one does not wait for all that the first has missed.
-      if (!this.isOpen(stream) || (await this.catchUp(stream))) continue;
-      if (stream.out.writableNeedDrain) void this.catchUpOnceDrained(stream);
-      else this.waiting.push(stream);
+  /** Sends what the stream has missed. Streams take turns: the last does not wait for all that the first has missed. */
+  private async catchUp(stream: Stream): Promise<void> {
+    while (this.isOpen(stream) && !this.attach(stream)) {
+      await this.turns.run(stream, () => this.sendMissed(stream));
+      // It takes no turn from the others while its client reads.
+      if (stream.out.writableNeedDrain) await drained(stream.out);
     }
-    this.catching--;
   }
 
-  /** Takes no turn from the others while its client reads. */
-  private async catchUpOnceDrained(stream: Stream): Promise<void> {
-    await drained(stream.out);
-    if (this.isOpen(stream)) this.attachOrCatchUp(stream);
-  }
-
-  /** Sends one part of what the stream has missed. @returns whether it is attached, or has ended */
-  private async catchUp(stream: Stream): Promise<boolean> {
-    if (this.attach(stream)) return true;
+  private async sendMissed(stream: Stream): Promise<void> {
+    if (!this.isOpen(stream)) return;
     const { group, only, position } = stream;
     try {
       const selector = { organization: group.organization };
       const part = await (only ? this.feed.of(only, position, selector) : this.feed.after(position, PART, selector));
-      if (!this.isOpen(stream)) return true;
-      if (isSameScope(part.scope, stream.scope)) {
-        stream.position = part.last;
-        if (part.changes.length > 0) stream.out.write(this.frames(part).join(''));
-        else if (!this.attach(stream)) await sleep(POLL_MS);
-        else return true;
-      } else this.reset(stream, part.scope);
-      if (stream.out.writableNeedDrain) return false;
+      if (!this.isOpen(stream)) return;
+      if (!isSameScope(part.scope, stream.scope)) return this.reset(stream, part.scope);
+      stream.position = part.last;
+      if (part.changes.length > 0) stream.out.write(this.frames(part).join(''));
+      else if (!this.attach(stream)) await sleep(POLL_MS);
     } catch {
       await sleep(POLL_MS);
     }
-    return !this.isOpen(stream) || this.attach(stream);
   }
 
   private reset(stream: Stream, scope: FeedScope): void {
@@ -300,7 +281,7 @@ export class LiveChanges implements OnModuleDestroy {
       for (const stream of Array.from(group.attached)) {
         this.detach(stream);
         this.reset(stream, part.scope);
-        this.attachOrCatchUp(stream);
+        void this.catchUp(stream);
         await yieldIfDue();
       }
       return true;
