@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type IdentityRow, identityRow } from '../../../projections/identities.js';
+import { type IdentityRow, identityRow, newIdentity } from '../../../projections/identities.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -18,7 +18,7 @@ import type { Coordinates } from './coordinates.js';
 import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { EvidenceReader } from './evidence-reader.js';
 import { explain } from './explain.js';
-import { RunningStanding, historyEntry } from './history.js';
+import { RunningStanding, historyCursor, historyEntry, positionIn } from './history.js';
 import { IdentityReader, type IdentitySnapshot } from './identity-reader.js';
 import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, type Window, reportOf } from './report.js';
@@ -128,12 +128,11 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   async execute({ trisId, coordinates, limit, cursor, recorded }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
     const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
-    const stateAt = (position: number) => reader.at(position).state([lens]);
-    let { running, after } = await RunningStanding.resume(cursor, trisId, lens, coordinates, stateAt);
-    if (cursor === undefined && from !== undefined) {
-      after = (await reader.lastRecorded(from - 1)).position;
-      running = RunningStanding.of(await stateAt(after), lens);
-    }
+    let after = 0;
+    if (cursor !== undefined) after = positionIn(cursor, trisId, lens, coordinates);
+    else if (from !== undefined) after = (await reader.lastRecorded(from - 1)).position;
+    const before = after > 0 ? await reader.at(after).state([lens]) : newIdentity();
+    const running = RunningStanding.of(before, lens);
     const until = to === undefined ? reader : reader.at((await reader.lastRecorded(to)).position);
     const body: HistoryDto = {
       tris_id: trisId,
@@ -148,7 +147,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     for await (const page of until.events(after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
-          body.next_cursor = running.cursorAt(last, trisId, coordinates);
+          body.next_cursor = historyCursor(last, trisId, lens, coordinates);
           return answer;
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));

@@ -7,7 +7,7 @@ import { Days, dayOf } from '../../scoring/evidence.js';
 import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
-import { type Scoring, isLimited } from '../../scoring/models/all.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { RunningLedger, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { Coordinates } from './coordinates.js';
@@ -54,41 +54,6 @@ export class RunningStanding {
   get standing() {
     return standingOf(this.ledger, this.badStatus?.level ?? null);
   }
-
-  /** The cursor at the end of a page: contains what the next page needs to continue without the earlier events. */
-  cursorAt(position: number, trisId: string, coordinates: Coordinates): string {
-    const { earned, flagged } = this.ledger;
-    return encodeCursor({
-      p: position,
-      e: earned,
-      f: flagged,
-      b: this.badStatus,
-      t: tagOf(trisId, this.lens, coordinates),
-    });
-  }
-
-  /**
-   * @param stateAt the state as of a position. If the TCT of a day is limited, the sums in a cursor do not show how much
-   * its days can still earn
-   * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
-   */
-  static async resume(
-    cursor: string | undefined,
-    trisId: string,
-    lens: Scoring,
-    coordinates: Coordinates,
-    stateAt: (position: number) => Promise<IdentityState>,
-  ): Promise<{ running: RunningStanding; after: number }> {
-    if (cursor === undefined) return { running: new RunningStanding(lens), after: 0 };
-    const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
-    if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
-    const running = RunningStanding.of(
-      { evidence: isLimited(lens) ? (await stateAt(p)).evidence : {}, bad_status: b },
-      lens,
-    );
-    if (!isLimited(lens)) Object.assign(running.ledger, { earned: e, flagged: f });
-    return { running, after: p };
-  }
 }
 
 /** An entry of a history: an event and the identity's standing after it. */
@@ -115,20 +80,30 @@ export function historyEntry(event: IdentityEvent, running: RunningStanding, log
   };
 }
 
+/** A place in a history: the position of the entry before it, and what its numbers belong to, see `tagOf`. */
 interface CursorState {
   p: number;
-  e: number;
-  f: number;
-  b: BadStatus | null;
-  /** Identifies what the numbers belong to, see `tagOf`. */
   t: string;
 }
 
+/** The cursor of the entries after a position. */
+export function historyCursor(p: number, trisId: string, lens: Scoring, coordinates: Coordinates): string {
+  return encodeCursor({ p, t: tagOf(trisId, lens, coordinates) } satisfies CursorState);
+}
+
+/**
+ * The position in a cursor.
+ * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
+ */
+export function positionIn(cursor: string, trisId: string, lens: Scoring, coordinates: Coordinates): number {
+  const { p, t } = decodeCursor(cursor, isCursor);
+  if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
+  return p;
+}
+
 function isCursor(state: unknown): state is CursorState {
-  if (typeof state !== 'object' || state === null) return false;
-  const { p, e, f, b, t } = state as CursorState;
-  const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0;
-  return isCount(p) && isCount(e) && isCount(f) && typeof b === 'object' && typeof t === 'string';
+  const { p, t } = (state ?? {}) as CursorState;
+  return Number.isSafeInteger(p) && p >= 0 && typeof t === 'string';
 }
 
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
