@@ -128,6 +128,8 @@ export class WithdrawalDryRunDto {
   /** Why its actions are to be withdrawn. */
   @ApiProperty({ enum: REASONS })
   reason: Reason;
+  /** The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown, or none is meant. */
+  key_digest: string | null;
   /** Actions in the set. */
   actions: number;
   /** Identities that they are about. */

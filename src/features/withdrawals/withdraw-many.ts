@@ -131,7 +131,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   private async find({ input, signal, progress }: RunningJob): Promise<WithdrawalDryRunDto> {
     const { filter, reason, caller, organization, scopes, decisions_of } = input as unknown as FindInput;
     const actor = { name: caller, organization, scopes: new Set(scopes) };
-    const set = await this.sets.find(filter, actor, signal, progress);
+    const { sets: set, key_digest } = await this.sets.find(filter, actor, signal, progress);
     const position = await this.store.head();
     await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
     const owner = ownerOfJob({ input });
@@ -165,6 +165,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const stored = await lines.end();
     return {
       reason,
+      key_digest,
       ...sums,
       largest: effects,
       position: formatPosition(this.store.logId, position),

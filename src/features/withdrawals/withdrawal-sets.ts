@@ -33,6 +33,12 @@ export interface SetAction extends WithdrawnAction {
   changes: number;
 }
 
+/** `sets`: the actions by identity. `key_digest`: as `KeySeen` has it, of the key that is meant; null: unknown, or none is. */
+export interface FoundSet {
+  sets: Map<string, SetAction[]>;
+  key_digest: string | null;
+}
+
 /** Finds the actions of a set, none of which is withdrawn, in the log. */
 @Injectable()
 export class WithdrawalSets {
@@ -42,7 +48,7 @@ export class WithdrawalSets {
   ) {}
 
   /**
-   * @returns the actions by identity, up to the end of the log; those that the actor may not withdraw are left out
+   * @returns those up to the end of the log; actions that the actor may not withdraw are left out
    * @throws JobGivenUp for more than `MAX_SET`
    */
   async find(
@@ -50,14 +56,17 @@ export class WithdrawalSets {
     actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
     signal: AbortSignal,
     onProgress: (done: number, total: number) => void,
-  ): Promise<Map<string, SetAction[]>> {
+  ): Promise<FoundSet> {
+    let key_digest: string | null = null;
     const found = new Map<string, SetAction & { states: [Position, boolean][] }>();
     const total = await this.store.countAfter(0);
     let done = 0;
     for await (const slice of this.store.readAll(0)) {
       signal.throwIfAborted();
       for (const recorded of slice) {
-        if (recorded.type === 'ActionWithdrawn' || recorded.type === 'ActionReinstated') {
+        if (recorded.type === 'KeySeen' && recorded.data['key_id'] === filter.key_id) {
+          key_digest = recorded.data['digest_prefix'] as string;
+        } else if (recorded.type === 'ActionWithdrawn' || recorded.type === 'ActionReinstated') {
           const action = found.get(recorded.data['action_id'] as string);
           if (!action) continue;
           action.changes++;
@@ -83,7 +92,7 @@ export class WithdrawalSets {
       if (set) set.push({ ...action, counted });
       else sets.set(action.tris_id, [{ ...action, counted }]);
     }
-    return sets;
+    return { sets, key_digest };
   }
 
   private async isAllowed(
