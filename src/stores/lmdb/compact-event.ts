@@ -8,8 +8,8 @@ import type { Json, JsonObject } from '../../kernel/json.js';
  * order.
  */
 
-/** Local names: see digest64. */
-const { floor, imul } = Math;
+/** A local name: see digest64. */
+const { floor } = Math;
 
 /** The first byte of a value, unless it is a place in WORDS below 128. */
 const LATER_WORD = 0x80;
@@ -379,7 +379,8 @@ function takeString(): string {
   const first = bytes[at++]!;
   if (first < FIRST_WORDS) return WORDS[first]!;
   if (first >= SHORT_STRING && first < SMALL_INTEGER) {
-    return takeShort(first - SHORT_STRING);
+    at += first - SHORT_STRING;
+    return bytes.toString('latin1', at - first + SHORT_STRING, at);
   }
   switch (first) {
     case LATER_WORD: {
@@ -458,28 +459,10 @@ function takeUuid(from: number): string {
   return scratchText(place);
 }
 
-/** Neighbouring events have the same times, names and numbers: what was read is kept, by a hash of its bytes. */
+/** Neighbouring events have the same times: those that were read are kept, by a hash. */
 const KEPT = 4_096;
-const KEPT_TEXTS: string[] = Array.from({ length: KEPT }, () => '');
 const KEPT_TIMES: string[] = Array.from({ length: KEPT }, () => '');
 const TIMES = new Float64Array(KEPT).fill(-1);
-
-/** An ASCII string of so few characters that copying it would take longer than looking it up. */
-function takeShort(length: number): string {
-  const start = at;
-  at += length;
-  // The last bytes tell most names apart; what is before a short string is of this entry, too.
-  const last = (bytes[at - 4]! << 24) | (bytes[at - 3]! << 16) | (bytes[at - 2]! << 8) | bytes[at - 1]!;
-  const place = (imul(last ^ (length << 25), 0x9e37_79b1) >>> 20) & (KEPT - 1);
-  const kept = KEPT_TEXTS[place]!;
-  return isAt(kept, start, length) ? kept : (KEPT_TEXTS[place] = bytes.toString('latin1', start, at));
-}
-
-function isAt(text: string, start: number, length: number): boolean {
-  if (text.length !== length) return false;
-  for (let i = length - 1; i >= 0; i--) if (text.charCodeAt(i) !== bytes[start + i]) return false;
-  return true;
-}
 
 function takeTime(): string {
   const high = takeThreeBytes();
