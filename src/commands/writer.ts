@@ -66,40 +66,17 @@ export class Writer {
   /**
    * Executes a command on a stream that may be long. It decides on the state of the stream, which is kept, so that only
    * what was appended since is read. A retry that may find its own event reads the whole stream.
-   * @throws Problem idempotency_key_reused, write_conflict
+   * @param options.once it must not be decided again on a state that its author has not seen
+   * @throws Problem idempotency_key_reused, write_conflict; WrongExpectedRevision instead if it is decided once, and another
+   * writer came between the reading and the append
    */
   async executeFolded<S>(
     stream: string,
     context: CommandContext,
     streams: FoldedStreams<S>,
     decide: (state: S) => readonly Fact[],
+    { once = false } = {},
   ): Promise<FoldedUpdate<S>> {
-    const isFirst = await this.claimFolded(stream, context, streams, decide);
-    return this.decidingAgain(stream, () => this.updateFolded(stream, context, streams, decide, isFirst));
-  }
-
-  /**
-   * Does what `executeFolded` does, but decides only once: for commands that must not be decided again on a state that
-   * their author has not seen.
-   * @throws WrongExpectedRevision when another writer came between the reading and the append
-   */
-  async executeFoldedOnce<S>(
-    stream: string,
-    context: CommandContext,
-    streams: FoldedStreams<S>,
-    decide: (state: S) => readonly Fact[],
-  ): Promise<FoldedUpdate<S>> {
-    const isFirst = await this.claimFolded(stream, context, streams, decide);
-    return this.updateFolded(stream, context, streams, decide, isFirst);
-  }
-
-  /** @returns whether no earlier try of the command can have written anything */
-  private async claimFolded<S>(
-    stream: string,
-    context: CommandContext,
-    streams: FoldedStreams<S>,
-    decide: (state: S) => readonly Fact[],
-  ): Promise<boolean> {
     const refuse = async () => {
       const { state } = await streams.of(stream);
       try {
@@ -109,7 +86,9 @@ export class Writer {
         if (!(await this.idempotency.isClaimed(context))) throw refusal;
       }
     };
-    return this.idempotency.claimUnless(refuse, stream, context);
+    const isFirst = await this.idempotency.claimUnless(refuse, stream, context);
+    const update = () => this.updateFolded(stream, context, streams, decide, isFirst);
+    return once ? update() : this.decidingAgain(stream, update);
   }
 
   private async updateFolded<S>(
@@ -128,12 +107,19 @@ export class Writer {
       return { ...outcome, before: { state: stateOf(history), ...at } };
     }
     const before = await streams.of(stream);
-    const facts = decide(before.state);
-    if (facts.length === 0) {
-      await this.idempotency.noteUnchanged(stream, before.events, context);
-      return { position: before.position, events: [], own: false, before };
-    }
-    return { ...(await this.append(stream, before.events, facts, context)), own: true, before };
+    return { ...(await this.record(stream, before, decide(before.state), context)), before };
+  }
+
+  /** Appends what was decided on a stream with so many events, or notes that nothing was. */
+  private async record(
+    stream: string,
+    { events, position }: { events: number; position: Position },
+    facts: readonly Fact[],
+    context: CommandContext,
+  ): Promise<CommandEffect> {
+    if (facts.length > 0) return { ...(await this.append(stream, events, facts, context)), own: true };
+    await this.idempotency.noteUnchanged(stream, events, context);
+    return { position, events: [], own: false };
   }
 
   /** The first event of a stream, if it exists. */
@@ -190,12 +176,8 @@ export class Writer {
     });
   }
 
-  /**
-   * Does what `update` does, but decides only once: for commands that must not be decided again on a state that their
-   * author has not seen.
-   * @throws WrongExpectedRevision when another writer came between the reading and the append
-   */
-  async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
+  /** @throws WrongExpectedRevision when another writer came between the reading and the append */
+  private async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
     const history = await this.store.readStream(stream);
     const position = history.at(-1)?.position ?? 0;
     const earlier = history.filter((event) => isRetryOf(event, context));
@@ -209,12 +191,8 @@ export class Writer {
       const seen = history.slice(0, then);
       return { position: seen.at(-1)?.position ?? 0, events: [], own: false, history: seen };
     }
-    const facts = decide(history);
-    if (facts.length === 0) {
-      await this.idempotency.noteUnchanged(stream, history.length, context);
-      return { position, events: [], own: false, history };
-    }
-    return { ...(await this.append(stream, history.length, facts, context)), own: true, history };
+    const read = { events: history.length, position };
+    return { ...(await this.record(stream, read, decide(history), context)), history };
   }
 
   /**

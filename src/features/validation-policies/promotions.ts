@@ -122,7 +122,8 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     if (this.underWay.has(stream)) throw conflict(owner);
     this.underWay.add(stream);
     try {
-      const { position, before, events } = await this.writer.executeFoldedOnce(stream, context, streams, decide);
+      const once = this.writer.executeFolded(stream, context, streams, decide, { once: true });
+      const { position, before, events } = await once;
       const body = {
         ...bodyOf(events, before.state),
         generation: null,
