@@ -52,8 +52,7 @@ export class Views implements PositionGate {
   private readonly positions: AppliedPosition;
   private lastManifest: Manifest | undefined;
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
-  private readonly fits = new Map<string, { version: number; floor: Position }>();
-  private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
+  private readonly fits = new Map<string, { version: number; floor: Promise<Position> }>();
   /** The log's head, and the last promotion in it, at the first read after the read models' server was restarted. */
   private lastRestart: { restarts: number; head: Promise<Position>; lens_revision: Promise<number> } | undefined;
   /** The number of restarts after which the manifest was found to have the last promotion. */
@@ -196,10 +195,8 @@ export class Views implements PositionGate {
     if (!read) return read;
     this.refuseUnfit(read);
     if (read.status === 'building') return read;
-    const version = this.version();
-    const fit = this.fits.get(id);
-    const floor = fit?.version === version ? fit.floor : await this.checkFit(id, read.checkpoint);
-    if (read.checkpoint.position < floor) throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
+    if (read.checkpoint.position < (await this.checkFit(id, read.checkpoint)))
+      throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
     if (read.checkpoint.position >= this.positions.required(id)) return read;
     return { ...read, status: 'building' };
   }
@@ -211,22 +208,18 @@ export class Views implements PositionGate {
 
   /**
    * Checks that the log contains the last event that a generation has applied, and returns the position from which the
-   * generation may be read. Concurrent reads share the check.
+   * generation may be read: once for each version of the stores.
    * @throws StoreUnavailable log_replaced if the log does not contain it
    */
   private checkFit(id: string, checkpoint: Checkpoint): Promise<Position> {
     const version = this.version();
-    let check = this.checks.get(id);
-    if (check?.version !== version) {
-      const floor = this.floorOf(checkpoint);
-      check = { version, floor };
-      this.checks.set(id, check);
-      floor
-        .then((floor) => this.fits.set(id, { version, floor }))
-        .catch(() => undefined)
-        .finally(() => this.checks.get(id)?.version === version && this.checks.delete(id));
+    let fit = this.fits.get(id);
+    if (fit?.version !== version) {
+      const started = { version, floor: this.floorOf(checkpoint) };
+      started.floor.catch(() => this.fits.get(id) === started && this.fits.delete(id));
+      this.fits.set(id, (fit = started));
     }
-    return check.floor;
+    return fit.floor;
   }
 
   private async floorOf(checkpoint: Checkpoint): Promise<Position> {
