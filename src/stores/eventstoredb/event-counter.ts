@@ -1,4 +1,5 @@
 import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { Turns } from '../../kernel/turns.js';
 
 /** Events between two marks. */
 const STEP = 1_000;
@@ -18,15 +19,13 @@ interface Mark {
 export class EventCounter {
   private marks: Mark[] = [];
   private end: Mark | undefined;
-  private turn: Promise<unknown> = Promise.resolve();
+  private readonly turns = new Turns(1, 1);
 
   constructor(private readonly read: Read) {}
 
   /** The number of events after a position. Runs one count at a time, so that no event is read twice. */
   countAfter(position: Position): Promise<number> {
-    const result = this.turn.then(() => this.countInTurn(position));
-    this.turn = result.catch(() => undefined);
-    return result;
+    return this.turns.run('', () => this.countInTurn(position));
   }
 
   private async countInTurn(position: Position): Promise<number> {

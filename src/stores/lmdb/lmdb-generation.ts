@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
+import { Turns } from '../../kernel/turns.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import {
@@ -83,8 +84,8 @@ interface Applied {
 export class LmdbGeneration {
   private taken: Lease | undefined;
   private lastApplied: { text: string; applied: Applied } | undefined;
-  /** The batch in flight. The next one depends on its result. */
-  private applying: Promise<unknown> = Promise.resolve();
+  /** Of writes: each depends on the result of the one before it. */
+  private readonly turns = new Turns(1, 1);
 
   static async open(folder: string): Promise<LmdbGeneration> {
     return new LmdbGeneration(await LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true }));
@@ -128,9 +129,7 @@ export class LmdbGeneration {
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Encoded first, so that nothing can fail half way.
     const deletes = batch.deletes.map(rowAddress);
-    const turn = this.applying.then(() => this.applyInTurn(batch, deletes, clock));
-    this.applying = turn.catch(() => undefined);
-    return turn;
+    return this.turns.run('', () => this.applyInTurn(batch, deletes, clock));
   }
 
   private async applyInTurn(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
@@ -174,11 +173,8 @@ export class LmdbGeneration {
   async load(holder: string, clock: Clock): Promise<Load | undefined> {
     let before: Buffer | null = null;
     /** Writes if the lease is held and nothing was applied. */
-    const write = async (queue: (loading: Applied) => void): Promise<boolean> => {
-      const turn = this.applying.then(() => this.writeLoading(holder, clock, queue));
-      this.applying = turn.catch(() => undefined);
-      return turn;
-    };
+    const write = (queue: (loading: Applied) => void) =>
+      this.turns.run('', () => this.writeLoading(holder, clock, queue));
     const isEmpty = await write(({ checkpoint, isLoading }) => {
       if (!isLoading) return;
       void this.rows.clearAsync();

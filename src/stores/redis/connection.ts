@@ -244,11 +244,6 @@ export class RedisConnection {
     return this.unavailableSince !== undefined || !this.isAnswering;
   }
 
-  /** Any command of the library. @throws StoreUnavailable when there is no definite answer */
-  async send<T>(command: (client: Redis | Cluster) => Promise<T>): Promise<T> {
-    return this.attempt(() => command(this.client));
-  }
-
   /** Waits for the answers of sent commands, if the server responds. */
   async close(): Promise<void> {
     if (this.closed) return;
@@ -258,7 +253,8 @@ export class RedisConnection {
     this.client.disconnect();
   }
 
-  private async attempt<T>(action: () => Promise<T>): Promise<T> {
+  /** Any command of the library. @throws StoreUnavailable when there is no definite answer */
+  async send<T>(command: (client: Redis | Cluster) => Promise<T>): Promise<T> {
     if (this.closed) throw new StoreUnavailable(`the connection to Redis at ${this.where} was closed`);
     if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
       throw new StoreUnavailable(`Redis at ${this.where} is unavailable`);
@@ -266,9 +262,8 @@ export class RedisConnection {
     if (this.refusal) throw this.refusal;
     try {
       // The library does not count the time that a command waits for a node of a cluster.
-      return await (this.client instanceof Cluster
-        ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
-        : action());
+      const answer = command(this.client);
+      return await (this.client instanceof Cluster ? inTime(answer, COMMAND_TIMEOUT_MS, 'Command timed out') : answer);
     } catch (error) {
       throw this.failure(error as Error);
     }
