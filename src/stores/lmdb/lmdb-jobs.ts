@@ -181,17 +181,7 @@ export class LmdbJobs implements Jobs {
   }
 }
 
-function publicJob({
-  kind,
-  id,
-  status,
-  input,
-  progress,
-  attempts,
-  result,
-  error,
-  enqueued_at,
-  finished_at,
-}: StoredJob): Job {
-  return { kind, id, status, input, progress, attempts, result, error, enqueued_at, finished_at };
+function publicJob(stored: StoredJob): Job {
+  const { sequence: _, run_at: __, owner: ___, ...job } = stored;
+  return job;
 }
