@@ -1,10 +1,10 @@
+import { hash } from 'node:crypto';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Created, Recorded } from '../commands/context.js';
 import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
-import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { unauthorized } from '../kernel/problems.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
@@ -229,14 +229,13 @@ const matches = (header: string, etag: string): boolean =>
   header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag.slice(2));
 
 /**
- * A weak 64-bit ETag. It need not be cryptographic: it is only compared with tags of the same address, and a
- * collision would only mislead the client's own cache.
+ * A weak ETag of 66 bits: it is only compared with tags of the same address, and a collision would only mislead the
+ * client's own cache.
  */
 export function etagOf(parts: readonly (string | number)[]): string {
   const isLast = parts.length === last.parts.length && parts.every((part, n) => part === last.parts[n]);
   if (!isLast) {
-    const [a, b] = digest64(parts.join('\u0000'));
-    last = { parts, etag: `W/"${a.toString(36)}.${b.toString(36)}"` };
+    last = { parts, etag: `W/"${hash('sha256', parts.join('\u0000'), 'base64url').slice(0, 11)}"` };
   }
   return last.etag;
 }

@@ -1,6 +1,6 @@
+import { crc32 } from 'node:zlib';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Projection, Rows } from '../../projections/projection.js';
-import { digest64 } from '../kernel/hash.js';
 import type { Json } from '../kernel/json.js';
 import { IS_MEMORY_SHORT } from '../kernel/memory.js';
 import { EncodedRows, type VisitRow } from '../stores/ports/encoded-rows.js';
@@ -113,7 +113,7 @@ export class FreshRows implements Rows {
 
 /** The part, of n, that a share belongs to. */
 function partOf(share: string, parts: number): number {
-  return digest64(share)[0] % parts;
+  return crc32(share) % parts;
 }
 
 function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<string, V> {

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
 import { type DomainEvent, decodeEvent, decodeFolded } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
 import type { Checkpoint as SignedCheckpoint } from '../credentials/log-key.js';
 import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
-import { canonicalJson, digest64 } from '../kernel/hash.js';
+import { canonicalJson } from '../kernel/hash.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
@@ -365,7 +366,7 @@ class GenerationVerifier {
     }
     let groups = 1;
     for (let group = 0; group < groups; group++) {
-      const isWanted = (share: string) => moved.has(share) && digest64(share)[0] % groups === group;
+      const isWanted = (share: string) => moved.has(share) && crc32(share) % groups === group;
       const fold = new MovedFold(this.projections, this.goal, isWanted, group === 0);
       const folded = await this.advance(fold, position, groups === 1 ? MOST_MOVED : Infinity);
       if (folded) await this.compareChanged(fold);

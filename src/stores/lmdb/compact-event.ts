@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../kernel/json.js';
  * order.
  */
 
-/** A local name: see digest64. */
+/** A local name: looking up a global takes 0.1 µs in the context of the test runner. */
 const { floor } = Math;
 
 /** The first byte of a value, unless it is a place in WORDS below 128. */
