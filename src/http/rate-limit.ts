@@ -5,7 +5,7 @@ import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Config } from '../kernel/config.js';
 import type { KeyValue } from '../stores/ports/key-value.js';
 import { Problem } from '../kernel/problems.js';
-import { addressIn, groupsOf } from './addresses.js';
+import { addressIn } from './addresses.js';
 
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
@@ -48,8 +48,8 @@ export function clientOf(entry: string): Client {
   if (isIPv4(entry)) return { network: entry, site: undefined };
   const address = addressIn(entry);
   if (address === undefined) return { network: 'unknown', site: undefined };
-  if (isIPv4(address)) return { network: address, site: undefined };
-  const groups = groupsOf(address);
+  if (!('parts' in address)) return { network: address.toString(), site: undefined };
+  const groups = address.parts.map((part) => part.toString(16));
   return { network: groups.slice(0, 4).join(':'), site: `${groups.slice(0, 3).join(':')}::/48` };
 }
 
