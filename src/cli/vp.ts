@@ -7,6 +7,7 @@ import { Replays } from '../features/validation-policies/replays.js';
 import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
 import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
+import type { How } from '../features/validation-policies/promotions.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto, toContent } from '../features/validation-policies/vp.dto.js';
 import { CreatePolicy, GetPolicy, RetirePolicy } from '../features/validation-policies/vp.handlers.js';
@@ -73,12 +74,20 @@ export function vpCommands(cli: Cli): void {
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
     .argument('<policy>', 'id of a policy')
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
-    .action(withHandlers(cli, 'existing', FEATURES, promote));
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions & { replay?: string }) =>
+        switchLens(context, id, options, { replayId: options.replay ?? null }),
+      ),
+    );
 
   scoped(vp.command('rollback'))
     .description('return to the lens that was active before a policy was promoted')
     .argument('<policy>', 'id of the active policy')
-    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions) =>
+        switchLens(context, id, options, 'rollback'),
+      ),
+    );
 }
 
 async function create(context: HandlersContext<PolicyContent>, _file: string) {
@@ -99,18 +108,6 @@ async function replay(context: HandlersContext, id: string, options: ScopeOption
   const started = new StartReplay({ policyId: id, scope: scopeOf(options.scope) }, undefined, command);
   await printReplay(context, await context.commands.execute(started), options);
   return EXIT.ok;
-}
-
-function promote(context: HandlersContext, id: string, options: ScopeOptions & { replay?: string }) {
-  const scope = scopeOf(options.scope);
-  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  return switchLens(context, options, new SwitchPolicy(id, scope, { replayId: options.replay ?? null }, command, 0));
-}
-
-function rollBack(context: HandlersContext, id: string, options: ScopeOptions) {
-  const scope = scopeOf(options.scope);
-  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  return switchLens(context, options, new SwitchPolicy(id, scope, 'rollback', command, 0));
 }
 
 async function evaluate(
@@ -174,12 +171,13 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchLens(context: HandlersContext, { json }: ScopeOptions, command: SwitchPolicy) {
-  const { scope, policyId } = command;
-  const { active } = (await context.commands.execute(command)).body;
-  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy(policyId))).tris_org);
+async function switchLens(context: HandlersContext, id: string, options: ScopeOptions, how: How) {
+  const scope = scopeOf(options.scope);
+  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
+  const { active } = (await context.commands.execute(new SwitchPolicy(id, scope, how, command, 0))).body;
+  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy(id))).tris_org);
   const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
-  return changed(context, json ? JSON.stringify({ scope, active }) : text);
+  return changed(context, options.json ? JSON.stringify({ scope, active }) : text);
 }
 
 /** The content of a JSON file, or the id of a policy. */

@@ -15,7 +15,6 @@ import { refusal } from '../../kernel/problems.js';
 import {
   AccessDto,
   AccessPoliciesDto,
-  AccessPoliciesQuery,
   AccessPolicyDto,
   AccessPolicyParams,
   CheckAccessDto,
@@ -25,6 +24,7 @@ import {
   CreateAccessPolicyDto,
   DryRunDto,
   EvaluateRulesDto,
+  PoliciesQuery,
   PopulationStartedDto,
   RetiredAccessPolicyDto,
   SubjectDto,
@@ -148,7 +148,7 @@ export class AccessPoliciesController {
     type: AccessPoliciesDto,
     problems: ['identity_not_found'],
   })
-  async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery, @RequestCaller() caller: Caller | null) {
+  async list(@Query() { limit, cursor, tris_org }: PoliciesQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org, caller));
   }
 

@@ -61,7 +61,8 @@ export class AccessPolicyParams {
   policy_id: string;
 }
 
-export class AccessPoliciesQuery extends PageQuery {
+/** Of a list of policies, also of validation policies. */
+export class PoliciesQuery extends PageQuery {
   /** Only the policies of this organization. */
   @IsOptional()
   @IsTrisId()

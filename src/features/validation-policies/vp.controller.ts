@@ -7,6 +7,7 @@ import type { Actor } from '../../commands/context.js';
 import { ClientGone } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import { refusal } from '../../kernel/problems.js';
+import { PoliciesQuery } from '../access/ap.dto.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { writtenSwitch } from './models.controller.js';
 import { SwitchPolicy } from './promotions.handlers.js';
@@ -18,7 +19,6 @@ import {
   EvaluatePolicyDto,
   EvaluationDto,
   PoliciesDto,
-  PoliciesQuery,
   PolicyDto,
   PolicyParams,
   PromotePolicyDto,

@@ -11,17 +11,8 @@ import {
   MaxLength,
   ValidateNested,
 } from 'class-validator';
-import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
-import {
-  AreTrisIds,
-  AtMost,
-  IsCriticality,
-  IsMetric,
-  IsTrisId,
-  IsUnique,
-  IsWrittenTrisId,
-  Matches,
-} from '../../http/fields.js';
+import { ItemProblemDto } from '../../http/common.dto.js';
+import { AreTrisIds, AtMost, IsCriticality, IsMetric, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { CRITICALITIES, type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
@@ -111,13 +102,6 @@ export class PolicyParams {
   @Matches(POLICY_REF, { message: VP_MESSAGE })
   @ApiProperty({ example: 'VP_LENDING_V1' })
   policy_id: string;
-}
-
-export class PoliciesQuery extends PageQuery {
-  /** Only the policies of this organization. */
-  @IsOptional()
-  @IsTrisId()
-  tris_org?: string;
 }
 
 export const POLICY_STATUSES = ['available', 'retired'] as const;
