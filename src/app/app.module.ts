@@ -12,7 +12,6 @@ import { Writer } from '../commands/writer.js';
 import { SignedCheckpoints } from '../credentials/log-key.js';
 import { Logger } from '../kernel/logger.js';
 import { Quotas } from '../commands/quotas.js';
-import { Registry } from 'prom-client';
 import { POSITION_GATE } from '../kernel/positions.js';
 import { IdentityModule } from '../features/identity/identity.module.js';
 import { IngestionModule } from '../features/ingestion/ingestion.module.js';
@@ -107,8 +106,7 @@ class PortsModule {
       },
       {
         provide: Quotas,
-        useFactory: (registry?: Registry) => new Quotas(config, stores.keyValue, clock, registry),
-        inject: [{ token: Registry, optional: true }],
+        useFactory: () => new Quotas(config, stores.keyValue, clock),
       },
       {
         provide: SignedCheckpoints,

@@ -1,5 +1,4 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
-import { Counter, type Registry } from 'prom-client';
 import type { Clock } from '../kernel/clock.js';
 import type { Config } from '../kernel/config.js';
 import { Problem } from '../kernel/problems.js';
@@ -8,18 +7,15 @@ import type { KeyValue } from '../stores/ports/key-value.js';
 const DAY_MS = 86_400_000;
 /** How often a process adds what it has counted to what all have. */
 const FLUSH_MS = 1_000;
-/** Owners that the metric names. */
-const NAMED = 20;
 
 const RATES = ['actions', 'bytes'] as const;
 type Rate = (typeof RATES)[number];
-const UNITS = [...RATES, 'flags'] as const;
 type Stock = 'job_results' | 'job_bytes';
 /** What has a bound for each owner, and is in its usage. */
 export const BOUNDS = [...RATES, 'job_results', 'job_bytes'] as const;
 
 /** What a relay counts as. */
-export type Amounts = Record<Rate | 'flags', number>;
+export type Amounts = Record<Rate, number>;
 
 /** What an owner has relayed on a day. */
 interface Count {
@@ -47,8 +43,6 @@ export class Quotas implements OnApplicationShutdown {
   private readonly policy: string;
   private day = NaN;
   private counts = new Map<string, Count>();
-  /** Since this process started. */
-  private readonly totals = new Map<string, Amounts>();
   private readonly stocks = new Map<Stock, (owner: string) => Promise<number>>();
   private flushing: Promise<void> | undefined;
   private readonly timer: NodeJS.Timeout;
@@ -57,7 +51,6 @@ export class Quotas implements OnApplicationShutdown {
     config: QuotaConfig,
     private readonly keyValue: Pick<KeyValue, 'increment'>,
     private readonly clock: Clock,
-    registry?: Registry,
   ) {
     this.limits = {
       actions: config.actionsPerDay || Infinity,
@@ -70,7 +63,6 @@ export class Quotas implements OnApplicationShutdown {
     this.policy = this.limited.map((rate) => `"${rate}";q=${this.limits[rate]};w=${DAY_MS / 1000}`).join(', ');
     const flush = () => void (this.flushing ??= this.flush().finally(() => (this.flushing = undefined)));
     this.timer = setInterval(flush, FLUSH_MS).unref();
-    if (registry) this.observe(registry);
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -95,11 +87,8 @@ export class Quotas implements OnApplicationShutdown {
       const headers = { ...this.headersOf(owner), 'retry-after': String(this.secondsLeft()) };
       throw new Problem('quota_exceeded', detail, { headers, members: { quota: over } });
     }
-    const total = this.totals.get(owner) ?? { actions: 0, bytes: 0, flags: 0 };
-    this.totals.set(owner, total);
     const add = (sign: number) => {
       for (const rate of RATES) count.fresh[rate] += sign * amounts[rate];
-      for (const unit of UNITS) total[unit] += sign * amounts[unit];
     };
     add(1);
     return () => add(-1);
@@ -170,24 +159,6 @@ export class Quotas implements OnApplicationShutdown {
       if (count === undefined) fresh[rate] += by;
       stored[rate] = count ?? stored[rate] - by;
     }
-  }
-
-  private observe(registry: Registry): void {
-    const { totals } = this;
-    const counter = new Counter({
-      name: 'credence_relayed_total',
-      help: `What this process has recorded of relays: actions, their bytes, negative evidence (flags); of the ${NAMED} owners with most, and of others`,
-      labelNames: ['owner', 'unit'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const unit of UNITS) {
-          const sorted = [...totals].sort(([, a], [, b]) => b[unit] - a[unit]);
-          sorted.forEach(([owner, total], n) => this.inc({ owner: n < NAMED ? owner : 'other', unit }, total[unit]));
-        }
-      },
-    });
-    registry.registerMetric(counter);
   }
 }
 

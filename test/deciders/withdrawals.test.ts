@@ -5,6 +5,7 @@ import { type CommandContext, internalActor } from '../../src/commands/context.j
 import { Writer } from '../../src/commands/writer.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
 import { ActionChanges } from '../../src/features/relay/action-changes.js';
+import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { type Action, decide } from '../../src/features/relay/domain/relay.js';
 import { type ActionState, actionIn, decideChange, stateOf } from '../../src/features/relay/domain/withdrawal.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
@@ -140,7 +141,7 @@ describe('in the log', () => {
     body_hash: body.padEnd(64, '0'),
   });
   const relay = (as = context('relay')) => writer.create(STREAM, decide(action(), null, 'vouched'), as);
-  const changes = (of = writer) => new ActionChanges(of, platforms);
+  const changes = (of = writer) => new ActionChanges(of, platforms, new RelayMetrics());
   const history = () => stores.eventStore.readStream(STREAM);
   async function change(to: ActionState, id: string, as = context(`${to} it`), of = changes()) {
     return of.change({ action: actionIn(await history(), id)!, to, reason: 'mistake', context: as });

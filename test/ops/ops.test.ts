@@ -81,3 +81,10 @@ if (!hasPromtool) process.stderr.write('promtool is not installed: the alert rul
   expect([status, stderr]).toEqual([0, '']);
   expect(stdout).toContain('SUCCESS');
 });
+
+(hasPromtool ? test : test.skip)('alerts about callers fire when they should, and only then', () => {
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'test/ops/alerts.test.yml'], {
+    encoding: 'utf8',
+  });
+  expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+});

@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client';
 import { type Amounts, Quotas } from '../../src/commands/quotas.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { eventually } from '../contracts/harness.js';
@@ -98,11 +97,11 @@ describe('in several processes', () => {
     await folder.remove();
   });
   const bounds = { bytesPerDay: 0, jobResults: 0, jobBytes: 0, waitingDeliveries: 0 };
-  function quotas(actionsPerDay: number, more: Partial<typeof bounds> = {}, registry?: Registry): Quotas {
-    open.push(new Quotas({ ...bounds, ...more, actionsPerDay }, keyValue, () => EVENING, registry));
+  function quotas(actionsPerDay: number, more: Partial<typeof bounds> = {}): Quotas {
+    open.push(new Quotas({ ...bounds, ...more, actionsPerDay }, keyValue, () => EVENING));
     return open.at(-1)!;
   }
-  const amounts: Amounts = { actions: 1, bytes: 100, flags: 0 };
+  const amounts: Amounts = { actions: 1, bytes: 100 };
   const take = (from: Quotas, owner: string, taken = amounts) =>
     from
       .take(owner, taken, async () => false)
@@ -155,22 +154,5 @@ describe('in several processes', () => {
     expect([await take(one, 'tris:g'), await take(quotas(3), 'tris:g')]).toEqual(['quota_exceeded', 'taken']);
     keyValue.increment = increment;
     await eventually(async () => (await usedBy(quotas(3), 'tris:g')) === 4, 'both counts');
-  });
-
-  test('the metric names the twenty with most of each unit, and counts the others together', async () => {
-    const registry = new Registry();
-    const one = quotas(0, {}, registry);
-    for (let n = 0; n < 25; n++) {
-      for (let times = 0; times <= n; times++) await take(one, `tris:o${n}`, { ...amounts, flags: n === 3 ? 1 : 0 });
-    }
-    const lines = (await registry.metrics()).split('\n');
-    const named = (unit: string) =>
-      lines.filter((line) => line.startsWith('credence_relayed_total{') && line.includes(`unit="${unit}"`));
-    expect(named('actions')).toHaveLength(21);
-    expect(named('actions')).toContain('credence_relayed_total{owner="tris:o24",unit="actions"} 25');
-    expect(named('actions')).toContain('credence_relayed_total{owner="other",unit="actions"} 15');
-    // Also 0: an increase is seen from the first flag on.
-    expect(named('flags')).toHaveLength(21);
-    expect(named('flags')).toContain('credence_relayed_total{owner="tris:o3",unit="flags"} 4');
   });
 });

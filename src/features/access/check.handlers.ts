@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { Inject } from '@nestjs/common';
+import { Inject, Optional } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { Registry } from 'prom-client';
 import { Chains } from '../accounts/chains.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -10,6 +11,7 @@ import { bodyHash, type CommandContext, type Recorded } from '../../commands/con
 import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
+import { LargestCounter } from '../../kernel/largest-counter.js';
 import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
@@ -37,6 +39,8 @@ export class CheckAccess extends Command<Recorded<AccessDto>> {
 
 @CommandHandler(CheckAccess)
 export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
+  private readonly checks: LargestCounter<'granted' | 'denied'>;
+
   constructor(
     private readonly writer: Writer,
     private readonly policies: AccessPolicies,
@@ -48,7 +52,14 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     private readonly staleness: Staleness,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+    @Optional() registry?: Registry,
+  ) {
+    this.checks = new LargestCounter(registry, {
+      name: 'credence_checks_total',
+      help: 'Access checks that this process has recorded',
+      labels: ['policy', 'outcome'],
+    });
+  }
 
   /**
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
@@ -74,9 +85,11 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       const recorded = this.writer.create(stream, [decision], context);
       const answer = this.answer(decision.data as AccessDecision, observation.now, policy, context);
       const [body, { position }] = await Promise.all([answer, recorded]);
+      this.checks.inc(policy.policy_id, judgement.granted ? 'granted' : 'denied');
       return { body, position };
     }
     await this.writer.create(stream, [decision], context);
+    this.checks.inc(policy.policy_id, judgement.granted ? 'granted' : 'denied');
     // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     if (stored!.metadata.correlation_id !== context.correlation_id) context.onRepeated?.();

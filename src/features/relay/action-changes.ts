@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { RelayMetrics } from './relay-metrics.js';
 import { Platforms } from '../organizations/platforms.js';
 import type { Reason } from './domain/relay.events.js';
 import { type ActionState, type RecordedAction, actionIn, decideChange } from './domain/withdrawal.js';
@@ -28,6 +29,7 @@ export class ActionChanges {
   constructor(
     private readonly writer: Writer,
     private readonly platforms: Platforms,
+    private readonly metrics: RelayMetrics,
   ) {}
 
   /**
@@ -39,7 +41,9 @@ export class ActionChanges {
     const owner = await this.ownerThen(action);
     const decide = (history: readonly RecordedEvent[]) =>
       decideChange(actionIn(history, action_id)!, to, reason, owner);
-    const { own, position, history } = await this.writer.execute(stream, context, decide);
+    const { own, position, history, events } = await this.writer.execute(stream, context, decide);
+    if (events.length > 0 && history.every(({ id }) => id !== events[0]!.id))
+      this.metrics.changes.inc(action.relayed.data.platform_id, to);
     if (own) return { action_id, state: to, position };
     return { action_id, state: to, position: actionIn(history, action_id)!.changes.at(-1)!.position };
   }

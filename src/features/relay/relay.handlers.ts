@@ -15,6 +15,7 @@ import { isFlags } from '../../scoring/names.js';
 import { type Action, actionStream, decide, metricOf } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
 import { MetricLimit } from './metric-limit.js';
+import { RelayMetrics } from './relay-metrics.js';
 
 export interface Relayed {
   action_id: string;
@@ -96,13 +97,26 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     private readonly recorder: ActionRecorder,
     private readonly limit: MetricLimit,
     private readonly quotas: Quotas,
+    private readonly metrics: RelayMetrics,
   ) {}
 
   /**
    * @param decided the source, where it was decided for several relays; default: that of the caller now
    * @throws Problem self_statement, platform_not_owned, quota_exceeded, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
-  async execute({ action, context }: RelayAction, decided?: Source): Promise<Relayed> {
+  async execute(command: RelayAction, decided?: Source): Promise<Relayed> {
+    const { platform_id } = command.action;
+    try {
+      const relayed = await this.relay(command, decided);
+      this.metrics.relays.inc(platform_id, 'accepted');
+      return relayed;
+    } catch (error) {
+      this.metrics.relays.inc(platform_id, error instanceof Problem ? 'refused' : 'failed');
+      throw error;
+    }
+  }
+
+  private async relay({ action, context }: RelayAction, decided: Source | undefined): Promise<Relayed> {
     const { organization } = context.actor;
     refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
@@ -111,14 +125,15 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const source = decided ?? (await this.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
     const bytes = Buffer.byteLength(JSON.stringify(action));
-    const amounts = { actions: 1, bytes, flags: isFlags(metricOf(action)) ? 1 : 0 };
+    const by = ownerOfTurns(context.actor);
     const isRecorded = () => this.recorder.isRecorded(stream);
-    const untake = await this.quotas.take(ownerOfTurns(context.actor), amounts, isRecorded);
+    const untake = await this.quotas.take(by, { actions: 1, bytes }, isRecorded);
     let metric: Awaited<ReturnType<MetricLimit['accept']>> = null;
     try {
       metric = await this.limit.accept({ action, owner }, stream);
       const recorded = await this.recorder.record({ action, stream, owner, source, context });
       if (metric) this.limit.recorded(metric);
+      this.metrics.recorded(by, bytes, isFlags(metricOf(action)));
       return recorded;
     } catch (error) {
       untake();

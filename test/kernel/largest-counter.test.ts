@@ -1,0 +1,32 @@
+import { Registry } from 'prom-client';
+import { LargestCounter } from '../../src/kernel/largest-counter.js';
+
+function counted(most: number, counts: readonly (readonly [name: string, by: number])[]): Promise<string[]> {
+  const registry = new Registry();
+  const counter = new LargestCounter<'a' | 'b'>(registry, { name: 'n', help: 'h', labels: ['of', 'what'], most });
+  for (const [name, by] of counts) counter.inc(name, 'a', by);
+  return registry.metrics().then((text) => text.split('\n').filter((line) => line.startsWith('n{')));
+}
+
+test('the first names have series of their own, also by 0, and further ones are counted together', async () => {
+  const lines = await counted(2, [
+    ['x', 3],
+    ['y', 0],
+    ['z', 0],
+    ['w', 0],
+    ['x', 1],
+  ]);
+  expect(lines).toEqual(['n{of="x",what="a"} 4', 'n{of="y",what="a"} 0', 'n{of="other",what="a"} 0']);
+});
+
+test('a name that comes to have more than another gets a series that begins then, and no series falls', async () => {
+  const lines = await counted(2, [
+    ['x', 5],
+    ['y', 2],
+    ['z', 1],
+    ['z', 1],
+    ['z', 1],
+    ['y', 1],
+  ]);
+  expect(lines.sort()).toEqual(['n{of="other",what="a"} 3', 'n{of="x",what="a"} 5', 'n{of="z",what="a"} 1']);
+});
