@@ -178,10 +178,6 @@ export async function leaveReplica(client: Redis | Cluster): Promise<void> {
   }
 }
 
-export interface RedisConnectionOptions {
-  logger?: Logger;
-}
-
 /** One connection to Redis (a cluster: one to each node). */
 export class RedisConnection {
   /** The number of reconnects. */
@@ -195,7 +191,7 @@ export class RedisConnection {
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials, is too old, or may evict keys */
-  static async open(url: string, options: RedisConnectionOptions = {}): Promise<RedisConnection> {
+  static async open(url: string, logger?: Logger): Promise<RedisConnection> {
     const target = parseRedisUrl(url);
     const client = createRedis(target, {
       commandTimeout: COMMAND_TIMEOUT_MS,
@@ -205,7 +201,7 @@ export class RedisConnection {
       // The commands of one turn of the event loop are sent together, and the next ones after these are answered.
       enableAutoPipelining: true,
     });
-    const connection = new RedisConnection(client, describe(target), options.logger);
+    const connection = new RedisConnection(client, describe(target), logger);
     try {
       await connection.start();
       await connection.checkAtStart();

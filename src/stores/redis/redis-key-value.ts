@@ -72,7 +72,7 @@ export class RedisKeyValue implements KeyValue {
 
   /** @throws StartError when Redis cannot be used */
   static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {
-    const connection = await RedisConnection.open(url, { logger });
+    const connection = await RedisConnection.open(url, logger);
     const keyValue = new RedisKeyValue(connection, clock, `${prefix}:kv:`);
     if (logger) await keyValue.watch(logger);
     return keyValue;
