@@ -129,30 +129,28 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async generations(): Promise<Generation[]> {
-    const records: GenerationRecord[] = [];
-    this.control.read(() => {
-      for (const { key } of this.records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
-        records.push(this.record(key.slice(recordKey('').length))!);
-      }
-    });
-    for (const { id } of records) await this.ready(id);
-    return records.map((record) => {
-      const { id, views, log } = record;
-      const [checkpoint, lease] = this.of(id, record, (generation) => [
-        generation.checkpoint(),
-        generation.lease(this.clock()),
-      ]) ?? [undefined, undefined];
-      if (!checkpoint && record.status !== 'dropped') this.giveUpUnlessDropped(id);
+    const range = { start: recordKey(''), end: recordKey('\uffff') };
+    const keys = this.control.read(() => [...this.records.getKeys(range)]);
+    const found: Generation[] = [];
+    for (const id of keys.map((key) => key.slice(recordKey('').length))) {
+      const state = await this.ask(id, (generation) => ({
+        checkpoint: generation.checkpoint(),
+        lease: generation.lease(this.clock()),
+      }));
+      const record = this.record(id)!;
+      const { views, log } = record;
+      if (!state?.checkpoint && record.status !== 'dropped') this.giveUpUnlessDropped(id);
       const damage = this.damaged.get(id) ?? record.damage;
-      return {
+      found.push({
         id,
         views,
         status: this.statusOf(record),
-        checkpoint: checkpoint ?? startOf(log),
-        lease: lease ?? null,
+        checkpoint: state?.checkpoint ?? startOf(log),
+        lease: state?.lease ?? null,
         ...(damage !== undefined && { damage }),
-      };
-    });
+      });
+    }
+    return found;
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
@@ -204,18 +202,19 @@ export class LmdbReadModels implements ReadModels {
   async load(id: string, holder: string): Promise<Load | undefined> {
     const load = await this.ask(id, (generation) => generation.load(holder, this.clock));
     if (!load) return undefined;
-    const unlessDamaged = async (written: Promise<boolean>) => (await this.unlessDamaged(id, written)) ?? false;
     return {
-      append: (rows) => unlessDamaged(load.append(rows)),
-      finish: (next) => unlessDamaged(load.finish(next)),
+      append: async (rows) => (await this.ask(id, () => load.append(rows))) ?? false,
+      finish: async (next) => (await this.ask(id, () => load.finish(next))) ?? false,
     };
   }
 
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
+    const found = await this.ask(id, (generation, { status }) => {
+      const read = generation.read(queries);
+      return read && { status, ...read };
+    });
+    if (found) return found;
     const record = this.record(id);
-    if (record && !this.opened.has(id)) await this.ready(id);
-    const found = record && this.of(id, record, (generation) => generation.read(queries));
-    if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
     if (!record || !this.giveUpUnlessDropped(id)) return undefined;
     return {
@@ -282,31 +281,15 @@ export class LmdbReadModels implements ReadModels {
   }
 
   /** The result of `ask` for a generation; undefined if it does not exist, was dropped or is damaged. */
-  private of<T>(
-    id: string,
-    record: GenerationRecord | undefined,
-    ask: (generation: LmdbGeneration) => T | undefined,
-  ): T | undefined {
-    try {
-      const generation = this.generation(id, record);
-      return generation && ask(generation);
-    } catch (error) {
-      return this.noteDamage(id, error);
-    }
-  }
-
-  /** Does what `of` does, for a generation that need not be open yet. */
   private async ask<T>(
     id: string,
-    ask: (generation: LmdbGeneration) => T | undefined,
-  ): Promise<Awaited<T> | undefined> {
+    ask: (generation: LmdbGeneration, record: GenerationRecord) => T | Promise<T>,
+  ): Promise<T | undefined> {
     await this.ready(id);
-    return this.unlessDamaged(id, this.of(id, undefined, ask));
-  }
-
-  private async unlessDamaged<T>(id: string, asked: T | undefined): Promise<Awaited<T> | undefined> {
     try {
-      return (await asked) as Awaited<T> | undefined;
+      const record = this.record(id);
+      const generation = this.generation(id, record);
+      return generation && (await ask(generation, record!));
     } catch (error) {
       return this.noteDamage(id, error);
     }
