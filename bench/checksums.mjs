@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
-import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
+import { GetIdentities, GetIdentitiesHandler } from '../dist/src/features/disc/disc.handlers.js';
 import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
 import { score } from '../dist/src/features/disc/score.js';
 import { Lenses } from '../dist/src/features/lenses/lenses.js';
@@ -111,12 +111,13 @@ export async function checksumsOfLookUps(rounds) {
     const run = (models) => {
       const views = new Views(eventStore, models);
       const reader = new IdentityReader(views, Date.now, new Lenses(eventStore));
-      const handler = new GetIdentityHandler(reader);
+      const handler = new GetIdentitiesHandler(reader);
       return () =>
         processorTime(LOOK_UPS, async () => {
           for (let n = 0; n < LOOK_UPS; n++) {
-            const query = new GetIdentity(`tris:identity-${(n * 7_919) % IDENTITIES}`, {});
-            score(await handler.execute(query), eventStore.logId);
+            const query = new GetIdentities([`tris:identity-${(n * 7_919) % IDENTITIES}`], {});
+            const [snapshot] = await handler.execute(query);
+            score(snapshot, eventStore.logId);
           }
         });
     };

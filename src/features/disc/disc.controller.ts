@@ -40,7 +40,6 @@ import {
   GetRank,
   GetReports,
   GetIdentities,
-  GetIdentity,
   type QueryAnswer,
 } from './disc.handlers.js';
 import { LiveChanges } from './live-changes.js';
@@ -68,7 +67,7 @@ export class DiscController {
     problems: ['identity_not_found'],
   })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    const snapshot = await this.queries.execute(new GetIdentity(tris_id, selectorOf(caller)));
+    const snapshot = only(await this.queries.execute(new GetIdentities([tris_id], selectorOf(caller))));
     return new Read(new JsonText(this.answers.of(snapshot)), etagPartsOf(snapshot));
   }
 
@@ -98,7 +97,7 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const snapshot = await this.queries.execute(new GetIdentity(tris_id, this.coordinates(query, caller)));
+    const snapshot = only(await this.queries.execute(new GetIdentities([tris_id], this.coordinates(query, caller))));
     return new Read(score(snapshot, this.gate.logId), etagPartsOf(snapshot));
   }
 

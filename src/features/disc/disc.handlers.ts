@@ -30,26 +30,7 @@ export interface QueryAnswer<T> {
   etagParts: (string | number)[];
 }
 
-/** An identity's state as of a viewpoint, from which scores and metrics are computed. */
-export class GetIdentity extends Query<IdentitySnapshot> {
-  constructor(
-    readonly trisId: string,
-    readonly coordinates: Coordinates,
-  ) {
-    super();
-  }
-}
-
-@QueryHandler(GetIdentity)
-export class GetIdentityHandler implements IQueryHandler<GetIdentity> {
-  constructor(private readonly identities: IdentityReader) {}
-
-  execute({ trisId, coordinates }: GetIdentity): Promise<IdentitySnapshot> {
-    return this.identities.snapshot(trisId, coordinates);
-  }
-}
-
-/** Several identities as of the same viewpoint. */
+/** The states of identities as of one viewpoint, from which scores and metrics are computed. */
 export class GetIdentities extends Query<(IdentitySnapshot | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],

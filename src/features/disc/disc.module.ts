@@ -12,7 +12,6 @@ import {
   GetRankHandler,
   GetReportsHandler,
   GetIdentitiesHandler,
-  GetIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReaderModule } from './identity-reader.module.js';
 import { LiveChanges } from './live-changes.js';
@@ -21,7 +20,6 @@ import { LiveChanges } from './live-changes.js';
   imports: [LensesModule, IdentityReaderModule, SiweModule, ConsumersModule],
   controllers: [DiscController],
   providers: [
-    GetIdentityHandler,
     GetIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,
