@@ -1,8 +1,7 @@
 import { Module } from '@nestjs/common';
-import { ChainsModule } from '../accounts/chains.module.js';
+import { IssuerKeys } from '../../credentials/issuer-keys.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
-import { EligibilityModule } from './eligibility.module.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
@@ -18,9 +17,13 @@ import { CheckAccessHandler, CheckAccessOfManyHandler } from './check.handlers.j
 import { DecisionsController } from './decisions.controller.js';
 import { GetDecisionHandler, ListDecisionsHandler } from './decisions.handlers.js';
 import { EvaluateRulesHandler } from './dry-run.handlers.js';
+import { EligibilityController } from './eligibility.controller.js';
+import { RevokeEligibilityHandler, VerifyEligibilityHandler } from './eligibility.handlers.js';
 import { GetNoticeHandler } from './notice.handlers.js';
 import { Populations } from './populations.js';
 import { Subjects } from './subjects.js';
+import { EligibilityTokens } from './tokens.js';
+import { Vouchers } from './vouchers.js';
 
 /** Policies without checks, which need keys that sign. */
 @Module({
@@ -40,14 +43,12 @@ export class DecisionHandlersModule {}
     AccessPolicyHandlersModule,
     DecisionHandlersModule,
     AccessPolicyLookUpModule,
-    ChainsModule,
     WalletLinksModule,
     LensesModule,
     IdentityReaderModule,
-    EligibilityModule,
     JobsModule,
   ],
-  controllers: [AccessPoliciesController, DecisionsController],
+  controllers: [AccessPoliciesController, DecisionsController, EligibilityController],
   providers: [
     CheckAccessHandler,
     CheckAccessOfManyHandler,
@@ -55,6 +56,11 @@ export class DecisionHandlersModule {}
     GetNoticeHandler,
     Subjects,
     Populations,
+    EligibilityTokens,
+    IssuerKeys,
+    Vouchers,
+    VerifyEligibilityHandler,
+    RevokeEligibilityHandler,
   ],
 })
 export class AccessPoliciesModule {}

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
 import { ConsumersModule } from '../../read-side/consumers.module.js';
-import { ChainsModule } from './chains.module.js';
 import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './refresh-families.js';
@@ -10,7 +9,7 @@ import { Signatures } from './signatures.js';
 
 /** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
-  imports: [ChainsModule, WalletLinksModule, ConsumersModule],
+  imports: [WalletLinksModule, ConsumersModule],
   providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
   exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds],
 })

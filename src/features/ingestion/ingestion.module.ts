@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { ChainsModule } from '../accounts/chains.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionRecorderModule } from '../relay/action-recorder.module.js';
@@ -9,7 +8,7 @@ import { GetIngestionHandler, IngestWalletHandler } from './ingestion.handlers.j
 import { Ingestion } from './ingestion.js';
 
 @Module({
-  imports: [JobsModule, ChainsModule, SiweModule, PlatformsModule, ActionRecorderModule],
+  imports: [JobsModule, SiweModule, PlatformsModule, ActionRecorderModule],
   controllers: [IngestionController],
   providers: [Ingestion, IngestWalletHandler, GetIngestionHandler],
 })
