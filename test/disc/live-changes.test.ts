@@ -24,6 +24,9 @@ class Feed {
   head = 0;
   failures = 0;
   reads = 0;
+  /** At the same time, now and at most. */
+  reading = 0;
+  mostReading = 0;
   /** Those of some identities only. */
   ownReads = 0;
   /** What is read of some identities is as of an earlier position. */
@@ -51,7 +54,9 @@ class Feed {
     this.reads++;
     if (this.failures > 0 && this.failures--) throw new Error('away');
     const { scope, head } = this;
+    this.mostReading = Math.max(this.mostReading, ++this.reading);
     await new Promise(setImmediate);
+    this.reading--;
     const last = rows.at(-1)?.at ?? position;
     return { scope, changes: rows, last, isEnd: last >= head || rows.length === 0 };
   }
@@ -253,6 +258,17 @@ test('clients that read nothing of what they have missed hold up no other stream
   const out = await opened(start);
   await eventually(() => out.changes.length === 300);
   for (const each of stuck) expect(each.changes.length).toBeLessThanOrEqual(128);
+});
+
+test('at most eight streams read what they have missed at the same time, beside what all share', async () => {
+  const other = await opened();
+  const start = other.events[0]!.id;
+  for (let n = 0; n < 600; n++) feed.change(`tris:${n}`);
+  await eventually(() => other.changes.length === 600);
+  const outs = await Promise.all(Array.from({ length: 40 }, () => opened(start)));
+  await eventually(() => outs.every(({ changes }) => changes.length === 600));
+  expect(feed.mostReading).toBeGreaterThan(1);
+  expect(feed.mostReading).toBeLessThanOrEqual(9);
 });
 
 test('all streams share the reads of the feed', async () => {
