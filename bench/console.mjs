@@ -111,6 +111,7 @@ async function interactions(browser, server) {
   const keys = ['End', 'ArrowLeft', '+', 'ArrowLeft', '+', 'PageUp', '+', 'ArrowRight', '-', 'Enter', '-', '-'];
   const large = await interact(page, 10 * keys.length, (n) => page.keyboard.press(keys[n % keys.length]));
   measured['50,000 events'] = large.times;
+  await page.getByRole('link', { name: 'Events', exact: true }).click();
   const rows = await interact(page, 20, () => page.getByRole('button', { name: 'Earlier' }).click());
   measured['50,000 events, rows'] = rows.times;
 

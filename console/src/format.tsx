@@ -10,6 +10,7 @@ export const RATINGS: readonly (readonly [name: string, below: number])[] = [
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const exact = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
+const two = new Intl.NumberFormat(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const tenths = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const share = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
@@ -18,6 +19,7 @@ export const count = (value: number): string => whole.format(value);
 /** A number of things, such as "1 event" or "2 events". */
 export const counted = (value: number, thing: string): string => `${count(value)} ${thing}${value === 1 ? '' : 's'}`;
 export const decimal = (value: number): string => exact.format(value);
+export const hundredths = (value: number): string => two.format(value);
 export const score = (value: number): string => tenths.format(value);
 export const percent = (value: number): string => share.format(value);
 export const localTime = (value: string | number): string => local.format(new Date(value));

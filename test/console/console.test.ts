@@ -69,9 +69,19 @@ describeBrowser('the console', () => {
     const page = await open(`#/identity/${FALLEN}`);
     await settled(page);
     expect(await scoreOf(page)).toBe(tenths(score.score));
-    const text = await page.getByRole('main').innerText();
+    const tab = async (name: string) => {
+      await page
+        .getByRole('navigation', { name: 'Parts of this page' })
+        .getByRole('link', { name, exact: true })
+        .click();
+      await settled(page);
+      return page.getByRole('main').innerText();
+    };
+    const text = [await page.getByRole('main').innerText(), await tab('Endorsements'), await tab('Why')].join();
     for (const shown of [
-      score.score_rating,
+      `of 100, ${score.score_rating}`,
+      'No recent evidence',
+      'social_trade_rating earned 10 TCT; the score stayed at 4.0.',
       '1,660 earned, 8,600 forfeited',
       'with a probability of 90 %',
       `${history.entries.length} events.`,
@@ -83,6 +93,7 @@ describeBrowser('the console', () => {
     }
     expect(await page.getByRole('row', { name: /^social_trade_rating/ }).innerText()).toContain('1,660');
     expect(await page.getByRole('row', { name: /^compliance_trade_flags/ }).innerText()).toContain('8,600');
+    await tab('Events');
     const latest = page.locator('.events tbody tr').first();
     expect(await latest.locator('time').getAttribute('title')).toBe(`${history.entries.at(-1).occurred_at} (UTC)`);
     expect(await latest.innerText()).toContain('7 Jan 2016, 04:17:53');
@@ -138,6 +149,8 @@ describeBrowser('the console', () => {
       model: past.model.id,
     });
 
+    await page.getByRole('link', { name: 'Time travel' }).click();
+    await page.waitForURL(/tab=time/);
     await page.getByRole('button', { name: /^Compare/ }).click();
     const table = page.getByRole('region', { name: 'Comparison of A and B' });
     await table.waitFor();
@@ -155,14 +168,21 @@ describeBrowser('the console', () => {
     await table.getByRole('cell', { name: String(byOther.reliability), exact: true }).waitFor();
     await page.getByRole('button', { name: 'End the comparison' }).click();
     await table.waitFor({ state: 'detached' });
-    expect([...parametersOf(page).keys()]).toEqual(['as_of']);
+    expect([...parametersOf(page).keys()]).toEqual(['as_of', 'tab']);
 
     // The slider: at its left end only the first event counts, at its right end it means now.
     const slider = page.getByRole('slider', { name: 'As of (occurred by), slider' });
     await slider.focus();
     await page.keyboard.press('Home');
+    const first = (await server.get(`/v1/disc/score/${FALLEN}/history?limit=1`)).json.entries[0];
+    await page.getByTestId('score').getByText(tenths(first.score), { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Events', exact: true }).click();
     await page.getByText('1 event.', { exact: true }).waitFor();
+    await page.goBack();
+    await slider.focus();
     await page.keyboard.press('End');
+    await page.getByTestId('score').getByText(tenths(present.score), { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Events', exact: true }).click();
     await page.getByText('57 events.').waitFor();
     expect(parametersOf(page).has('as_of')).toBe(false);
   });
@@ -180,6 +200,16 @@ describeBrowser('the console', () => {
     expect(await violations(page)).toEqual([]);
   });
 
+  test('the score is on the first screen of a phone, and the overview on one of a computer', async () => {
+    const phone = await open(`#/identity/${FALLEN}`, { viewport: { width: 360, height: 640 } });
+    await settled(phone);
+    const gauge = (await phone.getByRole('img', { name: /^[\d.]+ of 100, BAD$/ }).boundingBox())!;
+    expect(gauge.y + gauge.height).toBeLessThan(640);
+    const computer = await open(`#/identity/${FALLEN}`, { viewport: { width: 1280, height: 400 } });
+    await settled(computer);
+    expect(await computer.evaluate('document.documentElement.scrollHeight')).toBeLessThanOrEqual(900);
+  });
+
   test('a false time in the address is told, and can be changed', async () => {
     for (const parameter of ['as_of', 'known_at']) {
       const page = await open(`#/identity/${FALLEN}?${parameter}=yesterday`);
@@ -193,7 +223,7 @@ describeBrowser('the console', () => {
     // Not watched: its error is on purpose.
     const page = await browser.newPage();
     await page.route('**/explain*', (route) => route.fulfill({ json: { contributions: 7 } }));
-    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await page.goto(`${server.url}/console#/identity/${FALLEN}?tab=why`);
     await page.getByRole('alert').filter({ hasText: 'This view cannot be shown' }).waitFor();
     expect(await violations(page)).toEqual([]);
     await page.getByRole('link', { name: 'Policies', exact: true }).click();
@@ -204,7 +234,7 @@ describeBrowser('the console', () => {
   test('one event is not several, and the mark of the selected one covers no letter', async () => {
     const relayed = await server.relay({ tris_id: 'tris:one' });
     const { json } = await server.getAfter(relayed, '/v1/disc/score/tris:one/history');
-    const page = await open(`#/identity/tris:one?event=${json.entries[0].event_id}`);
+    const page = await open(`#/identity/tris:one?tab=events&event=${json.entries[0].event_id}`);
     await page.getByText('1 event.', { exact: true }).waitFor();
     const cell = page.locator('tr.selected > :first-child');
     expect(
@@ -239,7 +269,7 @@ describeBrowser('the console', () => {
       return route.fulfill({ status: 429, contentType: 'application/problem+json', headers, json: problem });
     });
     await page.route('**/explain', (route) => (isUnavailable ? route.abort() : route.fallback()));
-    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await page.goto(`${server.url}/console#/identity/${FALLEN}?tab=why`);
     await page.getByText('Loading the score… Too many requests from this address. Trying again.').waitFor();
     await page.getByTestId('score').waitFor();
     const failure = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
@@ -258,7 +288,7 @@ describeBrowser('the console', () => {
     const checked = await server.post('/v1/policies/ap/check', asked);
     expect(checked.json.granted).toBe(false);
     await server.getAfter(checked, '/v1/access/decisions?subject=tris:otc:1');
-    const page = await open('#/identity/tris:otc:1');
+    const page = await open('#/identity/tris:otc:1?tab=access');
     await settled(page);
     const wallets = page.getByRole('heading', { name: 'Wallets', exact: true });
     expect(await wallets.count()).toBe(0);
@@ -358,7 +388,10 @@ describeBrowser('the console', () => {
     });
     await page.goto(`${server.url}/console#/identity/${FALLEN}`);
     await page.getByText('50,000 events.').waitFor();
+    await page.getByRole('link', { name: 'Events', exact: true }).click();
+    await page.getByText('Page 1 of 2,000').waitFor();
     expect(await page.locator('.events tbody tr').count()).toBe(25);
+    await page.goBack();
     await chartOf(page).focus();
     await page.keyboard.press('End');
     await page.keyboard.press('ArrowLeft');
@@ -420,6 +453,7 @@ describeBrowser('the console', () => {
     expect(await violations(page)).toEqual([]);
     for (const [name, parameters] of [
       ['identity', ''],
+      ...['events', 'why', 'endorsements', 'access', 'time'].map((tab) => [tab, `?tab=${tab}`] as const),
       ['comparison', `?compare=on&b_as_of=${BEFORE_FALL}`],
     ]) {
       await page.goto(`${server.url}/console#/identity/${FALLEN}${parameters}`);

@@ -110,10 +110,12 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
                     </button>
                   </th>
                   <td>{entry.platform_id}</td>
-                  <td className={entry.tct_delta < 0 ? 'number negative' : 'number'}>
+                  <td data-label="Net TCT" className={entry.tct_delta < 0 ? 'number negative' : 'number'}>
                     {signed(entry.tct_delta, count)}
                   </td>
-                  <td className="number">{score(entry.score)}</td>
+                  <td data-label="Score" className="number">
+                    {score(entry.score)}
+                  </td>
                 </tr>
               );
             })}

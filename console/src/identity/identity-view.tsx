@@ -11,7 +11,7 @@ import {
   type Score,
   type Wallets,
 } from '../api.ts';
-import { count, counted, decimal, percent, Rating, score, Time } from '../format.tsx';
+import { count, counted, decimal, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
 import { Head } from '../head.tsx';
 import { Failure, Loaded, Waiting } from '../loading.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
@@ -20,52 +20,108 @@ import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { EventDetails, EventTable } from './events.tsx';
-import { type Axis, useEvents } from './history.ts';
+import { type Axis, describe, useEvents } from './history.ts';
 import { ScoreChart } from './score-chart.tsx';
 import { scorePath, useScore } from './use-score.ts';
+
+/** The parts of the page, which `tab` of the address selects. */
+const TABS = {
+  overview: 'Overview',
+  events: 'Events',
+  why: 'Why',
+  endorsements: 'Endorsements',
+  access: 'Access',
+  time: 'Time travel',
+} as const;
+
+type Tab = keyof typeof TABS;
 
 export function IdentityView({ trisId, parameters }: { trisId: string; parameters: URLSearchParams }) {
   const coordinates = useMemo(() => coordinatesOf(parameters), [parameters]);
   const isCompared = parameters.has('compare');
+  const asked = parameters.get('tab') ?? '';
+  const tab = Object.hasOwn(TABS, asked) ? (asked as Tab) : isCompared ? 'time' : 'overview';
   const query = useScore(trisId, coordinates);
   return (
     <>
       <h1 className="id">{trisId}</h1>
-      <CoordinatePicker trisId={trisId} coordinates={coordinates} legend={isCompared ? 'A' : 'Score'} prefix="" />
-      <p className="actions">
-        <button
-          type="button"
-          aria-pressed={isCompared}
-          onClick={() => setParameters({ compare: isCompared ? undefined : 'on', ...without(PREFIX, parameters) })}
-        >
-          {isCompared ? 'End the comparison' : 'Compare with another time or lens'}
-        </button>
-      </p>
-      {isCompared && <Comparison trisId={trisId} parameters={parameters} a={query} />}
       <Loaded query={query} what="the score">
         {(current) => (
-          <>
-            <Summary current={current} coordinates={coordinates} />
-            <History
-              trisId={trisId}
-              coordinates={coordinates}
-              eventId={parameters.get('event')}
-              axis={parameters.get('axis') === 'number' ? 'number' : 'time'}
-            />
-            <div className="columns">
-              <Categories metrics={current.disc_metrics} />
-              <Verifications current={current} />
-            </div>
-            <Explained trisId={trisId} coordinates={coordinates} />
-            <Received trisId={trisId} />
-            <LinkedWallets trisId={trisId} />
-            <AccessDecisions trisId={trisId} />
-          </>
+          <Content trisId={trisId} current={current} coordinates={coordinates} parameters={parameters} tab={tab} />
         )}
       </Loaded>
+      {/* Coordinates that cannot be answered are changed where they are chosen. */}
+      {(tab === 'time' || query.error) && (
+        <>
+          <CoordinatePicker trisId={trisId} coordinates={coordinates} legend={isCompared ? 'A' : 'Score'} prefix="" />
+          <p className="actions">
+            <button
+              type="button"
+              aria-pressed={isCompared}
+              onClick={() => setParameters({ compare: isCompared ? undefined : 'on', ...without(PREFIX, parameters) })}
+            >
+              {isCompared ? 'End the comparison' : 'Compare with another time or lens'}
+            </button>
+          </p>
+          {isCompared && <Comparison trisId={trisId} parameters={parameters} a={query} />}
+        </>
+      )}
     </>
   );
 }
+
+function Content(props: {
+  trisId: string;
+  current: Score;
+  coordinates: Coordinates;
+  parameters: URLSearchParams;
+  tab: Tab;
+}) {
+  const { trisId, current, coordinates, parameters, tab } = props;
+  const axis = parameters.get('axis') === 'number' ? 'number' : 'time';
+  // Here, so that a change of the tab keeps what is loaded.
+  const history = useEvents(trisId, coordinates, axis);
+  const events = <History history={history} eventId={parameters.get('event')} axis={axis} isList={tab === 'events'} />;
+  return (
+    <>
+      <Summary current={current} coordinates={coordinates} history={history} />
+      <nav className="tabs" aria-label="Parts of this page">
+        {Object.entries(TABS).map(([name, title]) => (
+          <a
+            key={name}
+            href={hrefOf('identity', trisId, new URLSearchParams([...withoutTab(parameters), ['tab', name]]))}
+            aria-current={name === tab ? 'page' : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      {tab === 'overview' && (
+        <div className="overview">
+          {events}
+          <div>
+            <Categories metrics={current.disc_metrics} />
+            <Verifications current={current} />
+          </div>
+        </div>
+      )}
+      {tab === 'events' && events}
+      {tab === 'why' && <Explained trisId={trisId} coordinates={coordinates} />}
+      {tab === 'endorsements' && <Received trisId={trisId} />}
+      {tab === 'access' && (
+        <>
+          {currentKey() === null && (
+            <p>Enter a key with “API key” to see the wallets and the access decisions that it may read.</p>
+          )}
+          <LinkedWallets trisId={trisId} />
+          <AccessDecisions trisId={trisId} />
+        </>
+      )}
+    </>
+  );
+}
+
+const withoutTab = (parameters: URLSearchParams) => [...parameters].filter(([name]) => name !== 'tab');
 
 /** Removes every parameter with the prefix. */
 function without(prefix: string, parameters: URLSearchParams): Record<string, undefined> {
@@ -74,11 +130,14 @@ function without(prefix: string, parameters: URLSearchParams): Record<string, un
   );
 }
 
-function Summary({ current, coordinates }: { current: Score; coordinates: Coordinates }) {
+function Summary(props: { current: Score; coordinates: Coordinates; history: ReturnType<typeof useEvents> }) {
+  const { current, coordinates, history } = props;
   const { bad_status: bad, evidence, reliability_interval: interval } = current;
   return (
     <section aria-labelledby="score-title">
-      <h2 id="score-title">Score</h2>
+      <h2 id="score-title" className="hidden">
+        Score
+      </h2>
       {current.incomplete && (
         <p className="warning">An event about this identity could not be decoded. The score does not count it.</p>
       )}
@@ -88,45 +147,47 @@ function Summary({ current, coordinates }: { current: Score; coordinates: Coordi
           the score.
         </p>
       )}
-      <dl className="figures">
-        <div className="figure">
-          <dt>
-            <Term name="DISC score">Score</Term>, <Term name="Rating">rating</Term>
-          </dt>
-          <dd>
+      <div className="standing">
+        <div>
+          <p className="headline">
             <span className="big" data-testid="score">
               {score(current.score)}
             </span>{' '}
-            <Rating name={current.score_rating} />
-          </dd>
+            of 100, <Rating name={current.score_rating} />
+          </p>
+          <Gauge value={current.score} rating={current.score_rating} />
+          <p className="small">
+            <Term name="DISC score" /> on the bands of the <Term name="Rating">ratings</Term>
+          </p>
         </div>
-        <div className="figure">
-          <dt>
-            <Term name="TCT" />
-          </dt>
-          <dd>
-            <span className="big">{count(current.total_tct)}</span>
-            <small>
-              {count(current.earned_tct)} earned, {count(current.forfeited_tct)} <Term name="Forfeits">forfeited</Term>
-            </small>
-          </dd>
-        </div>
-        <div className="figure">
-          <dt>
-            <Term name="Reliability" />
-          </dt>
-          <dd>
-            <span className="big">{decimal(current.reliability)}</span>
-            {interval && <Interval value={current.reliability} low={interval[0]} high={interval[1]} />}
-            {evidence && (
+        <dl className="figures">
+          <div className="figure">
+            <dt>
+              <Term name="Reliability" />
+            </dt>
+            <dd>
+              <span className="words">{evidence ? WORDS[evidence.word] : score(current.reliability)}</span>
               <small>
-                {evidence.word === 'none' ? 'no' : evidence.word} <Term name="Evidence">evidence</Term> (
-                {decimal(evidence.amount)})
+                {hundredths(current.reliability)}
+                {interval && `; ${hundredths(interval[0])} to ${hundredths(interval[1])} with a probability of 90 %`}
               </small>
-            )}
-          </dd>
-        </div>
-      </dl>
+            </dd>
+          </div>
+          <div className="figure">
+            <dt>
+              <Term name="TCT" />
+            </dt>
+            <dd>
+              <span className="words">{count(current.total_tct)}</span>
+              <small>
+                {count(current.earned_tct)} earned, {count(current.forfeited_tct)}{' '}
+                <Term name="Forfeits">forfeited</Term>
+              </small>
+            </dd>
+          </div>
+        </dl>
+      </div>
+      <LatestEvent history={history} />
       <p className="small">
         As of <Time value={current.as_of} />, <Term name="Position">position</Term> <code>{current.position}</code>,{' '}
         <Term name="Lens">lens</Term> <code>{current.lens.policy_id ?? 'model'}</code>, model{' '}
@@ -147,29 +208,66 @@ function pinned(current: Score, { known_at }: Coordinates): URLSearchParams {
   });
 }
 
-/** The range that contains the reliability with a probability of 90 %. */
-function Interval({ value, low, high }: { value: number; low: number; high: number }) {
-  const at = (share: number) => `${share * 100}%`;
+/** How much the reliability can be relied on, before its number. */
+const WORDS: Record<NonNullable<Score['evidence']>['word'], string> = {
+  none: 'No recent evidence',
+  thin: 'Thin recent evidence',
+  some: 'Some recent evidence',
+  solid: 'Solid recent evidence',
+};
+
+/** Where a score is on the bands of the ratings, 0 to 100. */
+function Gauge({ value, rating }: { value: number; rating: string }) {
   return (
-    <span className="interval">
-      <span className="track" aria-hidden="true">
-        <span className="range" style={{ left: at(low), width: at(high - low) }} />
-        <span className="point" style={{ left: at(value) }} />
-      </span>
-      <small>
-        {decimal(low)} to {decimal(high)} with a probability of 90 %
-      </small>
-    </span>
+    <div className="gauge" role="img" aria-label={`${score(value)} of 100, ${rating}`}>
+      {RATINGS.map(([name, below], i) => {
+        const from = RATINGS[i - 1]?.[1] ?? 0;
+        return (
+          <span
+            key={name}
+            className={`rating-${name.toLowerCase().replace(' ', '-')}${name === rating ? ' here' : ''}`}
+            style={{ width: `${below - from}%` }}
+          >
+            <small>{count(from)}</small>
+          </span>
+        );
+      })}
+      <span className="needle" style={{ left: `${value}%` }} />
+    </div>
   );
 }
 
-function History(props: { trisId: string; coordinates: Coordinates; eventId: string | null; axis: Axis }) {
-  const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = useEvents(
-    props.trisId,
-    props.coordinates,
-    props.axis,
+/** The latest event in the log, and what it did. Nothing until all events are there. */
+function LatestEvent({ history: { events, hasNextPage } }: { history: ReturnType<typeof useEvents> }) {
+  if (!events || events.entries.length === 0 || hasNextPage) return <p className="latest">&nbsp;</p>;
+  const index = events.entries.length - 1;
+  const { what, from, to } = describe(events, index);
+  const { tct_delta, occurred_at, score_rating } = events.entries[index]!;
+  const before = events.entries[index - 1]?.score_rating;
+  const did =
+    tct_delta === 0 ? 'moved no TCT' : `${tct_delta < 0 ? 'forfeited' : 'earned'} ${count(Math.abs(tct_delta))} TCT`;
+  return (
+    <p className="latest">
+      Latest event, <Time value={occurred_at} />: {what} {did};{' '}
+      {from === null
+        ? `the score began at ${score(to)}`
+        : score(from) === score(to)
+          ? `the score stayed at ${score(to)}`
+          : `the score went from ${score(from)} to ${score(to)}`}
+      {before !== undefined && before !== score_rating && `, the rating from ${before} to ${score_rating}`}.
+    </p>
   );
-  const { eventId, axis } = props;
+}
+
+/** The line of the scores, or the list of the events. */
+function History(props: {
+  history: ReturnType<typeof useEvents>;
+  eventId: string | null;
+  axis: Axis;
+  isList: boolean;
+}) {
+  const { eventId, axis, isList } = props;
+  const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = props.history;
   const selected = useMemo(
     () => (eventId === null ? -1 : (events?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
     [events, eventId],
@@ -177,28 +275,34 @@ function History(props: { trisId: string; coordinates: Coordinates; eventId: str
   const selectEvent = (index: number) => setParameters({ event: events?.entries[index]?.event_id });
   return (
     <section aria-labelledby="history-title">
-      <h2 id="history-title">Events</h2>
+      <h2 id="history-title">{isList ? 'Events' : 'Score over time'}</h2>
       {!events && !error && <Waiting what="the events" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
       {events?.entries.length === 0 && <p>No event counts at this time.</p>}
       {events && events.entries.length > 0 && (
         <>
-          <ScoreChart key={axis} events={events} axis={axis} selected={selected} onSelect={selectEvent} />
-          <p className="small">
-            Circles earn TCT, triangles forfeit it, squares change a status.
-            {events.late > 0 &&
-              ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}{' '}
-            <label>
-              Axis{' '}
-              <select
-                value={axis}
-                onChange={({ target }) => setParameters({ axis: target.value === 'time' ? undefined : target.value })}
-              >
-                <option value="time">time</option>
-                <option value="number">number of the event</option>
-              </select>
-            </label>
-          </p>
+          {!isList && (
+            <>
+              <ScoreChart key={axis} events={events} axis={axis} selected={selected} onSelect={selectEvent} />
+              <p className="small">
+                Circles earn TCT, triangles forfeit it, squares change a status.
+                {events.late > 0 &&
+                  ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}{' '}
+                <label>
+                  Axis{' '}
+                  <select
+                    value={axis}
+                    onChange={({ target }) =>
+                      setParameters({ axis: target.value === 'time' ? undefined : target.value })
+                    }
+                  >
+                    <option value="time">time</option>
+                    <option value="number">number of the event</option>
+                  </select>
+                </label>
+              </p>
+            </>
+          )}
           {selected >= 0 && <EventDetails events={events} index={selected} />}
           <p role="status" className="small">
             {counted(events.entries.length, 'event')}
@@ -210,7 +314,7 @@ function History(props: { trisId: string; coordinates: Coordinates; eventId: str
               Load more events
             </button>
           )}
-          <EventTable events={events} selected={selected} onSelect={selectEvent} />
+          {isList && <EventTable events={events} selected={selected} onSelect={selectEvent} />}
         </>
       )}
     </section>
@@ -221,20 +325,24 @@ function Categories({ metrics }: { metrics: Record<string, number> }) {
   return (
     <section aria-labelledby="categories-title">
       <h2 id="categories-title">Categories</h2>
-      <table>
-        <Head columns={['Category', 'Health, 0 to 1', 'Value']} numbers={['Value']} />
-        <tbody>
-          {Object.entries(metrics).map(([category, health]) => (
-            <tr key={category}>
-              <th scope="row">{category}</th>
-              <td>
-                <Bar share={health} />
-              </td>
-              <td className="number">{decimal(health)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      {Object.values(metrics).every((health) => health === 0) ? (
+        <p>No category has recent evidence.</p>
+      ) : (
+        <table>
+          <Head columns={['Category', 'Health, 0 to 1', 'Value']} numbers={['Value']} />
+          <tbody>
+            {Object.entries(metrics).map(([category, health]) => (
+              <tr key={category}>
+                <th scope="row">{category}</th>
+                <td>
+                  <Bar share={health} />
+                </td>
+                <td className="number">{decimal(health)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
     </section>
   );
 }
