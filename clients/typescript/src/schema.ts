@@ -6090,6 +6090,8 @@ export interface components {
              * @enum {string}
              */
             reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /** @description The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown, or none is meant. */
+            key_digest: string | null;
             /** @description Actions in the set. */
             actions: number;
             /** @description Identities that they are about. */
