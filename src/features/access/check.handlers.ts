@@ -209,9 +209,9 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
   async execute({ checks, audience, request, hasWaited }: CheckAccessOfMany) {
     const { actor, correlation_id, idempotency, trace } = request;
     const outcomes = await this.batches.execute(checks, (check, index) => {
-      const body_hash = bodyHash({ ...check, audience, wallet: null });
+      const body_hash = bodyHash({ audience, wallet: null, ...check });
       const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
-      return this.single.execute(new CheckAccess({ ...check, audience, target: null }, context, hasWaited));
+      return this.single.execute(new CheckAccess({ audience, target: null, ...check }, context, hasWaited));
     });
     const behind = outcomes.find((outcome) => outcome instanceof Problem && outcome.code === 'projection_behind');
     if (behind && outcomes.every((outcome) => outcome instanceof Error)) throw behind;
