@@ -2,6 +2,7 @@ import * as access from '../src/features/access/domain/ap.events.js';
 import * as accreditation from '../src/features/identity/domain/accreditation.events.js';
 import * as checkpoints from '../src/features/checkpoints/domain/checkpoints.events.js';
 import * as deadLetters from '../src/features/dead-letters/domain/dead-letters.events.js';
+import * as disputes from '../src/features/disputes/domain/disputes.events.js';
 import * as idempotency from '../src/commands/idempotency.events.js';
 import * as identity from '../src/features/identity/domain/identity.events.js';
 import * as keys from '../src/features/keys/domain/keys.events.js';
@@ -24,6 +25,7 @@ const FILES = [
   accreditation,
   checkpoints,
   deadLetters,
+  disputes,
   idempotency,
   identity,
   keys,

@@ -232,6 +232,12 @@ const BY_STATUS = {
       'The verification was revoked',
       'the verification was revoked, and the credential does not expire later than the revoked one',
     ],
+    dispute_open: ['The statement is disputed already', 'the dispute of the statement is open, with another text'],
+    dispute_answered: [
+      'The dispute was answered',
+      'the dispute was answered otherwise; or it was upheld, or rejected with the same text, and cannot be opened again; the problem says `outcome` and `answered_at`',
+    ],
+    statement_withdrawn: ['The statement does not hold any more', 'the disputed action is withdrawn'],
     delivery_pending: ['The delivery has not ended', 'the delivery is still being tried'],
     generation_conflict: [
       'The generations do not allow this',
@@ -282,6 +288,7 @@ const BY_STATUS = {
       'The action counted in too many decisions',
       'the action counted in more than 1,000 access decisions; a dry run of `POST /v1/actions/withdrawals` reviews them all',
     ],
+    too_many_disputes: ['Too many disputes are open', 'the identity has 20 open disputes'],
     too_many_webhooks: ['The organization has too many webhooks', 'the organization has 100 webhooks'],
     idempotency_key_reused: [
       'The Idempotency-Key was used for another request',

@@ -191,7 +191,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
       const reader = { organization: null, scopes: new Set<string>(), session };
       return { organization: policy.owner, data: { ...data, ...explanationOf(data, policy, reader) } };
     }
-    if (!('platform_id' in data)) return { data };
+    if (!('platform_id' in data) || data.platform_id === null) return { data };
     return { organization: await this.platforms.ownerOf(data.platform_id), data };
   }
 }
