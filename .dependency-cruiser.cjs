@@ -39,6 +39,7 @@ const FEATURES = {
   'validation-policies': ['lenses', 'policy-names', 'disc', 'access', 'jobs'],
   person: ['organizations', 'accounts', 'disc', 'access'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
+  disputes: ['identity', 'accounts', 'relay', 'organizations', 'withdrawals', 'jobs'],
   webhooks: ['lenses', 'disc', 'access'],
 };
 

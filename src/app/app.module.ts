@@ -21,6 +21,7 @@ import { KEY_VALUE } from '../stores/ports/key-value.js';
 import { KeysModule } from '../features/keys/keys.module.js';
 import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
+import { DisputesModule } from '../features/disputes/disputes.module.js';
 import { PersonModule } from '../features/person/person.module.js';
 import { PoliciesModule } from '../features/validation-policies/policies.module.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
@@ -73,6 +74,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
       'policies',
     ],
   },
+  disputes: { module: DisputesModule, projections: ['actions', 'disputes'] },
   ingestion: { module: IngestionModule, projections: [] },
   webhooks: {
     module: WebhooksModule,

@@ -93,6 +93,7 @@ export const MODULES = [
   'sessions',
   'wallets',
   'person',
+  'disputes',
   'ingestion',
   'webhooks',
 ] as const;

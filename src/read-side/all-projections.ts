@@ -4,6 +4,7 @@ import { actions } from '../../projections/actions.js';
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
 import { decisions } from '../../projections/decisions.js';
+import { disputes } from '../../projections/disputes.js';
 import { identities } from '../../projections/identities.js';
 import { lenses } from '../../projections/lenses.js';
 import { logTree } from '../../projections/log-tree.js';
@@ -28,6 +29,7 @@ export const PROJECTIONS: readonly Projection[] = [
   decisions,
   lenses,
   trove,
+  disputes,
   wallets,
   schemes,
   accreditations,

@@ -36,6 +36,8 @@ const NOTHING_THERE = [
   'DeadLetters_acknowledge',
   'Decisions_get',
   'Decisions_notice',
+  'Disputes_answer',
+  'Disputes_open',
   'Ingestion_get',
   'Jobs_result',
   'Operations_drop',

@@ -158,7 +158,7 @@ const READS: Record<string, unknown[]> = {
 };
 /** What else is not a GET: it changes something. */
 const WRITES =
-  /^(?:DELETE |PATCH |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:actions|decision-relay|models|organizations|platforms|identities|issuers|dead-letters|ops|tris|trove|trove-issuers|wallets|webhooks|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
+  /^(?:DELETE |PATCH |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:actions|disputes|decision-relay|models|organizations|platforms|identities|issuers|dead-letters|ops|tris|trove|trove-issuers|wallets|webhooks|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
 
 /** Every request that reads, with each value of each parameter. */
 function requests(): Asked[] {

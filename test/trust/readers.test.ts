@@ -48,6 +48,10 @@ async function populated(setting: string): Promise<World> {
   const { action_id } = await relay();
   await relay();
   await post(`/v1/actions/${action_id}/withdraw`, { reason: 'mistake' }, 'relayer');
+  const counted = (await relay()).action_id;
+  const said = { action_id: counted, statement: 'I repaid.' };
+  const disputed = await service.post('/v1/disputes', said, { ...bearer(own), ...(await seen(service)) });
+  if (disputed.status !== 200) throw new Error(disputed.text);
   const evidence_hash = 'a'.repeat(64);
   await post(`/v1/identities/${tris_id}/verifications`, { status: 'zk-KYH', evidence_hash }, 'relayer');
   const decide = async (policy_id: string, visibility: string) => {

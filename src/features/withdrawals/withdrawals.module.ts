@@ -6,17 +6,23 @@ import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { GetAffectedDecisionsHandler } from './affected-decisions.handlers.js';
-import { RecordedActions } from './recorded-actions.js';
+import { RecordedActionsModule } from './recorded-actions.module.js';
 import { WithdrawMany } from './withdraw-many.js';
 import { WithdrawalSets } from './withdrawal-sets.js';
 import { WithdrawalsController } from './withdrawals.controller.js';
 import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './withdrawals.handlers.js';
 
 @Module({
-  imports: [PlatformsModule, ActionRecorderModule, IdentityReaderModule, AccessPolicyLookUpModule, JobsModule],
+  imports: [
+    RecordedActionsModule,
+    PlatformsModule,
+    ActionRecorderModule,
+    IdentityReaderModule,
+    AccessPolicyLookUpModule,
+    JobsModule,
+  ],
   controllers: [WithdrawalsController],
   providers: [
-    RecordedActions,
     ChangeActionHandler,
     PreviewChangeHandler,
     GetActionHandler,

@@ -1,0 +1,67 @@
+import { type Dispute, evolve } from '../src/features/disputes/domain/dispute.js';
+import { type Projection, rowAt, rowIn } from './projection.js';
+
+/**
+ * Disputes by stream; `disputes.list`: by identity, by whoever made the statement, and all, in the order in which they
+ * were opened last; `disputes.due`: upheld ones by action, until the action is withdrawn.
+ */
+export const disputes: Projection = {
+  name: 'disputes',
+  version: 1,
+  views: ['disputes', 'disputes.list', 'disputes.due'],
+  share(event) {
+    switch (event.type) {
+      case 'DisputeOpened':
+      case 'DisputeAnswered':
+      case 'ActionWithdrawn':
+        return event.data.tris_id;
+      default:
+        return undefined;
+    }
+  },
+
+  reads(event) {
+    switch (event.type) {
+      case 'DisputeOpened':
+      case 'DisputeAnswered':
+        return [{ view: 'disputes', key: event.stream }];
+      case 'ActionWithdrawn':
+        return [rowIn(DUE_DISPUTES, event.data.action_id)];
+      default:
+        return [];
+    }
+  },
+
+  apply(event, rows) {
+    if (event.type === 'ActionWithdrawn') {
+      const due = rowIn(DUE_DISPUTES, event.data.action_id);
+      if (rows.get(due)) rows.delete(due);
+      return;
+    }
+    if (event.type !== 'DisputeOpened' && event.type !== 'DisputeAnswered') return;
+    const row = { view: 'disputes', key: event.stream };
+    const before = rows.get<Dispute>(row);
+    const after = evolve(before, event);
+    if (!after) return;
+    if (before) for (const listed of listsOf(before)) rows.delete(listed);
+    rows.put(row, after);
+    for (const listed of listsOf(after)) rows.put(listed, after);
+    const isDue = event.type === 'DisputeAnswered' && event.data.outcome === 'upheld' && after.action_id !== null;
+    if (isDue) rows.put(rowIn(DUE_DISPUTES, after.action_id!), after.dispute_id);
+  },
+};
+
+export const DUE_DISPUTES = { view: 'disputes.due', key: 'all' };
+
+/** @param who `about` an identity, or `by` who made the statement; null: all */
+export function disputesOf(who: { about: string } | { by: string } | null, open: boolean) {
+  const whose = who === null ? '*' : 'about' in who ? `about ${who.about}` : `by ${who.by}`;
+  return { view: 'disputes.list', key: `${open ? 'open' : 'any'} ${whose}` };
+}
+
+function listsOf({ tris_id, issuer, position, isOpen }: Dispute) {
+  const whose = [null, { about: tris_id }, ...(issuer === null ? [] : [{ by: issuer }])];
+  return (isOpen ? [true, false] : [false]).flatMap((open) =>
+    whose.map((who) => rowAt(disputesOf(who, open), position)),
+  );
+}

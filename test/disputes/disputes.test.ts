@@ -1,0 +1,152 @@
+import { SCOPES } from '../../src/credentials/caller.js';
+import { deleteText } from '../../src/commands/kept-texts.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
+import { type Tokens, bearer, claim, newAccount, signIn } from '../sessions/wallet.js';
+
+/** A person disputes what is stated about them, and who stated it answers. */
+
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
+  { id: 'bank', scopes: SCOPES, organization: 'tris:bank' },
+];
+
+let service: Service;
+let person: Tokens & { tris_id: string };
+beforeAll(async () => {
+  service = await startServiceWithKeys(KEYS, { CREDENCE_PUBLIC_READS: 'none' });
+  await post('/v1/organizations', { tris_org: 'tris:lendco', platform_ids: ['lendco-app'] });
+});
+beforeEach(async () => void (person = await claim(service, newAccount())));
+afterAll(() => service.close());
+
+async function post(path: string, body: unknown, key = 'operator') {
+  const answer = await service.post(path, body, { ...as(key), ...(await seen(service)) });
+  if (answer.status >= 300) throw new Error(`${path}: ${answer.text}`);
+  return answer.json;
+}
+const relay = async (tris_id = person.tris_id, platform_id = 'lendco-app') => {
+  const action = { tris_id, action_type: 'default', category: 'financial', criticality: 'critical', platform_id };
+  return (await post('/api/decision-relay', action)).action_id as string;
+};
+const dispute = async (body: object, tokens: Tokens = person) =>
+  service.post('/v1/disputes', body, { ...bearer(tokens), ...(await seen(service)) });
+const answer = (id: string, body: object, key = 'lendco') => service.post(`/v1/disputes/${id}/answer`, body, as(key));
+const list = async (headers: Record<string, string>, query = '') =>
+  (await service.get(`/v1/disputes${query}`, { ...headers, ...(await seen(service)) })).json.disputes;
+const idsOf = (disputes: { dispute_id: string }[]) => disputes.map(({ dispute_id }) => dispute_id);
+
+test('an action is disputed, listed for whom it concerns, and answered by the organization of its platform', async () => {
+  const action_id = await relay();
+  const opened = await dispute({ action_id, statement: 'I repaid.\nIn time.' });
+  expect([opened.status, opened.json]).toMatchObject([
+    200,
+    {
+      tris_id: person.tris_id,
+      about: 'action',
+      action_id,
+      platform_id: 'lendco-app',
+      issuer: 'tris:lendco',
+      statement: 'I repaid.\nIn time.',
+      open: true,
+      answers: [],
+    },
+  ]);
+  const { dispute_id } = opened.json;
+  for (const headers of [bearer(person), as('lendco'), as('operator')]) {
+    expect(idsOf(await list(headers, '?open=true&limit=1000'))).toContain(dispute_id);
+  }
+  const other = await claim(service, newAccount());
+  for (const headers of [bearer(other), as('bank')]) expect(idsOf(await list(headers))).not.toContain(dispute_id);
+  expect((await answer(dispute_id, { outcome: 'rejected' }, 'bank')).json.code).toBe('forbidden');
+  const answered = await answer(dispute_id, { outcome: 'rejected', note: 'A month late.' });
+  const [{ answers }] = await list(bearer(person));
+  expect(answered.json.answers).toEqual(answers);
+  expect(answers).toMatchObject([{ outcome: 'rejected', decided_by: 'tris:lendco', note: 'A month late.' }]);
+  expect(idsOf(await list(as('lendco'), '?open=true'))).not.toContain(dispute_id);
+  const again = await dispute({ action_id, statement: 'I repaid.\nIn time.' });
+  expect(again.json).toMatchObject({ code: 'dispute_answered', dispute_id, outcome: 'rejected' });
+  expect((await dispute({ action_id, statement: 'See the receipt.' })).json).toMatchObject({ dispute_id, open: true });
+});
+
+test('a verification and a BAD status are disputed; a session is told no ids of keys', async () => {
+  const { tris_id } = person;
+  expect((await dispute({ bad_status: true })).json.code).toBe('not_found');
+  await post(`/v1/identities/${tris_id}/bad-status`, { level: 3, reason_code: 'fraud' });
+  const evidence_hash = 'a'.repeat(64);
+  await post(`/v1/identities/${tris_id}/verifications`, { status: 'zk-KYH', evidence_hash }, 'lendco');
+  const flag = (await dispute({ bad_status: true })).json;
+  expect(flag).toMatchObject({ about: 'bad_status', issuer: null, statement: null });
+  expect((await answer(flag.dispute_id, { outcome: 'upheld' })).json.code).toBe('forbidden');
+  expect((await answer(flag.dispute_id, { outcome: 'rejected' }, 'operator')).status).toBe(200);
+  expect((await list(bearer(person)))[0].answers).toMatchObject([{ decided_by: null }]);
+  const held = await dispute({ verification: 'zk-KYH' });
+  expect(held.json).toMatchObject({ about: 'verification', verification: 'zk-KYH', issuer: 'tris:lendco' });
+  await post(`/v1/identities/${tris_id}/verifications`, { status: 'zk-KYH', evidence_hash });
+  expect((await dispute({ verification: 'zk-KYH' })).json.errors[0].pointer).toBe('/issuer');
+  expect((await dispute({ verification: 'zk-KYH', issuer: 'tris:lendco' })).json).toEqual(held.json);
+});
+
+test('a dispute is for the session of a linked wallet, about its own TRIS, and of what still counts', async () => {
+  const action_id = await relay();
+  const [about, none] = [await claim(service, newAccount()), (await signIn(service, newAccount())).json as Tokens];
+  for (const tokens of [about, none]) expect((await dispute({ action_id }, tokens)).json.code).toBe('forbidden');
+  expect((await service.post('/v1/disputes', { action_id }, as('operator'))).json.code).toBe('forbidden');
+  await post(`/v1/actions/${action_id}/withdraw`, { reason: 'mistake' });
+  expect((await dispute({ action_id })).json.code).toBe('statement_withdrawn');
+  const before = (await dispute({ action_id: await relay() })).json;
+  await post(`/v1/actions/${action_id}/reinstate`, { reason: 'mistake' });
+  expect((await dispute({ action_id })).json.dispute_id).not.toBe(before.dispute_id);
+  await post('/v1/wallets/unlink', { wallet: person.wallet, reason_code: 'lost' });
+  expect((await dispute({ action_id })).json.code).toBe('session_revoked');
+});
+
+test.each<[string, object, string]>([
+  ['nothing', { statement: 'wrong' }, 'validation_failed'],
+  ['two things', { bad_status: true, verification: 'zk-KYH' }, 'validation_failed'],
+  ['an issuer of nothing', { bad_status: true, issuer: 'tris:lendco' }, 'validation_failed'],
+  ['no BAD status', { bad_status: false }, 'validation_failed'],
+  ['control characters', { bad_status: true, statement: 'a\u0000b' }, 'validation_failed'],
+  ['bidirectional characters', { bad_status: true, statement: 'a\u202eb' }, 'validation_failed'],
+  ['a long statement', { bad_status: true, statement: 'x'.repeat(2_001) }, 'validation_failed'],
+  ['a statement of 10 MB', { bad_status: true, statement: 'x'.repeat(10_000_000) }, 'payload_too_large'],
+  ['an unknown action', { action_id: '0b0e4d5e-4f43-4b0e-9d5e-4f434b0e4d5e' }, 'not_found'],
+])('%s is refused', async (_what, body, code) => {
+  expect((await dispute(body)).json.code).toBe(code);
+});
+
+test('at the same moment, a statement is disputed once and answered once', async () => {
+  const action_id = await relay();
+  const opened = await Promise.all(['a', 'b'].map((statement) => dispute({ action_id, statement })));
+  expect(opened.map(({ json }) => json.code ?? 'open').sort()).toEqual(['dispute_open', 'open']);
+  const { dispute_id } = opened.find(({ status }) => status === 200)!.json;
+  const answers = await Promise.all(['upheld', 'rejected'].map((outcome) => answer(dispute_id, { outcome })));
+  expect(answers.map(({ json }) => json.code ?? 'answered').sort()).toEqual(['answered', 'dispute_answered']);
+});
+
+test('at most 20 disputes of an identity are open, however many are opened at once', async () => {
+  const actions: string[] = [];
+  for (let n = 0; n < 22; n++) actions.push(await relay());
+  const headers = { ...bearer(person), ...(await seen(service)) };
+  const open = (action_id: string) => service.post('/v1/disputes', { action_id }, headers);
+  const opened = await Promise.all(actions.map(open));
+  const codes = opened.map(({ json }) => json.code ?? 'open');
+  expect(codes.filter((code) => code === 'open')).toHaveLength(20);
+  expect(codes.filter((code) => code === 'too_many_disputes')).toHaveLength(2);
+  const first = opened.find(({ status }) => status === 200)!.json;
+  expect((await open(first.action_id)).status).toBe(200);
+  expect((await answer(first.dispute_id, { outcome: 'rejected' })).status).toBe(200);
+  expect((await open(actions[codes.indexOf('too_many_disputes')]!)).status).toBe(200);
+});
+
+test('what a refused request says is not kept, and what is kept can be deleted', async () => {
+  const action_id = await relay();
+  await dispute({ action_id, statement: 'kept' });
+  await dispute({ action_id, statement: 'refused' });
+  const { keyValue } = service.stores;
+  expect(await deleteText(keyValue, sha256Hex('refused'))).toBe(false);
+  expect(await deleteText(keyValue, sha256Hex('kept'))).toBe(true);
+  expect((await list(bearer(person)))[0].statement).toBeNull();
+  expect((await dispute({ action_id, statement: 'kept' })).json.statement).toBeNull();
+});
