@@ -1,6 +1,9 @@
+import { jest } from '@jest/globals';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { deleteText } from '../../src/commands/kept-texts.js';
+import { UpheldDisputes } from '../../src/features/disputes/upheld-disputes.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
+import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { type Tokens, bearer, claim, newAccount, signIn } from '../sessions/wallet.js';
 
@@ -149,4 +152,47 @@ test('what a refused request says is not kept, and what is kept can be deleted',
   expect(await deleteText(keyValue, sha256Hex('kept'))).toBe(true);
   expect((await list(bearer(person)))[0].statement).toBeNull();
   expect((await dispute({ action_id, statement: 'kept' })).json.statement).toBeNull();
+});
+
+const disputed = async () => {
+  const action_id = await relay();
+  return { action_id, dispute_id: (await dispute({ action_id })).json.dispute_id as string };
+};
+const action = async (id: string) => (await service.get(`/v1/actions/${id}`, as('operator'))).json;
+
+test('an upheld dispute withdraws the action, once, also one that was reinstated before the answer', async () => {
+  const { action_id, dispute_id } = await disputed();
+  await post(`/v1/actions/${action_id}/withdraw`, { reason: 'mistake' });
+  await post(`/v1/actions/${action_id}/reinstate`, { reason: 'mistake' });
+  for (let n = 0; n < 2; n++) expect((await answer(dispute_id, { outcome: 'upheld' })).status).toBe(200);
+  await eventually(async () => (await action(action_id)).state === 'withdrawn', 'the action is withdrawn');
+  const { changes } = await action(action_id);
+  expect([changes.length, changes[2]]).toMatchObject([3, { reason: 'disputed', by: 'job:dispute_withdrawal' }]);
+});
+
+test('what was reinstated after the answer stays, however late the job runs', async () => {
+  const { action_id, dispute_id } = await disputed();
+  const lost = jest.spyOn(service.app.get(UpheldDisputes), 'enqueue').mockResolvedValue(undefined);
+  await answer(dispute_id, { outcome: 'upheld' });
+  lost.mockRestore();
+  for (const change of ['withdraw', 'reinstate'])
+    await post(`/v1/actions/${action_id}/${change}`, { reason: 'mistake' });
+  await service.app.get(UpheldDisputes).enqueue(dispute_id);
+  const job = async () => (await service.get(`/v1/jobs/dsw_${dispute_id}`, as('operator'))).json;
+  await eventually(async () => (await job()).status === 'completed', 'the job has run');
+  expect([(await job()).result, (await action(action_id)).state]).toEqual(['changed', 'counted']);
+});
+
+test('an upheld dispute whose job was never enqueued is found by a sweep', async () => {
+  const { action_id, dispute_id } = await disputed();
+  const upheld = service.app.get(UpheldDisputes);
+  const lost = jest.spyOn(upheld, 'enqueue').mockResolvedValue(undefined);
+  await answer(dispute_id, { outcome: 'upheld' });
+  lost.mockRestore();
+  expect((await action(action_id)).state).toBe('counted');
+  await seen(service);
+  await eventually(async () => {
+    await upheld.sweep();
+    return (await action(action_id)).state === 'withdrawn';
+  }, 'the action is withdrawn');
 });

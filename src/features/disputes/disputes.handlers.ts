@@ -27,6 +27,7 @@ import {
   disputeOf,
   disputeStream,
 } from './domain/dispute.js';
+import { UpheldDisputes } from './upheld-disputes.js';
 
 /** The most open disputes of an identity. Processes that accept some at the same moment may each accept the last. */
 const MOST_OPEN = 20;
@@ -142,6 +143,7 @@ export class AnswerDispute extends Command<Recorded<DisputeDto>> {
 export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
   constructor(
     private readonly writer: Writer,
+    private readonly upheld: UpheldDisputes,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
@@ -161,6 +163,7 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
     const { position } = await withTexts(this.keyValue, texts, () =>
       this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
     );
+    if (outcome === 'upheld' && dispute.action_id !== null) await this.upheld.enqueue(disputeId);
     const after = disputeOf(await this.store.readStream(stream))!;
     return { body: await dtoOf(after, this.keyValue, context.actor), position };
   }

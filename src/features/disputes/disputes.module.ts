@@ -1,12 +1,15 @@
 import { Module } from '@nestjs/common';
 import { SiweModule } from '../accounts/siwe.module.js';
+import { JobsModule } from '../jobs/jobs.module.js';
+import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { RecordedActionsModule } from '../withdrawals/recorded-actions.module.js';
 import { DisputesController } from './disputes.controller.js';
 import { AnswerDisputeHandler, ListDisputesHandler, OpenDisputeHandler } from './disputes.handlers.js';
+import { UpheldDisputes } from './upheld-disputes.js';
 
 @Module({
-  imports: [SiweModule, RecordedActionsModule],
+  imports: [SiweModule, RecordedActionsModule, ActionRecorderModule, JobsModule],
   controllers: [DisputesController],
-  providers: [OpenDisputeHandler, AnswerDisputeHandler, ListDisputesHandler],
+  providers: [UpheldDisputes, OpenDisputeHandler, AnswerDisputeHandler, ListDisputesHandler],
 })
 export class DisputesModule {}
