@@ -69,6 +69,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
       'actions',
       'decisions',
       'trove',
+      'disputes',
       'wallets',
       'lenses',
       'policies',

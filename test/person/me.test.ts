@@ -132,6 +132,9 @@ describe('GET /v1/me/export', () => {
     await post(`/v1/actions/${named.action_id}/withdraw`, { reason: 'mistake' });
     await relay('tris:debtor');
     await post(`/v1/identities/${tris_id}/verifications`, { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) });
+    const said = { verification: 'zk-KYH', statement: 'A statement' };
+    const { json } = await service.post('/v1/disputes', said, { ...bearer(tokens), ...(await seen(service)) });
+    await post(`/v1/disputes/${json.dispute_id}/answer`, { outcome: 'rejected', note: 'A note' });
     const content_hash = 'b'.repeat(64);
     const made = { metric: 'creative_code_contribution', criticality: 'high', occurred_at: '2026-01-31T12:00:00Z' };
     await post(
@@ -182,7 +185,12 @@ describe('GET /v1/me/export', () => {
       data: { counterparty: 'tris:shop' },
     });
     expect(written.lines.map(({ texts }) => texts)).toEqual(
-      expect.arrayContaining([{ evidence: 'https://lendco.example/evidence/1' }, { title: 'A title' }]),
+      expect.arrayContaining([
+        { evidence: 'https://lendco.example/evidence/1' },
+        { title: 'A title' },
+        { statement: 'A statement' },
+        { note: 'A note' },
+      ]),
     );
     expect(ofType('VerificationGranted')[0]!.data['issuer']).toBeNull();
     expect(written.text).not.toMatch(/key:(operator|lendco|bank)/);

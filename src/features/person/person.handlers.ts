@@ -5,6 +5,7 @@ import { getAddress } from 'ethers/address';
 import { eventsNaming } from '../../../projections/actions.js';
 import { credonationsOf } from '../../../projections/credonations.js';
 import { type DecisionRow, decisionsAbout } from '../../../projections/decisions.js';
+import { disputesOf } from '../../../projections/disputes.js';
 import { type DomainEvent, decodeEvent } from '../../../projections/events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { type TroveEntry, troveList } from '../../../projections/trove.js';
@@ -80,7 +81,7 @@ export class ExportPerson extends Query<AsyncIterable<string>> {
 /** Rows read at a time. */
 const ROWS = 250;
 /** Members of events that are hashes of kept texts. */
-const TEXTS = ['evidence_hash', 'title_hash', 'uri_hash'];
+const TEXTS = ['evidence_hash', 'title_hash', 'uri_hash', 'statement_hash', 'note_hash'];
 /** Members of events that name an organization or issuer, or else the key that an operator used. */
 const WHO = new Set(['issuer', 'decided_by', 'lifted_by', 'acknowledged_by']);
 const withoutKeys = (name: string, value: unknown): unknown =>
@@ -143,6 +144,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
           (type) => type.startsWith('Trove'),
         ),
       ],
+      [disputesOf({ about: trisId }, false), of(({ dispute_id }: { dispute_id: string }) => `dispute-${dispute_id}`)],
       [
         walletsOf(trisId),
         of(
