@@ -4,53 +4,79 @@ import { BoundedMap } from './bounded-map.js';
 /** Names without a series of their own whose numbers are known. */
 const KNOWN = 10_000;
 
+/** What is counted of one name: in all, and since it has a series of its own. */
+interface Count {
+  total: number;
+  series: number;
+}
+
+/** One kind of what is counted. */
+class Ranks {
+  readonly named = new Map<string, Count>();
+  other: number | undefined;
+  private readonly totals = new BoundedMap<string, number>(KNOWN);
+
+  constructor(private readonly most: number) {}
+
+  add(name: string, by: number): void {
+    const count = this.named.get(name);
+    if (count) {
+      count.total += by;
+      count.series += by;
+      return;
+    }
+    const total = (this.totals.get(name) ?? 0) + by;
+    if (this.named.size >= this.most) {
+      const [last, { total: least }] = [...this.named].reduce((a, b) => (b[1].total < a[1].total ? b : a));
+      if (total <= least) {
+        this.totals.set(name, total);
+        this.other = (this.other ?? 0) + by;
+        return;
+      }
+      this.named.delete(last);
+      this.totals.set(last, least);
+      this.totals.delete(name);
+    }
+    this.named.set(name, { total, series: by });
+  }
+}
+
 /**
  * A counter by a name that callers choose, such as a platform, and by what was counted. For each of these, the names with
  * most have a series of their own, and all others one together, `other`. A name has its series from the time on at which
  * it is one of those with most, so that no series falls.
  */
 export class LargestCounter<What extends string> {
-  private readonly counter: Counter;
   private readonly ranks = new Map<What, Ranks>();
-  private readonly labels: readonly [ofName: string, ofWhat: string];
   private readonly most: number;
 
   /** @param options `most`: names with a series of their own */
   constructor(
     registry: Registry | undefined,
-    options: { name: string; help: string; labels: readonly [string, string]; most?: number },
+    options: { name: string; help: string; labels: readonly [ofName: string, ofWhat: string]; most?: number },
   ) {
     const { name, help, labels, most = 50 } = options;
-    [this.labels, this.most] = [labels, most];
-    this.counter = new Counter({ name, help, labelNames: [...labels], registers: registry ? [registry] : [] });
+    this.most = most;
+    const { ranks } = this;
+    new Counter({
+      name,
+      help,
+      labelNames: [...labels],
+      registers: registry ? [registry] : [],
+      // Only here: an increment of a counter with labels takes longer than all that is counted here of a relay.
+      collect() {
+        this.reset();
+        for (const [what, { named, other }] of ranks) {
+          for (const [of, { series }] of named) this.inc({ [labels[0]]: of, [labels[1]]: what }, series);
+          if (other !== undefined) this.inc({ [labels[0]]: 'other', [labels[1]]: what }, other);
+        }
+      },
+    });
   }
 
   inc(name: string, what: What, by = 1): void {
     let ranks = this.ranks.get(what);
-    if (!ranks) this.ranks.set(what, (ranks = { named: new Map(), others: new BoundedMap(KNOWN) }));
-    const { named, others } = ranks;
-    const total = (named.get(name) ?? others.get(name) ?? 0) + by;
-    if (!named.has(name) && named.size >= this.most) {
-      const [last, least] = [...named].reduce((a, b) => (b[1] < a[1] ? b : a));
-      if (total <= least) {
-        others.set(name, total);
-        return this.counter.inc(this.series('other', what), by);
-      }
-      named.delete(last);
-      others.set(last, least);
-      this.counter.remove(this.series(last, what));
-      others.delete(name);
-    }
-    named.set(name, total);
-    this.counter.inc(this.series(name, what), by);
+    if (!ranks) this.ranks.set(what, (ranks = new Ranks(this.most)));
+    ranks.add(name, by);
   }
-
-  private series(name: string, what: What) {
-    return { [this.labels[0]]: name, [this.labels[1]]: what };
-  }
-}
-
-interface Ranks {
-  named: Map<string, number>;
-  others: BoundedMap<string, number>;
 }
