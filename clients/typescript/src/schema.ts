@@ -1,5 +1,49 @@
 /** Made from the OpenAPI document of the service by generate.mjs. */
 export interface paths {
+    "/v1/disputes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List disputes: a session its own, a key those of its statements, operators all
+         * @description Needs a key of any scope, or the session of a wallet.
+         */
+        get: operations["Disputes_list"];
+        put?: never;
+        /**
+         * Dispute an action, a verification or the BAD status of the TRIS of the session
+         * @description For the session of a wallet that is linked to the TRIS, not for keys. A statement is disputed once at a time, after a rejection again with another text. Needs a key of any scope, or the session of a wallet.
+         */
+        post: operations["Disputes_open"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disputes/{dispute_id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a dispute
+         * @description For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization that owned the platform when the dispute was opened or granted the verification, or the key), or for operators (`ops`). Needs a key of any scope.
+         */
+        post: operations["Disputes_answer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/decision-relay": {
         parameters: {
             query?: never;
@@ -2349,7 +2393,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "quota_exceeded" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "dispute_open" | "dispute_answered" | "statement_withdrawn" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_disputes" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "quota_exceeded" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -2404,7 +2448,7 @@ export interface components {
             /** @description The newest first. */
             jobs: components["schemas"]["JobSummaryDto"][];
         };
-        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
+        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["DisputeWithdrawalJobDto"] | components["schemas"]["ChainIngestionJobDto"];
         InclusionDto: {
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
@@ -2533,7 +2577,7 @@ export interface components {
         };
         RebuildDto: {
             /** @description The views to build. Default: all. */
-            views?: ("identities" | "timeline" | "actions" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters" | "log_tree")[];
+            views?: ("identities" | "timeline" | "actions" | "credonations" | "organizations" | "policies" | "access_policies" | "decisions" | "lenses" | "trove" | "disputes" | "wallets" | "schemes" | "accreditations" | "webhooks" | "dead_letters" | "log_tree")[];
             /**
              * @description Serve the generation once it is built.
              * @default false
@@ -4372,6 +4416,82 @@ export interface components {
             verification?: components["schemas"]["VerificationDto"][];
             /** @description Absent without one. */
             bad_status?: components["schemas"]["BadStatusSinceDto"];
+        };
+        OpenDisputeDto: {
+            /**
+             * @description The BAD status that is set.
+             * @enum {boolean}
+             */
+            bad_status?: true;
+            /** @description Of a verification that several have granted: who granted the disputed one. */
+            issuer?: string;
+            /**
+             * Format: uuid
+             * @description An action.
+             */
+            action_id?: string;
+            /**
+             * @description A verification that is held, by its status.
+             * @enum {string}
+             */
+            verification?: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
+            /** @description What is wrong, in words. The log contains only its SHA-256. */
+            statement?: string;
+        };
+        DisputeAnswerDto: {
+            /**
+             * @description Whether the person was right.
+             * @enum {string}
+             */
+            outcome: "upheld" | "rejected";
+            answered_at: string;
+            /** @description The organization, or the key of an operator. null: a session is not told the key. */
+            decided_by: string | null;
+            /** @description null: none, or it was deleted. */
+            note: string | null;
+        };
+        DisputeDto: {
+            /**
+             * @description What kind of statement it is.
+             * @enum {string}
+             */
+            about: "action" | "verification" | "bad_status";
+            dispute_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of an action; else null. */
+            platform_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
+            /** @description Who made the statement: an organization, or a key. null: the operators, or a session is not told the key. */
+            issuer: string | null;
+            /** @description null: none, or it was deleted. */
+            statement: string | null;
+            opened_at: string;
+            /** @description Whether it waits for an answer. */
+            open: boolean;
+            /** @description All of them, the oldest first: it can be opened again after a rejection. */
+            answers: components["schemas"]["DisputeAnswerDto"][];
+        };
+        DisputesDto: {
+            /** @description In the order in which they were opened last. */
+            disputes: components["schemas"]["DisputeDto"][];
+            /** @description The `cursor` of the next page; null on the last page. */
+            next_cursor: string | null;
+        };
+        AnswerDisputeDto: {
+            /**
+             * @description Whether the person is right.
+             * @enum {string}
+             */
+            outcome: "upheld" | "rejected";
+            /** @description Why, for the person. The log contains only its SHA-256. */
+            note?: string;
         };
         IngestWalletDto: {
             /**
@@ -6438,6 +6558,36 @@ export interface components {
              */
             finished_at: string | null;
         };
+        DisputeWithdrawalJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Null before the job is completed. */
+            result: string | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "dispute_withdrawal";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+        };
         ChainIngestionJobDto: {
             /**
              * @description The state of the job.
@@ -6477,6 +6627,106 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    Disputes_list: {
+        parameters: {
+            query?: {
+                /** @description Entries on a page. */
+                limit?: number;
+                /** @description `next_cursor` of the page before; opaque. */
+                cursor?: string;
+                /** @description Only disputes without an answer. */
+                open?: boolean;
+            };
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List disputes: a session its own, a key those of its statements, operators all */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputesDto"];
+                };
+            };
+        };
+    };
+    Disputes_open: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "bad_status": true,
+                 *       "statement": "I was confused with somebody else."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenDisputeDto"];
+            };
+        };
+        responses: {
+            /** @description Dispute an action, a verification or the BAD status of the TRIS of the session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputeDto"];
+                };
+            };
+        };
+    };
+    Disputes_answer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                dispute_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "outcome": "rejected",
+                 *       "note": "The loan was repaid a month late."
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnswerDisputeDto"];
+            };
+        };
+        responses: {
+            /** @description Answer a dispute */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputeDto"];
+                };
+            };
+        };
+    };
     Relay_relay: {
         parameters: {
             query?: never;
