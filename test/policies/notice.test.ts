@@ -87,7 +87,7 @@ describe('of a denial by a private policy', () => {
             sentence: 'A verification is missing: zk-KYH.',
           },
         ],
-        dispute: expect.stringContaining('/v1/me/export'),
+        dispute: expect.stringMatching(/\/v1\/me\/export .* POST \/v1\/disputes/),
         erasure: expect.stringMatching(/texts are deleted.*The log is permanent/),
         as_of: expect.stringMatching(/Z$/),
         position: expect.stringMatching(/\.\d+$/),

@@ -24,7 +24,8 @@ import { type Causes, noticeReasons } from './notice.js';
 
 const DISPUTE =
   'GET /v1/disc/score/:tris_id/history and GET /v1/me/export show what the decision rests on, and who stated it. If an ' +
-  'entry is wrong, ask the organization that stated it, or the operators, to withdraw it: they need its event_id.';
+  'entry is wrong, dispute it by POST /v1/disputes: whoever stated it answers, or an operator. An action is named by its ' +
+  'event_id.';
 
 /** A notice of an access decision, and the same for people; the first line is the title. */
 export class GetNotice extends Query<{ notice: NoticeDto; lines: string[] }> {
