@@ -58,11 +58,11 @@ export class LargestCounter<What extends string> {
     const { name, help, labels, most = 50 } = options;
     this.most = most;
     const { ranks } = this;
-    new Counter({
+    const counter = new Counter({
       name,
       help,
       labelNames: [...labels],
-      registers: registry ? [registry] : [],
+      registers: [],
       // Only here: an increment of a counter with labels takes longer than all that is counted here of a relay.
       collect() {
         this.reset();
@@ -72,6 +72,7 @@ export class LargestCounter<What extends string> {
         }
       },
     });
+    registry?.registerMetric(counter);
   }
 
   inc(name: string, what: What, by = 1): void {

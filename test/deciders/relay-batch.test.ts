@@ -6,6 +6,7 @@ import {
   RelayActionsHandler,
 } from '../../src/features/relay/relay-batch.handlers.js';
 import { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { MetricLimit } from '../../src/features/relay/metric-limit.js';
 import { type Action, METRICS_PER_ORGANIZATION } from '../../src/features/relay/domain/relay.js';
 import { Problem } from '../../src/kernel/problems.js';
@@ -70,6 +71,7 @@ test('what is damaged for one action of a batch affects no other', async () => {
     { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
     { accept: async () => null, lookUp: async () => undefined },
     { take: async () => () => undefined },
+    new RelayMetrics(),
   ];
   const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
   const handler = new RelayActionsHandler(single, {} as EventStore);

@@ -1,49 +1,5 @@
 /** Made from the OpenAPI document of the service by generate.mjs. */
 export interface paths {
-    "/v1/disputes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List disputes: a session its own, a key those of its statements, operators all
-         * @description Needs a key of any scope, or the session of a wallet.
-         */
-        get: operations["Disputes_list"];
-        put?: never;
-        /**
-         * Dispute an action, a verification or the BAD status of the TRIS of the session
-         * @description For the session of a wallet that is linked to the TRIS, not for keys. A statement is disputed once at a time, after a rejection again with another text. Needs a key of any scope, or the session of a wallet.
-         */
-        post: operations["Disputes_open"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/disputes/{dispute_id}/answer": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Answer a dispute
-         * @description For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization that owned the platform when the dispute was opened or granted the verification, or the key), or for operators (`ops`). Needs a key of any scope.
-         */
-        post: operations["Disputes_answer"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/decision-relay": {
         parameters: {
             query?: never;
@@ -178,6 +134,50 @@ export interface paths {
          * @description With `dry_run`, finds the actions that count and that all conditions are met by, of which the key may withdraw each (a key needs `relay:write` or `ops`). The job’s `result` says what would change; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each action, and one for each access decision that would differ. With `apply`, withdraws the set of a dry run. Asked again, it continues what was interrupted. Needs a key of any scope.
          */
         post: operations["Withdrawals_withdrawMany"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disputes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List disputes: a session its own, a key those of its statements, operators all
+         * @description Needs a key of any scope, or the session of a wallet.
+         */
+        get: operations["Disputes_list"];
+        put?: never;
+        /**
+         * Dispute an action, a verification or the BAD status of the TRIS of the session
+         * @description For the session of a wallet that is linked to the TRIS, not for keys. A statement is disputed once at a time, after a rejection again with another text. Needs a key of any scope, or the session of a wallet.
+         */
+        post: operations["Disputes_open"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/disputes/{dispute_id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a dispute
+         * @description For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization that owned the platform when the dispute was opened or granted the verification, or the key), or for operators (`ops`). Needs a key of any scope.
+         */
+        post: operations["Disputes_answer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4444,6 +4444,10 @@ export interface components {
              * @enum {string}
              */
             outcome: "upheld" | "rejected";
+            /**
+             * Format: date-time
+             * @description When it was answered.
+             */
             answered_at: string;
             /** @description The organization, or the key of an operator. null: a session is not told the key. */
             decided_by: string | null;
@@ -4456,6 +4460,7 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
+            /** @description The id of the dispute. */
             dispute_id: string;
             /** @description The TRIS id of an identity. */
             tris_id: string;
@@ -4472,6 +4477,10 @@ export interface components {
             issuer: string | null;
             /** @description null: none, or it was deleted. */
             statement: string | null;
+            /**
+             * Format: date-time
+             * @description When it was opened last.
+             */
             opened_at: string;
             /** @description Whether it waits for an answer. */
             open: boolean;
@@ -6627,106 +6636,6 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    Disputes_list: {
-        parameters: {
-            query?: {
-                /** @description Entries on a page. */
-                limit?: number;
-                /** @description `next_cursor` of the page before; opaque. */
-                cursor?: string;
-                /** @description Only disputes without an answer. */
-                open?: boolean;
-            };
-            header?: {
-                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
-                "Credence-Min-Position"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description List disputes: a session its own, a key those of its statements, operators all */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DisputesDto"];
-                };
-            };
-        };
-    };
-    Disputes_open: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
-                "Credence-Min-Position"?: string;
-                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "bad_status": true,
-                 *       "statement": "I was confused with somebody else."
-                 *     }
-                 */
-                "application/json": components["schemas"]["OpenDisputeDto"];
-            };
-        };
-        responses: {
-            /** @description Dispute an action, a verification or the BAD status of the TRIS of the session */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DisputeDto"];
-                };
-            };
-        };
-    };
-    Disputes_answer: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                dispute_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "outcome": "rejected",
-                 *       "note": "The loan was repaid a month late."
-                 *     }
-                 */
-                "application/json": components["schemas"]["AnswerDisputeDto"];
-            };
-        };
-        responses: {
-            /** @description Answer a dispute */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DisputeDto"];
-                };
-            };
-        };
-    };
     Relay_relay: {
         parameters: {
             query?: never;
@@ -6971,6 +6880,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WithdrawalStartedDto"];
+                };
+            };
+        };
+    };
+    Disputes_list: {
+        parameters: {
+            query?: {
+                /** @description Entries on a page. */
+                limit?: number;
+                /** @description `next_cursor` of the page before; opaque. */
+                cursor?: string;
+                /** @description Only disputes without an answer. */
+                open?: boolean;
+            };
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List disputes: a session its own, a key those of its statements, operators all */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputesDto"];
+                };
+            };
+        };
+    };
+    Disputes_open: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "bad_status": true,
+                 *       "statement": "I was confused with somebody else."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenDisputeDto"];
+            };
+        };
+        responses: {
+            /** @description Dispute an action, a verification or the BAD status of the TRIS of the session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputeDto"];
+                };
+            };
+        };
+    };
+    Disputes_answer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id of the dispute. */
+                dispute_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "outcome": "rejected",
+                 *       "note": "The loan was repaid a month late."
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnswerDisputeDto"];
+            };
+        };
+        responses: {
+            /** @description Answer a dispute */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisputeDto"];
                 };
             };
         };
