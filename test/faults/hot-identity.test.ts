@@ -79,6 +79,7 @@ beforeAll(async () => {
     metrics: [[1, 2, 3].map(metricOf).join(','), 'financial_none_such'],
     status: ['approved'],
     state: ['open'],
+    open: [true, false],
     tris_org: [HOT],
     subject_tris: [HOT],
     token: [check.json.eligibility_token ?? 'none'],
