@@ -8,9 +8,11 @@ import { ISSUER } from '../identity/accreditation.dto.js';
 import type { Outcome } from './domain/dispute.js';
 import { DISPUTABLE, OUTCOMES } from './domain/disputes.events.js';
 
-/** What `\p{Cc}`, `\p{Cf}`, `\p{Zl}` and `\p{Zp}` match, except line feeds. */
+/** Without characters that a reader does not see, or that change the order of others; line feeds may be in it. */
 const PLAIN_TEXT = /^(?:\n|[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}])*$/u;
-const MUST = { message: '$property must have no control, bidirectional or invisible characters other than line feeds' };
+const ONLY_PLAIN = {
+  message: '$property must have no control, bidirectional or invisible characters other than line feeds',
+};
 
 /** Exactly one of the first three says what is disputed. */
 export class OpenDisputeDto {
@@ -39,7 +41,7 @@ export class OpenDisputeDto {
   @IsOptional()
   @IsString()
   @Length(1, 2000)
-  @Matches(PLAIN_TEXT, MUST)
+  @Matches(PLAIN_TEXT, ONLY_PLAIN)
   statement?: string;
 }
 
@@ -64,7 +66,7 @@ export class AnswerDisputeDto {
   @IsOptional()
   @IsString()
   @Length(1, 2000)
-  @Matches(PLAIN_TEXT, MUST)
+  @Matches(PLAIN_TEXT, ONLY_PLAIN)
   note?: string;
 }
 

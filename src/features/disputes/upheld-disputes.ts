@@ -9,6 +9,7 @@ import { DUE_DISPUTES } from '../../../projections/disputes.js';
 import { internalActor } from '../../commands/context.js';
 import { Config } from '../../kernel/config.js';
 import { hashOf } from '../../kernel/hash.js';
+import { repeat } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
@@ -51,10 +52,7 @@ export class UpheldDisputes implements OnModuleInit, OnApplicationBootstrap, OnA
 
   /** A crash between an answer and its job, or a lost queue, leaves a dispute whose action still counts. */
   onApplicationBootstrap(): void {
-    if (!this.config.has('worker')) return;
-    const sweep = () => void this.sweep().catch(() => undefined); // the next sweep tries again
-    this.sweeps = setInterval(sweep, SWEEP_MS).unref();
-    sweep();
+    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
   }
 
   onApplicationShutdown(): void {

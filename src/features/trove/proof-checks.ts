@@ -15,6 +15,7 @@ import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { Platforms } from '../organizations/platforms.js';
+import { repeat } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
@@ -67,10 +68,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
 
   /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */
   onApplicationBootstrap(): void {
-    if (!this.config.has('worker')) return;
-    const sweep = () => void this.sweep().catch(() => undefined); // the next sweep tries again
-    this.sweeps = setInterval(sweep, SWEEP_MS).unref();
-    sweep();
+    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
   }
 
   onApplicationShutdown(): void {

@@ -13,7 +13,7 @@ import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
-import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
+import { mapInParts, repeat, yieldIfDue } from '../../kernel/turn.js';
 import { Consumers } from '../../read-side/consumers.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -65,22 +65,20 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   /** If the queue was lost, or the job was cancelled, it starts again. */
   onApplicationBootstrap(): void {
-    if (!this.config.has('worker')) return;
-    const sweep = async () => {
-      // A URL that was lost may be set again, which changes nothing in the log.
-      for (const { id, changed, url } of this.pumps.values()) {
-        if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
-      }
-      const { results } = await this.views.read([{ range: { ...WEBHOOKS, limit: 1 } }]);
-      if ((results[0] as RangeRow[]).length > 0) await this.start();
-    };
-    const attempt = () => void sweep().catch(() => undefined); // the next one tries again
-    this.sweeps = setInterval(attempt, SWEEP_MS).unref();
-    attempt();
+    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
   }
 
   onApplicationShutdown(): void {
     clearInterval(this.sweeps);
+  }
+
+  private async sweep(): Promise<void> {
+    // A URL that was lost may be set again, which changes nothing in the log.
+    for (const { id, changed, url } of this.pumps.values()) {
+      if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
+    }
+    const { results } = await this.views.read([{ range: { ...WEBHOOKS, limit: 1 } }]);
+    if ((results[0] as RangeRow[]).length > 0) await this.start();
   }
 
   /** Starts the job unless it runs: a service without webhooks has none. */
