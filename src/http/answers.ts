@@ -137,8 +137,8 @@ export class Answers {
   send(reply: FastifyReply, body: unknown): void | Promise<void> {
     if (this.staleness !== undefined && this.staleness.seconds > 0) this.tellLag(reply, this.staleness.seconds);
     if (body instanceof Read) return sendRead(reply, body, this.cursors);
-    if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
-    else if (body instanceof Live) sendLive(reply, body);
+    if (body instanceof Written) return sendWritten(reply, body, this.gate?.logId);
+    if (body instanceof Live) sendLive(reply, body);
     else if (body instanceof Lines) sendLines(reply, body);
     else if (body instanceof ForPeople) sendForPeople(reply, body);
     // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
@@ -154,7 +154,7 @@ export class Answers {
 /** The answer to a query for something small, whose version is its content. */
 export const readOf = <T extends object>(body: T): Read<T> => new Read(body, [JSON.stringify(body)]);
 
-function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
+function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void | Promise<void> {
   if (answer.status !== undefined) reply.code(answer.status);
   if (answer.position && logId !== undefined) {
     reply.header('credence-position', formatPosition(logId, answer.position));
@@ -162,7 +162,7 @@ function sendWritten(reply: FastifyReply, answer: Written, logId: string | undef
   if (answer.location && reply.statusCode === 201) {
     reply.header('location', `/${answer.location.map(encodeURIComponent).join('/')}`);
   }
-  reply.header('cache-control', 'no-store').send(answer.body);
+  return sendJson(reply.header('cache-control', 'no-store'), answer.body);
 }
 
 /** The content type the framework sets for the bodies it serialises. */
