@@ -58,6 +58,7 @@ const FAULTS = [
   'test/faults/disk.test',
   'test/faults/fuzz.test',
   'test/faults/kill.test',
+  'test/faults/log-checkpoints.test',
   'test/faults/memory.test',
   'test/faults/operation.test',
   'test/faults/owner.test',

@@ -8,6 +8,7 @@ import { checkpointIn, verifierKey } from '../../src/credentials/log-key.js';
 import { becomes } from '../contracts/harness.js';
 import { Store, SLOW } from '../cli/credence.js';
 import { Server } from '../e2e/server.js';
+import { eventsOf, relayMany } from './signed-log.js';
 
 /** Checkpoints of the log of a server whose key is kept elsewhere. */
 
@@ -24,21 +25,7 @@ const noteFile = () => `${keyFile}.checkpoint`;
 const start = () => Server.start({ data: store.data, env: { CREDENCE_LOG_KEY: keyFile } });
 const note = () => readFile(noteFile(), 'utf8').catch(() => '');
 
-/** So many that a checkpoint follows within a second. */
-async function relayMany(server: Server): Promise<void> {
-  const action = { action_type: 'loan_repayment', category: 'finance', criticality: 'high', platform_id: 'lender' };
-  const actions = Array.from({ length: 1_000 }, (_, n) => ({ ...action, tris_id: `tris:${n}` }));
-  expect((await server.send('POST', '/v1/decision-relay/batch', { body: { actions } })).status).toBe(200);
-}
-
-async function exported(): Promise<RecordedEvent[]> {
-  const { stdout } = await store.run('export');
-  return stdout
-    .trim()
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as RecordedEvent);
-}
+const exported = async () => eventsOf((await store.run('export')).stdout);
 
 async function rootIn(events: readonly RecordedEvent[], size: number): Promise<string> {
   const levels = [events.slice(0, size).map(leafOf)];
@@ -88,7 +75,7 @@ test(
     const server = await start();
     await becomes(note, (text) => text !== '');
     const first = await checked(await note());
-    await relayMany(server);
+    expect(await relayMany(server)).toBe(true);
     await becomes(note, (text) => text !== '' && checkpointIn(text).size > 1_000);
     const second = await checked(await note());
     expect(second.origin).toBe(first.origin);
@@ -112,7 +99,7 @@ test(
   'without a key there are none, and a quiet log has no more than one',
   async () => {
     const server = await start();
-    await relayMany(server);
+    expect(await relayMany(server)).toBe(true);
     await new Promise((resolve) => setTimeout(resolve, 2_500));
     expect((await exported()).filter(({ stream }) => stream === 'checkpoints')).toEqual([]);
     expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
@@ -135,7 +122,7 @@ test(
     await cp(store.data, copy, { recursive: true });
 
     server = await start();
-    await relayMany(server);
+    expect(await relayMany(server)).toBe(true);
     await becomes(note, (text) => checkpointIn(text).size > 1_000);
     const last = await note();
     expect(await checkOf(server)).toBe('nothing is wrong');
@@ -149,8 +136,8 @@ test(
       (detail) => detail.startsWith('warning: log_not_signed: the log has '),
     );
     // Also once it is as long as the signed one, and whatever happens in it.
-    await relayMany(server);
-    await relayMany(server);
+    expect(await relayMany(server)).toBe(true);
+    expect(await relayMany(server)).toBe(true);
     await becomes(
       () => checkOf(server),
       (detail) => detail.startsWith('warning: log_not_signed: the root of its first '),

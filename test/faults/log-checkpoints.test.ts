@@ -1,0 +1,128 @@
+import { cp, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SignedNotes, eventsOf, relayMany } from '../checkpoints/signed-log.js';
+import { Store } from '../cli/credence.js';
+import { becomes } from '../contracts/harness.js';
+import { Server } from '../e2e/server.js';
+import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+import { Progress, SEED, limit, randomFrom, repeated } from './faults.js';
+
+/** Whatever is killed, and whichever copy of the folder comes back: one log is signed, and nothing else. */
+
+const random = randomFrom(SEED);
+
+const ROUNDS = repeated(5, 20);
+/** Each so many rounds, an older copy of the data folder is served for a while. */
+const RESTORED = 5;
+
+test(
+  `${ROUNDS} rounds of kill -9 and of older copies: every signed checkpoint is of the same log; seed ${SEED}`,
+  async () => {
+    const store = await Store.create({ isBuilt: true });
+    const keyFile = join(store.folder, 'log-key.json');
+    store.variables['CREDENCE_LOG_KEY'] = keyFile;
+    expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+    const notes = new SignedNotes(() => readFile(`${keyFile}.checkpoint`, 'utf8').catch(() => ''));
+    const start = () =>
+      Server.start({ data: store.data, env: { CREDENCE_LOG_KEY: keyFile, CREDENCE_RATE_LIMIT: '0' } });
+    const [right, copy] = [join(store.folder, 'right'), join(store.folder, 'copy')];
+    const progress = new Progress('kill -9 of a server that signs', ROUNDS);
+    notes.watch();
+    try {
+      for (let round = 0; round < ROUNDS; round++) {
+        let server = await start();
+        const relayed = relayMany(server).then((isTaken) => isTaken && relayMany(server));
+        // A checkpoint is recorded within 1.5 s, and signed within 0.5 s of it.
+        await sleep(random() * 2_500);
+        await server.kill();
+        await relayed;
+        if (round % RESTORED === 0)
+          await cp(store.data, copy, { recursive: true, filter: (path) => !path.endsWith('.sock') });
+        if (round % RESTORED === RESTORED - 1) {
+          const last = await notes.look();
+          await rename(store.data, right);
+          await rename(copy, store.data);
+          server = await start();
+          // It becomes longer than the log that was signed.
+          for (let n = 0; n < 4; n++) await relayMany(server);
+          await sleep(1_000 + random() * 2_000);
+          await server.kill();
+          expect(await notes.look()).toBe(last);
+          await rm(store.data, { recursive: true });
+          await rename(right, store.data);
+        }
+        progress.step();
+      }
+      const server = await start();
+      const before = notes.count;
+      await relayMany(server);
+      await becomes(notes.look.bind(notes), () => notes.count > before);
+      await server.stop();
+      notes.expectNoForkOf(eventsOf((await store.run('export')).stdout));
+      progress.end(`${notes.count} signed checkpoints, no fork`);
+    } finally {
+      notes.end();
+      await store.remove();
+    }
+  },
+  limit(600_000),
+);
+
+const WORKER_ROUNDS = repeated(2, 10);
+/** Longer than a lease of the projector. */
+const SUSPENDED_MS = 12_000;
+
+describeOnOwnCluster('two workers with one log key', () => {
+  test(
+    `of which one is killed or suspended sign one log; ${WORKER_ROUNDS} rounds, seed ${SEED}`,
+    async () => {
+      const cluster = await Cluster.start();
+      const env = { ...cluster.env, CREDENCE_LOG_KEY: join(cluster.folder, 'log-key.json'), CREDENCE_RATE_LIMIT: '0' };
+      const store = await Store.create({ isBuilt: true });
+      Object.assign(store.variables, env);
+      expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+      const startWorker = () => Server.process({ ...env, CREDENCE_ROLES: 'worker' }, cluster.key);
+      const [api, ...workers] = await Promise.all([
+        Server.process({ ...env, CREDENCE_ROLES: 'api' }, cluster.key),
+        startWorker(),
+        startWorker(),
+      ]);
+      const notes = new SignedNotes(async () => {
+        const answer = await fetch(`${api.url}/log/checkpoint`).catch(() => undefined);
+        return answer?.status === 200 ? answer.text() : '';
+      });
+      const progress = new Progress('kills and pauses of workers that sign', WORKER_ROUNDS);
+      notes.watch();
+      try {
+        for (let round = 0; round < WORKER_ROUNDS; round++) {
+          const n = Math.floor(random() * 2);
+          await relayMany(api);
+          await sleep(random() * 2_500);
+          if (round % 2 === 0) {
+            await workers[n]!.kill();
+            workers[n] = await startWorker();
+          } else {
+            workers[n]!.child.kill('SIGSTOP');
+            await relayMany(api);
+            await sleep(SUSPENDED_MS);
+            workers[n]!.child.kill('SIGCONT');
+          }
+          const before = notes.count;
+          await relayMany(api);
+          await becomes(notes.look.bind(notes), () => notes.count > before);
+          progress.step();
+        }
+        notes.end();
+        notes.expectNoForkOf(eventsOf((await store.run('export')).stdout));
+        progress.end(`${notes.count} signed checkpoints, no fork`);
+      } finally {
+        notes.end();
+        for (const { child } of workers) child.kill('SIGCONT');
+        await Promise.all([api, ...workers].map((server) => server.stop()));
+        await Promise.all([cluster.stop(), store.remove()]);
+      }
+    },
+    limit(600_000),
+  );
+});
