@@ -20,6 +20,7 @@ import {
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends, appendsBesideUnary } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
+import { ageOfCheckpoints, inclusionProofs } from './log-tree.mjs';
 import { append, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
@@ -125,6 +126,14 @@ const embedded = {
     row(`${count(decisions)} decisions about as many identities, each without an action`, ofSmall, '< 5 s');
     row(`${count(decisions)} decisions about one identity with ${count(actions)} actions`, ofLarge, '< 60 s');
     add('GET of another client meanwhile, at most', `${waited.toFixed(0)} ms`, '–', '–', '–');
+  },
+  tree: async () => {
+    const { ours, peer, events } = await inclusionProofs(options.quick ? 20_000 : 1_000_000);
+    const times = [`${ours.toFixed(1)} ms`, `GET /health/live: ${peer.toFixed(1)} ms`];
+    add(`inclusion proof in a log of ${count(events)} events, p99`, ...times, ratio(ours, peer), '< 10 ms');
+    const { age, rate } = await ageOfCheckpoints();
+    const what = 'time until events are in a signed checkpoint, at most';
+    add(what, `${(age / 1_000).toFixed(1)} s`, `relayed: ${count(rate)}/s`, '–', '< 3 s');
   },
   http: async () => {
     const { gets, posts } = await overHttp(rounds);
