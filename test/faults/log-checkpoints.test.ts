@@ -3,16 +3,17 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SignedNotes, eventsOf, relayMany } from '../checkpoints/signed-log.js';
 import { Store } from '../cli/credence.js';
-import { becomes } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+import { ThreeNodes } from '../servers/three-nodes.js';
 import { Progress, SEED, limit, randomFrom, repeated } from './faults.js';
 
 /** Whatever is killed, and whichever copy of the folder comes back: one log is signed, and nothing else. */
 
 const random = randomFrom(SEED);
 
-const ROUNDS = repeated(5, 20);
+const ROUNDS = repeated(5, 10);
 /** Each so many rounds, an older copy of the data folder is served for a while. */
 const RESTORED = 5;
 
@@ -27,6 +28,7 @@ test(
     const start = () =>
       Server.start({ data: store.data, env: { CREDENCE_LOG_KEY: keyFile, CREDENCE_RATE_LIMIT: '0' } });
     const [right, copy] = [join(store.folder, 'right'), join(store.folder, 'copy')];
+    let copied = '';
     const progress = new Progress('kill -9 of a server that signs', ROUNDS);
     notes.watch();
     try {
@@ -34,12 +36,17 @@ test(
         let server = await start();
         const relayed = relayMany(server).then((isTaken) => isTaken && relayMany(server));
         // A checkpoint is recorded within 1.5 s, and signed within 0.5 s of it.
-        await sleep(random() * 2_500);
+        await sleep(random() * 3_500);
+        const isRestored = round % RESTORED === RESTORED - 1;
+        // Only what was signed after the copy tells that it is older.
+        if (isRestored) await becomes(notes.look.bind(notes), (note) => note !== copied);
         await server.kill();
         await relayed;
-        if (round % RESTORED === 0)
+        if (round % RESTORED === 0) {
           await cp(store.data, copy, { recursive: true, filter: (path) => !path.endsWith('.sock') });
-        if (round % RESTORED === RESTORED - 1) {
+          copied = await notes.look();
+        }
+        if (isRestored) {
           const last = await notes.look();
           await rename(store.data, right);
           await rename(copy, store.data);
@@ -69,7 +76,14 @@ test(
   limit(600_000),
 );
 
-const WORKER_ROUNDS = repeated(2, 10);
+/** As a server publishes them. */
+const notesOf = ({ url }: Server) =>
+  new SignedNotes(async () => {
+    const answer = await fetch(`${url}/log/checkpoint`).catch(() => undefined);
+    return answer?.status === 200 ? answer.text() : '';
+  });
+
+const WORKER_ROUNDS = repeated(2, 4);
 /** Longer than a lease of the projector. */
 const SUSPENDED_MS = 12_000;
 
@@ -88,10 +102,7 @@ describeOnOwnCluster('two workers with one log key', () => {
         startWorker(),
         startWorker(),
       ]);
-      const notes = new SignedNotes(async () => {
-        const answer = await fetch(`${api.url}/log/checkpoint`).catch(() => undefined);
-        return answer?.status === 200 ? answer.text() : '';
-      });
+      const notes = notesOf(api);
       const progress = new Progress('kills and pauses of workers that sign', WORKER_ROUNDS);
       notes.watch();
       try {
@@ -124,5 +135,47 @@ describeOnOwnCluster('two workers with one log key', () => {
       }
     },
     limit(600_000),
+  );
+});
+
+const LEADERS = repeated(1, 1);
+
+describeOnOwnCluster('a log of three nodes of EventStoreDB', () => {
+  test(
+    `of which ${LEADERS} leaders are killed under relays is signed without a fork`,
+    async () => {
+      const nodes = await ThreeNodes.start();
+      const given = { ...nodes.nodes[0]!, url: nodes.url, stop: async () => undefined };
+      const cluster = await Cluster.start({ given });
+      const store = await Store.create({ isBuilt: true });
+      Object.assign(store.variables, cluster.env, { CREDENCE_LOG_KEY: join(cluster.folder, 'log-key.json') });
+      expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+      const server = await Server.process({ ...store.variables, CREDENCE_RATE_LIMIT: '0' }, cluster.key);
+      const notes = notesOf(server);
+      const progress = new Progress('leaders killed under a service that signs', LEADERS);
+      try {
+        for (let round = 0; round < LEADERS; round++) {
+          await nodes.complete();
+          await eventually(() => relayMany(server), 'relays');
+          const lost = (await becomes(nodes.leader.bind(nodes), (node) => node !== undefined))!;
+          const relayed = relayMany(server);
+          await sleep(random() * 1_500);
+          await lost.kill();
+          await relayed;
+          const before = notes.count;
+          const signed = async () => (await relayMany(server)) && (await notes.look()) !== '' && notes.count > before;
+          await nodes.withRestarts(lost, eventually(signed, 'a checkpoint in the log of the next leader'));
+          progress.step();
+        }
+        await nodes.complete();
+        notes.expectNoForkOf(eventsOf((await store.run('export')).stdout));
+        progress.end(`${notes.count} signed checkpoints, no fork`);
+      } finally {
+        await server.stop();
+        await Promise.all([cluster.stop(), store.remove()]);
+        await nodes.stop();
+      }
+    },
+    limit(900_000),
   );
 });

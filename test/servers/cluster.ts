@@ -25,9 +25,12 @@ export class Cluster {
     readonly key: string,
   ) {}
 
-  static async start(options: { onDisk?: boolean; redis?: Record<string, string> } = {}): Promise<Cluster> {
+  /** @param options given: a server that the caller started, and stops */
+  static async start(
+    options: { onDisk?: boolean; redis?: Record<string, string>; given?: EventStored } = {},
+  ): Promise<Cluster> {
     const [eventStored, redis, postgres, folder] = await Promise.all([
-      startEventStored(options),
+      options.given ?? startEventStored(options),
       RedisServer.start({ ...(options.onDisk && { appendonly: 'yes' }), ...options.redis }),
       PostgresServer.start(),
       mkdtemp(join(tmpdir(), 'credence-keys-')),
