@@ -40,7 +40,7 @@ const FEATURES = {
   person: ['organizations', 'accounts', 'disc', 'access'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
   disputes: ['identity', 'accounts', 'relay', 'organizations', 'withdrawals', 'jobs'],
-  webhooks: ['lenses', 'disc', 'access'],
+  webhooks: ['lenses', 'disc', 'access', 'withdrawals'],
 };
 
 const above = (index) => LAYERS.slice(index + 1).flat();

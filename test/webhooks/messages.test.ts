@@ -96,6 +96,39 @@ test('a webhook tells that an action was withdrawn, and that it counts again', a
   await remove(id);
 });
 
+test('a webhook tells once which decisions would differ without what was withdrawn, together', async () => {
+  const wants = { events: ['decision.would_differ'] };
+  const [own, others] = [await create(wants), await create(wants, OTHER)];
+  await service.post('/v1/policies/ap', { policy_id: 'AP_DIFFERS_V1', rules: { disc_min: 9 } }, LENDCO);
+  await act('tris:differs', 'critical', 4);
+  const check = async () => {
+    const body = { policy_id: 'AP_DIFFERS_V1', subject_tris: 'tris:differs' };
+    return (await service.post('/v1/policies/ap/check', body, { ...LENDCO, ...(await seen(service)) })).json;
+  };
+  const granted = await check();
+  expect(granted.granted).toBe(true);
+  const { jti } = JSON.parse(Buffer.from(granted.eligibility_token.split('.')[1], 'base64url').toString());
+  const { entries } = (await service.get('/v1/disc/score/tris:differs/history', LENDCO)).json;
+  const change = (n: number, what: string) =>
+    service.post(`/v1/actions/${entries[n].event_id}/${what}`, { reason: 'mistake' }, OPERATOR);
+  for (const n of [0, 1, 2]) expect((await change(n, 'withdraw')).status).toBe(200);
+  expect((await check()).granted).toBe(false);
+  expect((await change(3, 'withdraw')).status).toBe(200);
+  await change(2, 'reinstate');
+  await change(2, 'withdraw');
+  await setBad('tris:differs', 3);
+  const { id, secret } = await create({ events: ['bad_status.changed'] });
+  await setBad('tris:differs', 4);
+  await eventually(() => receiver.verified(secret, 'bad_status.changed').length === 1);
+  // No other webhook has sent one: it would have another signature.
+  const told = receiver.verified(own.secret, 'decision.would_differ');
+  expect(told).toMatchObject([
+    { tris_id: 'tris:differs', jti, was: { granted: true }, would_be: { granted: false }, policy_id: 'AP_DIFFERS_V1' },
+  ]);
+  for (const each of [own.id, id]) await remove(each);
+  await remove(others.id, OTHER);
+});
+
 test('a score crosses a threshold that it was at before', async () => {
   const { id, secret } = await create({ events: ['score.crossed'], filter: { score_below: 7, score_above: 7 } });
   // A score of 7 is that of an identity without actions.

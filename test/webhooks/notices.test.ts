@@ -4,7 +4,10 @@ import type { Webhook } from '../../src/features/webhooks/domain/webhook.js';
 import { badStatus, logOf } from '../projections/log.js';
 
 test('a webhook that is ahead of another gets nothing again of what is read for both', async () => {
-  const notices = new Notices(...([{ logId: 'log' }, {}, {}, {}] as unknown as ConstructorParameters<typeof Notices>));
+  const differing = { of: async () => new Map() };
+  const notices = new Notices(
+    ...([{ logId: 'log' }, {}, {}, {}, differing] as unknown as ConstructorParameters<typeof Notices>),
+  );
   const filter = { tris_ids: null, ratings: null, score_below: null, score_above: null };
   const [behind, ahead] = ['behind', 'ahead'].map((webhook_id) => {
     return { webhook_id, owner: null, events: ['bad_status.changed'], filter } as unknown as Webhook;

@@ -71,7 +71,7 @@ export class AffectedDecisions {
   }
 
   /** @returns undefined if none of the actions counted */
-  private async review(jti: string, actions: readonly WithdrawnAction[]): Promise<ReviewedDecision | undefined> {
+  async review(jti: string, actions: readonly WithdrawnAction[]): Promise<ReviewedDecision | undefined> {
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, position, ...at } = coordinatesOf(event, this.store.logId);

@@ -17,7 +17,9 @@ import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { Lenses } from '../lenses/lenses.js';
+import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import type { Webhook } from './domain/webhook.js';
+import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
 
 /** A message for a webhook before it is sent. */
@@ -76,6 +78,7 @@ export class Notices {
     private readonly identities: IdentityReader,
     private readonly lenses: Lenses,
     private readonly accessPolicies: AccessPolicies,
+    private readonly differing: DifferingDecisions,
   ) {}
 
   /**
@@ -95,6 +98,11 @@ export class Notices {
     const lenses = new Map<string | null, Scoring>();
     let previous = standings.position;
     for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
+    const differing = await this.differing.of(
+      events,
+      previous,
+      new Set(webhooks.filter(reviews).map(({ owner }) => owner)),
+    );
     for (const event of events) {
       const subject = subjectOf(event);
       const trisId = subject?.tris_id ?? null;
@@ -110,7 +118,12 @@ export class Notices {
         if (event.position <= from(webhook)) continue;
         const change = changes?.get(webhook.owner);
         notices.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
-        if (trisId === null || !webhook.events.includes('access.denied_now') || !concerns(webhook, trisId)) continue;
+        if (trisId === null || !concerns(webhook, trisId)) continue;
+        for (const decision of (reviews(webhook) && differing.get(webhook.owner)?.get(event.id)) || []) {
+          const data = { tris_id: trisId, ...dtoOf(decision) } as unknown as JsonObject;
+          notices.get(webhook)!.push(this.notice(webhook, event, 'decision.would_differ', trisId, data, decision.jti));
+        }
+        if (!webhook.events.includes('access.denied_now')) continue;
         const denied = await this.deniedNow(webhook, trisId, previous, event);
         if (denied) notices.get(webhook)!.push(denied);
       }
@@ -272,6 +285,8 @@ export class Notices {
     return notices;
   }
 }
+
+const reviews = ({ events }: Webhook): boolean => events.includes('decision.would_differ');
 
 const followsScores = ({ events }: Webhook): boolean =>
   events.includes('rating.changed') || events.includes('score.crossed');

@@ -1,10 +1,13 @@
 import { Module } from '@nestjs/common';
 import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
+import { AffectedDecisions } from '../access/affected-decisions.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
+import { RecordedActionsModule } from '../withdrawals/recorded-actions.module.js';
 import { Deliveries } from './deliveries.js';
 import { DeliveryCreator } from './delivery-creator.js';
+import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
 import { Dispatcher } from './dispatcher.js';
 import { Notices } from './notices.js';
 import { Receivers } from './receivers.js';
@@ -26,7 +29,7 @@ import {
 import { Webhooks } from './webhooks.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule, ConsumersModule],
+  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule, ConsumersModule, RecordedActionsModule],
   controllers: [WebhooksController],
   providers: [
     Webhooks,
@@ -34,6 +37,8 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
+    AffectedDecisions,
+    DifferingDecisions,
     DeliveryCreator,
     Sender,
     Dispatcher,

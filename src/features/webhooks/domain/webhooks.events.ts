@@ -20,6 +20,7 @@ export const WEBHOOK_EVENTS = [
   'access.denied_now',
   'action.withdrawn',
   'action.reinstated',
+  'decision.would_differ',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 
@@ -51,10 +52,14 @@ const content = {
   /** The access policy of `access.denied_now`. */
   policy_id: nullable(text),
 };
-/** Schema 1 had no access policy; schema 2 had no events about actions, which a build before them must not skip. */
+/** Schema 1 had no access policy; schemas 2 and 3 had fewer kinds of events, which a build before them must not skip. */
 const versions = {
-  schema: 3,
-  upcasters: { 1: (data: JsonObject) => ({ ...data, policy_id: null }), 2: (data: JsonObject) => data },
+  schema: 4,
+  upcasters: {
+    1: (data: JsonObject) => ({ ...data, policy_id: null }),
+    2: (data: JsonObject) => data,
+    3: (data: JsonObject) => data,
+  },
 };
 
 /** Stream `webhook-<id>`, revision 0. */
