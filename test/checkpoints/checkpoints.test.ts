@@ -75,7 +75,7 @@ test(
     const server = await start();
     await becomes(note, (text) => text !== '');
     const first = await checked(await note());
-    expect(await relayMany(server)).toBe(true);
+    expect(await relayMany(server)).toBeGreaterThan(0);
     await becomes(note, (text) => text !== '' && checkpointIn(text).size > 1_000);
     const second = await checked(await note());
     expect(second.origin).toBe(first.origin);
@@ -99,7 +99,7 @@ test(
   'without a key there are none, and a quiet log has no more than one',
   async () => {
     const server = await start();
-    expect(await relayMany(server)).toBe(true);
+    expect(await relayMany(server)).toBeGreaterThan(0);
     await new Promise((resolve) => setTimeout(resolve, 2_500));
     expect((await exported()).filter(({ stream }) => stream === 'checkpoints')).toEqual([]);
     expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
@@ -122,7 +122,7 @@ test(
     await cp(store.data, copy, { recursive: true });
 
     server = await start();
-    expect(await relayMany(server)).toBe(true);
+    expect(await relayMany(server)).toBeGreaterThan(0);
     await becomes(note, (text) => checkpointIn(text).size > 1_000);
     const last = await note();
     expect(await checkOf(server)).toBe('nothing is wrong');
@@ -136,8 +136,8 @@ test(
       (detail) => detail.startsWith('warning: log_not_signed: the log has '),
     );
     // Also once it is as long as the signed one, and whatever happens in it.
-    expect(await relayMany(server)).toBe(true);
-    expect(await relayMany(server)).toBe(true);
+    expect(await relayMany(server)).toBeGreaterThan(0);
+    expect(await relayMany(server)).toBeGreaterThan(0);
     await becomes(
       () => checkOf(server),
       (detail) => detail.startsWith('warning: log_not_signed: the root of its first '),

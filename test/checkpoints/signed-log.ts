@@ -60,12 +60,12 @@ export const eventsOf = (exported: string): RecordedEvent[] =>
 
 const KIND = { action_type: 'loan_repayment', category: 'finance', criticality: 'high', platform_id: 'lender' };
 
-/** So many that a checkpoint follows within a second. @returns whether they were acknowledged */
-export async function relayMany(server: Server): Promise<boolean> {
+/** So many that a checkpoint follows within a second. @returns the position of the last one; 0: they were not acknowledged */
+export async function relayMany(server: Server): Promise<number> {
   const actions = Array.from({ length: 1_000 }, (_, n) => ({ ...KIND, tris_id: `tris:${n}` }));
   const sent = server.send('POST', '/v1/decision-relay/batch', { body: { actions } });
   return sent.then(
-    ({ status }) => status === 200,
-    () => false,
+    ({ status, headers }) => (status === 200 ? Number(String(headers['credence-position']).split('.')[1]) : 0),
+    () => 0,
   );
 }
