@@ -5,7 +5,7 @@ import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
 import { addToRows, credonationIn, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
 import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
 import { type ActionEvent, type IdentityEvent, isOfAction, signOf, subjectOf, withdrawnBy } from './identity-events.js';
-import { type Projection, rowAt } from './projection.js';
+import { type Projection, rowAt, rowIn } from './projection.js';
 
 /** What is known of one identity besides its evidence. */
 export interface IdentityFacts extends OperatorState {
@@ -129,14 +129,16 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
 
 /**
  * One row per identity, the rows that the evidence of a large one is spread over, and `identities.changes`: each identity
- * once, at the position of its last event, which is the feed of /v1/disc/changes.
+ * once, at the position of its last event, which is the feed of /v1/disc/changes. `identities.search` has each identity
+ * under its `textsOf`.
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 12,
+  version: 13,
   views: [
     'identities',
     'identities.changes',
+    'identities.search',
     'identities.metrics',
     'identities.platforms',
     'identities.totals',
@@ -202,6 +204,7 @@ export const identities: Projection = {
     const at = identityRow(tris_id);
     const row = rows.get<IdentityRow>(at) ?? newRow();
     if (row.changed > 0) rows.delete(rowAt(CHANGES, row.changed));
+    else for (const text of textsOf(tris_id)) rows.insert(rowIn(SEARCH, `${text} ${tris_id}`), tris_id);
     rows.put(rowAt(CHANGES, event.position), tris_id);
     if (row.evidence && row.events === FEW_EVENTS) {
       row.spread = spread(tris_id, row.evidence, row.gone ?? {}, row.changed, rows);
@@ -238,3 +241,11 @@ export function identityRow(trisId: string) {
 }
 
 export const CHANGES = { view: 'identities.changes', key: 'all' };
+
+export const SEARCH = { view: 'identities.search', key: 'all' };
+
+/** What an identity is searched by: its id, and what follows its first and its last colon, in lower case. */
+export function textsOf(trisId: string): string[] {
+  const id = trisId.toLowerCase();
+  return [...new Set([0, id.indexOf(':') + 1, id.lastIndexOf(':') + 1])].map((from) => id.slice(from));
+}

@@ -50,7 +50,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   },
   credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
   organizations: { module: OrganizationsModule, projections: ['organizations'] },
-  identity: { module: IdentityModule, projections: ['accreditations'] },
+  identity: { module: IdentityModule, projections: ['accreditations', 'identities'] },
   verifications: { module: VerificationsModule, projections: ['schemes'] },
   policies: {
     module: PoliciesModule,

@@ -74,6 +74,7 @@ beforeAll(async () => {
     known_at: [iso(now), iso(Date.now() - 2_000)],
     as_of_position: [`${log}.${head}`, `${log}.${Math.floor(head / 2)}`],
     limit: [1_000],
+    prefix: ['t'],
     window: [12],
     depth: ['analysis'],
     metrics: [[1, 2, 3].map(metricOf).join(','), 'financial_none_such'],

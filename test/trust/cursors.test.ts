@@ -30,6 +30,7 @@ const LISTS = [
   '/api/tris-validations/tris:ada',
   '/v1/disc/changes',
   '/v1/organizations',
+  '/v1/identities',
 ];
 
 const page = async (list: string, cursor?: string, by = service) => {

@@ -1,14 +1,16 @@
-import { Body, Controller, Delete, Param, Post, Query } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { TrisIdParams, WrittenTrisIdParams } from '../../http/common.dto.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
-import { Write } from '../../http/routes.js';
+import { Keyed, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
 import {
+  FindIdentitiesQuery,
   GrantVerificationDto,
   GrantedVerificationDto,
+  IdentitiesDto,
   IdentityBadStatusDto,
   RevokeVerificationQuery,
   RevokedVerificationDto,
@@ -16,10 +18,25 @@ import {
   VerificationParams,
 } from './identity.dto.js';
 import { StateAboutIdentity } from './identity.handlers.js';
+import { IdentitySearch } from './search.js';
 
 @Controller('/v1/identities')
 export class IdentityController {
-  constructor(private readonly commands: CommandBus) {}
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly search: IdentitySearch,
+  ) {}
+
+  @Get()
+  @Keyed({
+    scope: 'any',
+    summary: 'Find identities by the beginning of their id, also after its namespace, or by a platform they own',
+    description: 'A page may have fewer entries than `limit`, or none: continue until `next_cursor` is null.',
+    type: IdentitiesDto,
+  })
+  async find(@Query() query: FindIdentitiesQuery) {
+    return this.search.find(query);
+  }
 
   @Post('/:tris_id/bad-status')
   @Write({

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, IsOptional, Max, Min } from 'class-validator';
-import { TrisIdParams } from '../../http/common.dto.js';
+import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { IsInt, IsReasonCode, IsSha256, IsTimestamp, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 
@@ -77,4 +77,23 @@ export class RevokedVerificationDto {
   status: string;
   @ApiProperty({ enum: [true] })
   revoked: boolean;
+}
+
+export class FindIdentitiesQuery extends PageQuery {
+  /** How the id begins, or what follows its first or last colon, in any case; or the id of a platform that it owns. */
+  @IsOptional()
+  @Matches(/^[A-Za-z0-9._:@-]{1,128}$/, { message: '$property must be 1 to 128 letters, digits or ._:@-' })
+  prefix: string = '';
+}
+
+export class FoundIdentityDto {
+  tris_id: string;
+  /** The platform of this organization that `prefix` names; null: its id begins so. */
+  platform_id: string | null;
+}
+
+export class IdentitiesDto {
+  /** The owner of the platform, then the others in the order of what begins with `prefix`. */
+  identities: FoundIdentityDto[];
+  next_cursor: string | null;
 }
