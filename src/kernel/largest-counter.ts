@@ -47,6 +47,10 @@ class Ranks {
  * it is one of those with most, so that no series falls.
  */
 export class LargestCounter<What extends string> {
+  /** By registry and name. */
+  static readonly of = new WeakMap<Registry, Map<string, LargestCounter<string>>>();
+  /** What was counted in each of the last 60 minutes, by minutes since the epoch. Older ones may be left. */
+  readonly minutes = new Map<number, Map<What, number>>();
   private readonly ranks = new Map<What, Ranks>();
   private readonly most: number;
 
@@ -72,12 +76,22 @@ export class LargestCounter<What extends string> {
         }
       },
     });
-    registry?.registerMetric(counter);
+    if (!registry) return;
+    registry.registerMetric(counter);
+    const known = LargestCounter.of.get(registry) ?? new Map<string, LargestCounter<string>>();
+    LargestCounter.of.set(registry, known.set(name, this));
   }
 
   inc(name: string, what: What, by = 1): void {
     let ranks = this.ranks.get(what);
     if (!ranks) this.ranks.set(what, (ranks = new Ranks(this.most)));
     ranks.add(name, by);
+    const minute = Math.floor(Date.now() / 60_000);
+    let counts = this.minutes.get(minute);
+    if (!counts) {
+      this.minutes.set(minute, (counts = new Map()));
+      for (const earlier of this.minutes.keys()) if (earlier <= minute - 60) this.minutes.delete(earlier);
+    }
+    counts.set(what, (counts.get(what) ?? 0) + by);
   }
 }

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { LargestCounter } from '../../src/kernel/largest-counter.js';
 
@@ -29,4 +30,29 @@ test('a name that comes to have more than another gets a series that begins then
     ['y', 1],
   ]);
   expect(lines.sort()).toEqual(['n{of="other",what="a"} 3', 'n{of="x",what="a"} 5', 'n{of="z",what="a"} 1']);
+});
+
+test('tells by the minute what was counted in the last hour, whatever the names', () => {
+  const registry = new Registry();
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(0);
+  try {
+    const counter = new LargestCounter<'a' | 'b'>(registry, { name: 'n', help: 'h', labels: ['of', 'what'], most: 1 });
+    for (const [minute, name, what] of [
+      [0, 'x', 'a'],
+      [1, 'x', 'a'],
+      [1, 'y', 'a'],
+      [1, 'y', 'b'],
+      [60, 'x', 'b'],
+    ] as const) {
+      clock.mockReturnValue(minute * 60_000 + 59_999);
+      counter.inc(name, what);
+    }
+    const minutes = [...LargestCounter.of.get(registry)!.get('n')!.minutes];
+    expect(minutes.map(([at, counts]) => [at, Object.fromEntries(counts)])).toEqual([
+      [1, { a: 2, b: 1 }],
+      [60, { b: 1 }],
+    ]);
+  } finally {
+    clock.mockRestore();
+  }
 });

@@ -6,7 +6,7 @@ import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import { RequestCaller } from '../../http/controllers.js';
-import { PublicRead } from '../../http/routes.js';
+import { Keyed, PublicRead } from '../../http/routes.js';
 import { isMisspelled } from '../../kernel/identifiers.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates, toRange } from './coordinates.js';
@@ -24,6 +24,7 @@ import {
   MetricsBatchResultDto,
   MetricsDto,
   MetricsQuery,
+  OverviewDto,
   ReportBatchDto,
   ReportBatchResultDto,
   ReportDto,
@@ -43,6 +44,7 @@ import {
   type QueryAnswer,
 } from './disc.handlers.js';
 import { LiveChanges } from './live-changes.js';
+import { Overview } from './overview.js';
 import { ScoreAnswers, etagPartsOf, score } from './score.js';
 
 const BATCH = 'Each result is what a request for its identity alone would return; a problem with one affects no other.';
@@ -56,6 +58,7 @@ export class DiscController {
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(POSITION_GATE) private readonly gate: PositionGate,
     private readonly live: LiveChanges,
+    private readonly numbers: Overview,
   ) {}
 
   @Get('/api/disc-score/:tris_id')
@@ -82,6 +85,18 @@ export class DiscController {
   })
   async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     return readOf(await this.queries.execute(new GetRank(tris_id, selectorOf(caller))));
+  }
+
+  @Get('/v1/disc/overview')
+  @Keyed({
+    scope: 'ops',
+    summary:
+      'Count identities, actions and organizations, relays and checks of the last hour, and list changes of rating',
+    description: 'Relays and checks are those of the process that answers. It answers the same for ten seconds.',
+    type: OverviewDto,
+  })
+  async overview() {
+    return this.numbers.get();
   }
 
   @Get('/v1/disc/score/:tris_id')

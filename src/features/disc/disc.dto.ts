@@ -486,6 +486,40 @@ export class LiveChangeDto extends ChangeDto {
   score_rating: Rating;
 }
 
+export class MinuteDto {
+  /** Its beginning. */
+  at: string;
+  /** Accepted relays. */
+  relayed: number;
+  granted: number;
+  denied: number;
+}
+
+/** A change of a rating. */
+export class LatestRatingChangeDto {
+  tris_id: string;
+  recorded_at: string;
+  @ApiProperty({ enum: RATINGS })
+  from: Rating;
+  @ApiProperty({ enum: RATINGS })
+  to: Rating;
+  /** The score after it. */
+  score: number;
+}
+
+export class OverviewDto {
+  /** Number of identities. */
+  identities: number;
+  /** Number of actions, with those that are withdrawn; null: no module that is enabled keeps them. */
+  actions: number | null;
+  /** Number of organizations. */
+  organizations: number;
+  /** The last 60: what this process has recorded. */
+  minutes: MinuteDto[];
+  /** The latest change of rating of those of the 50 identities that changed last, within their last 64 events. */
+  rating_changes: LatestRatingChangeDto[];
+}
+
 class BatchResultDto {
   tris_id: string;
   /** The HTTP status that a request for this identity alone would have returned. */

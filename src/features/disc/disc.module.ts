@@ -15,6 +15,7 @@ import {
 } from './disc.handlers.js';
 import { IdentityReaderModule } from './identity-reader.module.js';
 import { LiveChanges } from './live-changes.js';
+import { Overview } from './overview.js';
 
 @Module({
   imports: [LensesModule, IdentityReaderModule, SiweModule, ConsumersModule],
@@ -27,6 +28,7 @@ import { LiveChanges } from './live-changes.js';
     GetMetricsHandler,
     GetReportsHandler,
     GetChangesHandler,
+    Overview,
     ChangeFeed,
     LiveChanges,
   ],
