@@ -37,7 +37,7 @@ const FEATURES = {
   disc: ['accounts', 'identity', 'lenses'],
   access: ['accounts', 'identity', 'lenses', 'policy-names', 'disc', 'jobs'],
   'validation-policies': ['lenses', 'policy-names', 'disc', 'access', 'jobs'],
-  person: ['organizations', 'accounts', 'disc', 'access'],
+  person: ['organizations', 'accounts', 'disc', 'access', 'disputes'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
   disputes: ['identity', 'accounts', 'relay', 'organizations', 'withdrawals', 'jobs'],
   webhooks: ['lenses', 'disc', 'access', 'withdrawals'],

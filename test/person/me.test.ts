@@ -52,6 +52,11 @@ describe('GET /v1/me', () => {
       { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) },
       'lendco',
     );
+    const about = async (what: object) =>
+      (await service.post('/v1/disputes', what, { ...bearer(founder), ...(await seen(service)) })).json.dispute_id;
+    const answered = await about({ bad_status: true });
+    const held = await about({ verification: 'zk-KYH' });
+    await post(`/v1/disputes/${answered}/answer`, { outcome: 'rejected' });
     for (const tokens of [founder, other]) {
       const { status, json } = await me(tokens);
       expect([status, json]).toEqual([
@@ -64,6 +69,7 @@ describe('GET /v1/me', () => {
           session: { wallet: tokens.wallet, chain_id: null, expires_at: expect.stringMatching(/Z$/) },
           wallets: expect.any(Array),
           verification: [expect.objectContaining({ status: 'zk-KYH', issuer: 'tris:lendco' })],
+          open_disputes: [{ dispute_id: held, about: 'verification', action_id: null, verification: 'zk-KYH' }],
           bad_status: { level: 3, reason_code: 'fraud', since: expect.any(String) },
         },
       ]);

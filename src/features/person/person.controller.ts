@@ -17,7 +17,8 @@ export class PersonController {
     scope: 'any',
     session: true,
     summary: 'Get who sends this request: a key and what it permits, or a session and whom it acts for',
-    description: 'Of a session the TRIS, its wallets and verifications, and the BAD status if one is set.',
+    description:
+      'Of a session the TRIS, its wallets, verifications and open disputes, and the BAD status if one is set.',
     type: MeDto,
     problems: ['identity_not_found'],
   })

@@ -2,6 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { WalletDto } from '../accounts/wallets.dto.js';
 import { BadStatusSinceDto, VerificationDto } from '../disc/disc.dto.js';
+import { DISPUTABLE } from '../disputes/domain/disputes.events.js';
 
 /** The session of a request. */
 export class OwnSessionDto {
@@ -11,6 +12,18 @@ export class OwnSessionDto {
   chain_id: number | null;
   /** When its access token expires. */
   expires_at: string;
+}
+
+/** A dispute of the session's TRIS that waits for an answer; `GET /v1/disputes` has all of it. */
+export class OwnDisputeDto {
+  dispute_id: string;
+  /** What kind of statement is disputed. */
+  @ApiProperty({ enum: DISPUTABLE })
+  about: (typeof DISPUTABLE)[number];
+  /** Of an action; else null. */
+  action_id: string | null;
+  /** Of a verification; else null. */
+  verification: string | null;
 }
 
 /** Who sends a request: a key, or a session, with whom it acts for and what is stated about them. */
@@ -28,6 +41,8 @@ export class MeDto {
   /** Up to 100 of its wallets, by address; `GET /v1/wallets/:tris_id` lists all. */
   wallets?: WalletDto[];
   verification?: VerificationDto[];
+  /** In the order in which they were opened. */
+  open_disputes?: OwnDisputeDto[];
   /** Absent without one. */
   bad_status?: BadStatusSinceDto;
 }

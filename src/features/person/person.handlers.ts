@@ -28,6 +28,7 @@ import { walletStream } from '../accounts/domain/wallet.js';
 import { toWallet } from '../accounts/wallets.handlers.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { badStatusOf, verificationsOf } from '../disc/score.js';
+import type { Dispute } from '../disputes/domain/dispute.js';
 import { Platforms } from '../organizations/platforms.js';
 import type { MeDto } from './person.dto.js';
 
@@ -58,14 +59,22 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
       chain_id: chainId,
       expires_at: new Date(expiresAt).toISOString(),
     };
-    if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [] };
+    if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [], open_disputes: [] };
     const snapshot = await this.identities.snapshot(trisId, {});
-    const { page } = await this.views.page<WalletRow>(walletsOf(trisId), { cursor: undefined, limit: 100 }, /^/);
+    const range = { ...disputesOf({ about: trisId }, true), limit: 100 };
+    const [{ page }, disputes] = await Promise.all([
+      this.views.page<WalletRow>(walletsOf(trisId), { cursor: undefined, limit: 100 }, /^/),
+      this.views.read([{ range }]),
+    ]);
     return {
       tris_ids: [trisId],
       session,
       wallets: page.map(toWallet),
       verification: verificationsOf(snapshot),
+      open_disputes: (disputes.results[0] as RangeRow[]).map(({ value }) => {
+        const { dispute_id, about, action_id, status } = value as unknown as Dispute;
+        return { dispute_id, about, action_id, verification: status };
+      }),
       ...badStatusOf(snapshot.state.bad_status),
     };
   }
