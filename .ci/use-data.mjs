@@ -11,6 +11,12 @@ const service = spawn('npm', ['start'], {
 });
 // Of the service, too, which ends after npm: both hold the pipe.
 const ended = once(service, 'close');
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    process.kill(-service.pid, signal);
+    process.exit(1);
+  });
+}
 const url = await new Promise((resolve, reject) => {
   let output = '';
   service.stdout.setEncoding('utf8').on('data', (text) => {

@@ -108,19 +108,36 @@ const withChecks = !option('--faults') && !option('--all') && selection.length =
 const without = (paths) => ['/node_modules/', ...paths].map((path) => `--testPathIgnorePatterns=${path}`);
 const measured = ['--runInBand', '--verbose', ...MEASURED];
 
+/** Groups of processes that run. */
+const running = new Set();
+
 /** Runs a program to its end. @returns {Promise<{ isGood: boolean, output: string }>} what it printed where `stdio` keeps it */
 function run(command, args, stdio, env = {}) {
-  const child = spawn(command, args, { cwd: ROOT, stdio, env: { ...process.env, ...env } });
+  // A group of its own, so that all that it starts can be ended with it.
+  const child = spawn(command, args, { cwd: ROOT, stdio, env: { ...process.env, ...env }, detached: true });
+  running.add(child.pid);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text) => (output += text));
   return new Promise((resolve) => {
     child.once('close', (code, signal) => {
+      running.delete(child.pid);
       if (signal) process.stderr.write(`${signal} ended ${command} ${args.join(' ')}\n`);
       resolve({ isGood: code === 0, output });
     });
   });
 }
 const node = (args, stdio = 'inherit', env = undefined) => run(process.execPath, args, stdio, env);
+
+/** To what was started, and what that has started. */
+function sendAll(signal) {
+  for (const group of running) {
+    try {
+      process.kill(-group, signal);
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error; // It has ended.
+    }
+  }
+}
 
 /** @returns {Promise<boolean>} shows what a check prints only if it fails */
 async function check(name) {
@@ -177,7 +194,15 @@ async function main() {
 }
 
 const loops = option('--stress') ? [1, 2].map(() => spawn(process.execPath, ['-e', 'for (;;);'])) : [];
-process.once('exit', () => loops.forEach((loop) => loop.kill('SIGKILL')));
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+process.once('exit', () => {
+  sendAll('SIGKILL');
+  loops.forEach((loop) => loop.kill('SIGKILL'));
+});
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    sendAll('SIGTERM');
+    setTimeout(() => process.exit(1), 1_000);
+  });
+}
 await main();
 loops.forEach((loop) => loop.kill('SIGKILL'));

@@ -14,6 +14,7 @@ import {
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { eventually } from '../contracts/harness.js';
 
 /** scripts/, in a repository with nothing in it: npm and Nest are replaced by scripts that say how they were called. */
 
@@ -306,3 +307,30 @@ describe('in a repository', () => {
     expect(check()).toMatchObject({ status: 0, stderr: '' });
   });
 });
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  'test.mjs that gets %s ends the tests and what they have started',
+  async (signal) => {
+    write('jest.config.json', '{}');
+    const started = join(root, 'started');
+    write(
+      'endless.test.js',
+      `test('endless', async () => {
+      const child = require('child_process').spawn('sleep', ['600']);
+      require('fs').writeFileSync(${JSON.stringify(started)}, process.pid + ' ' + child.pid);
+      await new Promise((resolve) => setTimeout(resolve, 600_000));
+    }, 600_000);`,
+    );
+    const tests = spawn(process.execPath, [
+      'scripts/test.mjs',
+      '--runInBand',
+      '--config',
+      join(root, 'jest.config.json'),
+    ]);
+    const ended = once(tests, 'exit');
+    await eventually(() => existsSync(started) && readFileSync(started, 'utf8').includes(' '));
+    tests.kill(signal);
+    expect(await ended).toEqual([1, null]);
+    for (const pid of readFileSync(started, 'utf8').split(' ')) await eventually(() => !existsSync(`/proc/${pid}`));
+  },
+);
