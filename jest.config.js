@@ -24,6 +24,7 @@ export default {
       },
     ],
   },
+  cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   testSequencer: '<rootDir>/test/sequencer.js',
   reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 180_000,

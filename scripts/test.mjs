@@ -8,6 +8,7 @@
  */
 import '../src/node-version.mjs';
 import { spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -101,6 +102,9 @@ const MEASURED = [
   'test/trust/connections.test',
 ];
 
+/** What the files of the tests may take together, with room to spare. */
+const MEMORY_BYTES = 4 * 2 ** 30;
+
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
 const selection = given.filter((argument) => !['--faults', '--all', '--stress'].includes(argument));
@@ -136,6 +140,24 @@ function sendAll(signal) {
     } catch (error) {
       if (error.code !== 'ESRCH') throw error; // It has ended.
     }
+  }
+}
+
+/**
+ * A folder for the files of the tests, in memory where that has enough space: much of their time they would wait for a
+ * disk. What a killed process has written stays there, too. Tests of faults use the disk.
+ */
+function folderInMemory() {
+  try {
+    const { bavail, bsize } = statfsSync('/dev/shm');
+    const mayExecute = !/^\S+ \/dev\/shm \S+ \S*noexec/m.test(readFileSync('/proc/mounts', 'utf8'));
+    if (bavail * bsize < MEMORY_BYTES || !mayExecute) return undefined;
+    const folder = mkdtempSync('/dev/shm/credence-tests-');
+    chmodSync(folder, 0o755); // PostgreSQL may run as another user.
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+    return folder;
+  } catch {
+    return undefined; // There is none on this system.
   }
 }
 
@@ -178,8 +200,9 @@ async function main() {
   let runs = [withChecks ? without([...FAULTS, ...MEASURED]) : []];
   if (faults) runs = [['--verbose', ...FAULTS, ...LONGER], measured];
   if (option('--all')) runs = [without(MEASURED), measured];
+  const memory = withChecks ? folderInMemory() : undefined;
+  const env = { ...(faults && { FAULTS: 'long' }), ...(memory && { TMPDIR: memory }) };
   for (const args of runs) {
-    const env = faults ? { FAULTS: 'long' } : {};
     const tests = await node([...JEST, ...args, ...selection], ['inherit', 'pipe', 'inherit'], env);
     // test/reporter.js ends its output with the counts.
     const [line, passed, failed, skipped] = /^(\d+) passed, (\d+) failed, (\d+) skipped\n$/m.exec(tests.output) ?? [];
