@@ -312,8 +312,8 @@ describeWithEventStored('the log in EventStoreDB', () => {
           expect((refused as Error).message).toMatch(/refuses the credentials/);
           expect((refused as Error).message).not.toContain('s3cret');
         }
-        await expect(open({ url: url('admin:changeit@', 'tls=true') })).rejects.toThrow(/certificate/);
         const patience = { answerMs: 500, patienceMs: 1_500 };
+        await expect(open({ url: url('admin:changeit@', 'tls=true'), ...patience })).rejects.toThrow(/certificate/);
         await expect(open({ url: url('admin:changeit@', 'tls=false'), ...patience })).rejects.toThrow(StartError);
       },
       LONG,
@@ -335,7 +335,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     });
 
     test('nothing at the address: the reason is that of the operating system', async () => {
-      await expect(open({ url: 'esdb://127.0.0.1:1?tls=false' })).rejects.toThrow(
+      await expect(open({ url: 'esdb://127.0.0.1:1?tls=false', patienceMs: 1_000 })).rejects.toThrow(
         /^EventStoreDB at 127.0.0.1:1 gives no definite answer: connect ECONNREFUSED 127.0.0.1:1\.$/,
       );
     });

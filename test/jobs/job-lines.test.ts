@@ -12,12 +12,15 @@ let lines: JobLines;
 beforeEach(async () => {
   folder = await temporaryFolder();
   keyValue = await LmdbKeyValue.open(folder.path, { clock: Date.now });
-  lines = new JobLines(keyValue, Date.now, new Quotas(loadConfig({}), keyValue, Date.now));
+  lines = linesWith();
 });
 afterEach(async () => {
   await keyValue.close();
   await folder.remove();
 });
+
+const linesWith = (env: Record<string, string> = {}) =>
+  new JobLines(keyValue, Date.now, new Quotas(loadConfig(env), keyValue, Date.now));
 
 /** What a job of the owner found. */
 async function found(owner: string, ...texts: string[]): Promise<StoredLines> {
@@ -43,14 +46,19 @@ test('the lines of the last 50 jobs of an owner are kept', async () => {
   expect(await read(other)).toBe('{"text":"theirs"}\n');
 });
 
-test('at most 200 MB of an owner are kept, but always those of the last job', async () => {
-  const large = 'x'.repeat(90 * 2 ** 20);
+test('at most so many bytes of an owner are kept, 200 MB by default, but always those of the last job', async () => {
+  expect(loadConfig({}).jobBytes).toBe(200 * 2 ** 20);
+  lines = linesWith({ CREDENCE_ORG_JOB_BYTES: String(200 * 2 ** 10) });
+  const large = 'x'.repeat(90 * 2 ** 10);
   const [first, second] = [await found('tris:lendco', large), await found('tris:lendco', large)];
   expect(await read(first)).toHaveLength(large.length + 12);
   const third = await found('tris:lendco', large);
   await isExpired(first);
   expect(await read(second)).toHaveLength(large.length + 12);
   expect(await read(third)).toHaveLength(large.length + 12);
+  const larger = await found('tris:lendco', large.repeat(3));
+  await isExpired(third);
+  expect(await read(larger)).toHaveLength(3 * large.length + 12);
 });
 
 test('lines that are in use are neither counted nor removed', async () => {
