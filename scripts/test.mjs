@@ -14,14 +14,18 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
 /**
- * Run by --faults alone, since they take long: they start, stop and replace servers again and again, damage files, make
- * proofs, ask a chain, repeat suites on the cluster profile, drive a browser, or install packages.
+ * Run by --faults alone, since they take long: they start, stop, kill and replace servers again and again, damage files,
+ * fold long histories, make proofs, ask a chain, repeat suites on the cluster profile, drive a browser, or install packages.
  */
 const FAULTS = [
+  'test/checkpoints/checkpoints.test',
+  'test/checkpoints/verify.test',
   'test/cli/built.test',
+  'test/cli/compare.test',
   'test/cli/owner.test',
   'test/client/browser.test',
   'test/client/csharp.test',
+  'test/cluster/bullmq-workers.test',
   'test/cluster/chaos.test',
   'test/cluster/compose.test',
   'test/cluster/e2e/audit.test',
@@ -33,6 +37,7 @@ const FAULTS = [
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',
+  'test/cluster/hidden-streams.test',
   'test/cluster/migrate.test',
   'test/cluster/rolling-update.test',
   'test/cluster/staleness.test',
@@ -41,11 +46,14 @@ const FAULTS = [
   'test/console/lab.test',
   'test/console/operations.test',
   'test/deploy/nginx.test',
+  'test/disc/sums.test',
   'test/e2e/crash.test',
   'test/e2e/example.test',
   'test/e2e/lifecycle.test',
   'test/e2e/restart.test',
   'test/e2e/start.test',
+  'test/embedded/build.test',
+  'test/embedded/owner.test',
   'test/eventstoredb/faults.test',
   'test/eventstoredb/replaced.test',
   'test/eventstoredb/three-nodes.test',
@@ -70,6 +78,7 @@ const FAULTS = [
   'test/postgres/faults.test',
   'test/postgres/postgres-connection.test',
   'test/postgres/replaced.test',
+  'test/projections/wide-identity.test',
   'test/redis/failover.test',
   'test/redis/redis-connection.test',
   'test/scripts/packages.test',
@@ -82,17 +91,11 @@ const FAULTS = [
   'test/trust/nonces.test',
   'test/verifications/verifications.test',
   'test/vouchers/verifier.test',
+  'test/webhooks/receiver-names.test',
+  'test/withdrawals/killed.test',
 ];
 /** Short in `npm test`, long here. */
-const LONGER = [
-  'test/audit/proofs.test',
-  'test/cli/compare.test',
-  'test/disc/past-states.test',
-  'test/disc/sums.test',
-  'test/e2e/crash.test',
-  'test/embedded/lmdb-environment.test',
-  'test/projections/wide-identity.test',
-];
+const LONGER = ['test/audit/proofs.test', 'test/disc/past-states.test', 'test/embedded/lmdb-environment.test'];
 /** Run by --faults and --all after the others and one at a time, since they measure how long the service does not answer. */
 const MEASURED = [
   'test/cluster/load.test',
