@@ -18,7 +18,7 @@ const { outputFiles } = await build({
   write: false,
   format: 'esm',
   jsx: 'automatic',
-  target: ['chrome120', 'firefox120', 'safari17'],
+  target: ['chrome123', 'firefox120', 'safari17.5'],
   define: { 'process.env.NODE_ENV': '"production"' },
   legalComments: 'eof',
   logLevel: 'warning',

@@ -146,3 +146,18 @@ export type Models = Schemas['ModelsDto'];
 export type Decisions = Schemas['DecisionsDto'];
 
 export type Changes = Schemas['ChangesDto'];
+
+/** Of `GET /v1/identities`. */
+export interface Found {
+  identities: { tris_id: string; platform_id: string | null }[];
+  next_cursor: string | null;
+}
+
+/** Of `GET /v1/disc/overview`. */
+export interface Overview {
+  identities: number;
+  actions: number | null;
+  organizations: number;
+  minutes: { at: string; relayed: number; granted: number; denied: number }[];
+  rating_changes: { tris_id: string; recorded_at: string; from: string; to: string; score: number }[];
+}

@@ -1,29 +1,28 @@
 import { useEffect } from 'react';
 import { Boundary } from './boundary.tsx';
 import { IdentityView } from './identity/identity-view.tsx';
-import { SearchForm, SearchView } from './identity/search.tsx';
+import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
 import { LabView } from './lab/lab-view.tsx';
 import { LiveView } from './live.tsx';
 import { OperationsView } from './operations/operations-view.tsx';
+import { OverviewView } from './overview.tsx';
 import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
 
+const VIEWS: readonly [view: string, title: string][] = [
+  ['', 'Overview'],
+  ['lab', 'Policies'],
+  ['live', 'Live'],
+  ['operations', 'Operations'],
+];
+
 export function App() {
-  const { view, id, parameters } = usePlace();
-  const isIdentity = view === 'identity' && id !== '';
-  const isLive = view === 'live';
-  const isLab = view === 'lab';
-  const isOperations = view === 'operations';
-  const title = isIdentity
-    ? id
-    : isLab
-      ? id || 'Policy lab'
-      : isLive
-        ? 'Live'
-        : isOperations
-          ? 'Operations'
-          : 'Identities';
+  const place = usePlace();
+  const { id, parameters } = place;
+  const isIdentity = place.view === 'identity' && id !== '';
+  const view = isIdentity || VIEWS.some(([name]) => name === place.view) ? place.view : '';
+  const title = isIdentity || (view === 'lab' && id !== '') ? id : VIEWS.find(([name]) => name === view)![1];
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
@@ -41,24 +40,21 @@ export function App() {
       </button>
       <header>
         <a className="brand" href={hrefOf('')}>
+          <svg viewBox="0 0 24 24" aria-hidden="true">
+            <path d="M4 14a8 8 0 0 1 16 0" />
+            <path d="m12 14 4-5" />
+          </svg>
           Credence
         </a>
-        {isIdentity && <SearchForm />}
-        <nav>
-          <a href={hrefOf('')} aria-current={isIdentity || isLive || isLab || isOperations ? undefined : 'page'}>
-            Identities
-          </a>
-          <a href={hrefOf('lab')} aria-current={isLab ? 'page' : undefined}>
-            Policies
-          </a>
-          <a href={hrefOf('live')} aria-current={isLive ? 'page' : undefined}>
-            Live
-          </a>
-          <a href={hrefOf('operations')} aria-current={isOperations ? 'page' : undefined}>
-            Operations
-          </a>
+        <nav aria-label="Views">
+          {VIEWS.map(([name, text]) => (
+            <a key={name} href={hrefOf(name)} aria-current={name === view ? 'page' : undefined}>
+              {text}
+            </a>
+          ))}
           <a href="docs">API</a>
         </nav>
+        <SearchForm />
         <div className="settings">
           <ThemePicker />
           <KeyDialog />
@@ -68,14 +64,14 @@ export function App() {
         <Boundary at={window.location.hash}>
           {isIdentity ? (
             <IdentityView key={id} trisId={id} parameters={parameters} />
-          ) : isLab ? (
+          ) : view === 'lab' ? (
             <LabView id={id} />
-          ) : isLive ? (
+          ) : view === 'live' ? (
             <LiveView />
-          ) : isOperations ? (
+          ) : view === 'operations' ? (
             <OperationsView />
           ) : (
-            <SearchView />
+            <OverviewView />
           )}
         </Boundary>
       </main>

@@ -51,7 +51,7 @@ describeBrowser('the console', () => {
     const page = await open();
     await page.goto(`${server.url}/`);
     expect(page.url()).toBe(`${server.url}/console`);
-    const search = page.getByRole('searchbox', { name: 'TRIS id or wallet address' });
+    const search = page.getByRole('combobox', { name: 'Find an identity' });
     await search.fill(` ${FALLEN} `);
     await search.press('Enter');
     await page.getByRole('heading', { level: 1, name: FALLEN }).waitFor();
@@ -60,6 +60,110 @@ describeBrowser('the console', () => {
     await search.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'tris:0x52908400098527886e0f7030069857d2e4169ee7' }).waitFor();
     await page.getByRole('alert').filter({ hasText: 'identity_not_found' }).first().waitFor();
+  });
+
+  const withKey = async (page: Page) => {
+    await page.evaluate(`sessionStorage.setItem('credence-key', ${JSON.stringify(server.key)})`);
+    await page.reload();
+  };
+
+  test('the beginning of an id, also after its namespace, finds identities in a list for the keyboard', async () => {
+    const page = await open();
+    await withKey(page);
+    const search = page.getByRole('combobox', { name: 'Find an identity' });
+    const { json } = await server.get('/v1/identities?prefix=9&limit=8');
+    const ids = json.identities.map(({ tris_id }: { tris_id: string }) => tris_id);
+    expect(ids.length).toBeGreaterThan(1);
+    await search.pressSequentially('9');
+    const options = page.getByRole('listbox', { name: 'Identities found' }).getByRole('option');
+    await options.nth(1).waitFor();
+    expect(await search.getAttribute('aria-expanded')).toBe('true');
+    expect((await options.allInnerTexts()).map((text) => text.split('\n')[0])).toEqual(ids);
+    expect(await violations(page)).toEqual([]);
+    const activeOne = () => search.getAttribute('aria-activedescendant');
+    expect(await activeOne()).toBeNull();
+    await search.press('ArrowDown');
+    await search.press('ArrowDown');
+    expect(await page.locator('[aria-selected="true"]').innerText()).toContain(ids[1]);
+    expect(await activeOne()).toBe(await options.nth(1).getAttribute('id'));
+    await search.press('Escape');
+    expect(await search.getAttribute('aria-expanded')).toBe('false');
+    await search.press('ArrowDown');
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: ids[0], exact: true }).waitFor();
+    // What is typed need not be chosen from the list.
+    await search.fill('otc:905');
+    await options.first().waitFor();
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: FALLEN, exact: true }).waitFor();
+    await search.fill('905');
+    await options.first().click();
+    expect(await search.inputValue()).toBe('');
+  });
+
+  test('begins with what there is and what happens, and says what needs a key', async () => {
+    const page = await open();
+    await settled(page);
+    const main = page.getByRole('main');
+    const text = await main.innerText();
+    expect(text).toContain('needs a key with ops');
+    expect(text).toContain('The traffic of this process needs a key with the scope ops.');
+    expect(text).toContain('Read models');
+    await withKey(page);
+    await settled(page);
+    const { json } = await server.get('/v1/disc/overview');
+    await main.getByText(json.actions.toLocaleString('en'), { exact: true }).waitFor();
+    const shown = await main.innerText();
+    expect(shown).not.toContain('needs a key');
+    expect(shown).toContain('kept in memory by this process');
+    const relayed = json.minutes.reduce((sum: number, minute: { relayed: number }) => sum + minute.relayed, 0);
+    expect(relayed).toBeGreaterThan(0);
+    expect(await main.getByRole('img', { name: /^Relays/ }).getAttribute('aria-label')).toContain(
+      `${relayed}, at most`,
+    );
+    const [change] = json.rating_changes;
+    const row = main
+      .getByRole('listitem')
+      .filter({ has: page.getByRole('link', { name: change.tris_id, exact: true }) });
+    expect(await row.innerText()).toMatch(new RegExp(`${change.from}\\s+→\\s+${change.to}`));
+    expect(await violations(page)).toEqual([]);
+    await row.getByRole('link').click();
+    await page.getByRole('heading', { level: 1, name: change.tris_id, exact: true }).waitFor();
+  });
+
+  test('the line shows the reliability with its interval and the TCT, too, and ends now', async () => {
+    const page = await open(`#/identity/${FALLEN}`);
+    await settled(page);
+    await page.getByRole('button', { name: 'Net TCT' }).click();
+    await page.waitForURL(/series=tct/);
+    await page.getByRole('slider', { name: /^Net TCT over time/ }).focus();
+    await page.keyboard.press('End');
+    await page.locator('.tip').filter({ hasText: '7 Jan 2016' }).waitFor();
+    const as_of = BEFORE_FALL;
+    await page.goto(`${server.url}/console#/identity/${FALLEN}?series=reliability&as_of=${as_of}`);
+    const { json } = await server.get(`/v1/disc/score/${FALLEN}?as_of=${as_of}`);
+    const [low, high] = json.reliability_interval.map((one: number) => one.toFixed(2));
+    await page
+      .getByRole('img', { name: `Reliability over time; now ${json.reliability.toFixed(2)}, ${low} to ${high}` })
+      .waitFor();
+  });
+
+  test('an organization has a tab with its rank, vetting, platforms and policies', async () => {
+    await server.post('/v1/organizations', { tris_org: 'tris:shop', platform_ids: ['shop-web'] });
+    await server.post('/v1/organizations/tris:shop/vet');
+    const page = await open('#/identity/tris:otc:1');
+    await settled(page);
+    expect(await page.getByRole('link', { name: 'Organization', exact: true }).count()).toBe(0);
+    await page.goto(`${server.url}/console#/identity/tris:shop`);
+    await page.getByRole('link', { name: 'Organization', exact: true }).click();
+    await settled(page);
+    const main = page.getByRole('main');
+    expect(await main.innerText()).toContain('The list needs a key with the scope ops.');
+    expect(await main.innerText()).toContain('Unranked, by 0 TCT in total');
+    await withKey(page);
+    await main.getByText('shop-web').waitFor();
+    expect(await main.innerText()).toContain('It owns no policy.');
+    expect(await violations(page)).toEqual([]);
   });
 
   test('shows a score, its events and what it consists of as the service answers them', async () => {
@@ -440,7 +544,7 @@ describeBrowser('the console', () => {
     await settled(page);
     await chartOf(page).focus();
     await page.keyboard.press('End');
-    for (let times = 0; times < 8; times++) await page.keyboard.press('+');
+    for (let times = 0; times < 13; times++) await page.keyboard.press('+');
     // Hours, with their day.
     await page.waitForFunction(`[...drawnTexts].some((text) => /^\\d+(:\\d\\d|[ap]m)$/.test(text))`);
     const texts: string[] = await page.evaluate('[...drawnTexts]');
@@ -453,7 +557,7 @@ describeBrowser('the console', () => {
     expect(await violations(page)).toEqual([]);
     for (const [name, parameters] of [
       ['identity', ''],
-      ...['events', 'why', 'endorsements', 'access', 'time'].map((tab) => [tab, `?tab=${tab}`] as const),
+      ...['events', 'why', 'endorsements', 'access', 'disputes', 'time'].map((tab) => [tab, `?tab=${tab}`] as const),
       ['comparison', `?compare=on&b_as_of=${BEFORE_FALL}`],
     ]) {
       await page.goto(`${server.url}/console#/identity/${FALLEN}${parameters}`);

@@ -16,9 +16,14 @@ export interface Events {
    */
   places: number[];
   scores: number[];
+  /** Net TCT. */
+  tct: number[];
   /** Events that occurred before one that precedes them in the log. */
   late: number;
 }
+
+/** What the line shows. */
+export type Series = 'score' | 'tct' | 'reliability';
 
 /** What the horizontal axis of the line shows. */
 export type Axis = 'time' | 'number';
@@ -33,7 +38,7 @@ function timesOf(page: History): number[] {
 }
 
 export function toEvents(pages: readonly History[], axis: Axis): Events {
-  const events: Events = { entries: [], places: [], scores: [], late: 0 };
+  const events: Events = { entries: [], places: [], scores: [], tct: [], late: 0 };
   let latest = -Infinity;
   for (const page of pages) {
     const times = timesOf(page);
@@ -43,6 +48,7 @@ export function toEvents(pages: readonly History[], axis: Axis): Events {
       latest = Math.max(latest, time);
       events.entries.push(entry);
       events.scores.push(entry.score);
+      events.tct.push(entry.total_tct);
       events.places.push(axis === 'time' ? latest : events.entries.length);
     }
   }

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { isValidElement, useMemo } from 'react';
+import { isValidElement, type ReactNode, useMemo, useState } from 'react';
 import {
   ApiError,
   type Coordinates,
@@ -11,7 +11,7 @@ import {
   type Score,
   type Wallets,
 } from '../api.ts';
-import { count, counted, decimal, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
+import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
 import { Head } from '../head.tsx';
 import { Failure, Loaded, Waiting } from '../loading.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
@@ -20,7 +20,10 @@ import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { EventDetails, EventTable } from './events.tsx';
-import { type Axis, describe, useEvents } from './history.ts';
+import { Disputes } from './disputes.tsx';
+import { type Axis, describe, type Series, useEvents } from './history.ts';
+import { Organization, useIsOrganization } from './organization.tsx';
+import { ReliabilityChart } from './reliability-chart.tsx';
 import { ScoreChart } from './score-chart.tsx';
 import { scorePath, useScore } from './use-score.ts';
 
@@ -31,7 +34,9 @@ const TABS = {
   why: 'Why',
   endorsements: 'Endorsements',
   access: 'Access',
+  disputes: 'Disputes',
   time: 'Time travel',
+  organization: 'Organization',
 } as const;
 
 type Tab = keyof typeof TABS;
@@ -81,20 +86,37 @@ function Content(props: {
   const axis = parameters.get('axis') === 'number' ? 'number' : 'time';
   // Here, so that a change of the tab keeps what is loaded.
   const history = useEvents(trisId, coordinates, axis);
-  const events = <History history={history} eventId={parameters.get('event')} axis={axis} isList={tab === 'events'} />;
+  const asked = parameters.get('series');
+  const series = asked === 'tct' || asked === 'reliability' ? asked : 'score';
+  const isOrganization = useIsOrganization(trisId);
+  const [opened] = useState(() => Date.now());
+  const now = Math.min(opened, Date.parse(current.as_of)) / 1000;
+  const events = (
+    <History
+      history={history}
+      eventId={parameters.get('event')}
+      axis={axis}
+      series={series}
+      isList={tab === 'events'}
+      reliability={(first) => <ReliabilityChart trisId={trisId} coordinates={coordinates} first={first} now={now} />}
+      now={now}
+    />
+  );
   return (
     <>
       <Summary current={current} coordinates={coordinates} history={history} />
       <nav className="tabs" aria-label="Parts of this page">
-        {Object.entries(TABS).map(([name, title]) => (
-          <a
-            key={name}
-            href={hrefOf('identity', trisId, new URLSearchParams([...withoutTab(parameters), ['tab', name]]))}
-            aria-current={name === tab ? 'page' : undefined}
-          >
-            {title}
-          </a>
-        ))}
+        {Object.entries(TABS)
+          .filter(([name]) => name !== 'organization' || isOrganization)
+          .map(([name, title]) => (
+            <a
+              key={name}
+              href={hrefOf('identity', trisId, new URLSearchParams([...withoutTab(parameters), ['tab', name]]))}
+              aria-current={name === tab ? 'page' : undefined}
+            >
+              {title}
+            </a>
+          ))}
       </nav>
       {tab === 'overview' && (
         <div className="overview">
@@ -108,6 +130,8 @@ function Content(props: {
       {tab === 'events' && events}
       {tab === 'why' && <Explained trisId={trisId} coordinates={coordinates} />}
       {tab === 'endorsements' && <Received trisId={trisId} />}
+      {tab === 'organization' && <Organization trisId={trisId} />}
+      {tab === 'disputes' && <Disputes trisId={trisId} />}
       {tab === 'access' && (
         <>
           {currentKey() === null && (
@@ -259,14 +283,20 @@ function LatestEvent({ history: { events, hasNextPage } }: { history: ReturnType
   );
 }
 
+const SERIES: Record<Series, string> = { score: 'Score', reliability: 'Reliability', tct: 'Net TCT' };
+
 /** The line of the scores, or the list of the events. */
 function History(props: {
   history: ReturnType<typeof useEvents>;
   eventId: string | null;
   axis: Axis;
+  series: Series;
   isList: boolean;
+  /** In seconds. */
+  now: number;
+  reliability: (first: number) => ReactNode;
 }) {
-  const { eventId, axis, isList } = props;
+  const { eventId, axis, series, isList, now, reliability } = props;
   const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = props.history;
   const selected = useMemo(
     () => (eventId === null ? -1 : (events?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
@@ -275,7 +305,7 @@ function History(props: {
   const selectEvent = (index: number) => setParameters({ event: events?.entries[index]?.event_id });
   return (
     <section aria-labelledby="history-title">
-      <h2 id="history-title">{isList ? 'Events' : 'Score over time'}</h2>
+      <h2 id="history-title">{isList ? 'Events' : `${SERIES[series]} over time`}</h2>
       {!events && !error && <Waiting what="the events" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
       {events?.entries.length === 0 && <p>No event counts at this time.</p>}
@@ -283,23 +313,52 @@ function History(props: {
         <>
           {!isList && (
             <>
-              <ScoreChart key={axis} events={events} axis={axis} selected={selected} onSelect={selectEvent} />
-              <p className="small">
-                Circles earn TCT, triangles forfeit it, squares change a status.
-                {events.late > 0 &&
-                  ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}{' '}
-                <label>
-                  Axis{' '}
-                  <select
-                    value={axis}
-                    onChange={({ target }) =>
-                      setParameters({ axis: target.value === 'time' ? undefined : target.value })
-                    }
+              <div className="switches" role="group" aria-label="What the line shows">
+                {Object.entries(SERIES).map(([name, title]) => (
+                  <button
+                    key={name}
+                    type="button"
+                    aria-pressed={name === series}
+                    onClick={() => setParameters({ series: name === 'score' ? undefined : name })}
                   >
-                    <option value="time">time</option>
-                    <option value="number">number of the event</option>
-                  </select>
-                </label>
+                    {title}
+                  </button>
+                ))}
+                {series !== 'reliability' && (
+                  <label>
+                    Axis{' '}
+                    <select
+                      value={axis}
+                      onChange={({ target }) =>
+                        setParameters({ axis: target.value === 'time' ? undefined : target.value })
+                      }
+                    >
+                      <option value="time">time</option>
+                      <option value="number">number of the event</option>
+                    </select>
+                  </label>
+                )}
+              </div>
+              {series === 'reliability' ? (
+                reliability(Date.parse(events.entries[0]!.occurred_at) / 1000)
+              ) : (
+                <ScoreChart
+                  key={`${axis} ${series}`}
+                  events={events}
+                  axis={axis}
+                  series={series}
+                  now={now}
+                  selected={selected}
+                  onSelect={selectEvent}
+                />
+              )}
+              <p className="small">
+                {series === 'reliability'
+                  ? 'The shaded interval has a probability of 90 %.'
+                  : 'Circles earn TCT, triangles forfeit it, squares change a status.'}
+                {events.late > 0 &&
+                  series !== 'reliability' &&
+                  ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}
               </p>
             </>
           )}
@@ -322,27 +381,25 @@ function History(props: {
 }
 
 function Categories({ metrics }: { metrics: Record<string, number> }) {
+  const known = Object.entries(metrics).filter(([, health]) => health > 0);
+  const others = Object.keys(metrics).length - known.length;
   return (
     <section aria-labelledby="categories-title">
-      <h2 id="categories-title">Categories</h2>
-      {Object.values(metrics).every((health) => health === 0) ? (
-        <p>No category has recent evidence.</p>
-      ) : (
-        <table>
-          <Head columns={['Category', 'Health, 0 to 1', 'Value']} numbers={['Value']} />
-          <tbody>
-            {Object.entries(metrics).map(([category, health]) => (
-              <tr key={category}>
-                <th scope="row">{category}</th>
-                <td>
-                  <Bar share={health} />
-                </td>
-                <td className="number">{decimal(health)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      <h2 id="categories-title">
+        <Term name="Health">Health</Term> by category, 0 to 1
+      </h2>
+      {known.map(([category, health]) => (
+        <div key={category} className="split">
+          <span>{category}</span>
+          <span className="number">{hundredths(health)}</span>
+          <Bar share={health} />
+        </div>
+      ))}
+      <p className="small">
+        {known.length === 0
+          ? 'No category has recent evidence.'
+          : others > 0 && `No recent evidence in the ${count(others)} others.`}
+      </p>
     </section>
   );
 }
@@ -435,7 +492,12 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
                 caption="Counterparties with the largest effect"
                 empty="No counterparty."
                 head={['Counterparty', 'Actions', 'TCT', 'Flagged TCT']}
-                rows={counterparties.map((c) => [c.tris_id, count(c.actions), count(c.tct), count(c.flagged_tct)])}
+                rows={counterparties.map((c) => [
+                  linkTo('identity', c.tris_id),
+                  count(c.actions),
+                  count(c.tct),
+                  count(c.flagged_tct),
+                ])}
               />
             )}
           </>
@@ -477,7 +539,7 @@ function Received({ trisId }: { trisId: string }) {
             empty="None."
             head={['From', 'Number', 'TCT', 'Last']}
             rows={endorsers.map(({ from, number, amount, last }) => [
-              from,
+              linkTo('identity', from),
               count(number),
               count(amount),
               <Time key="last" value={last} />,
@@ -564,7 +626,7 @@ function AccessDecisions({ trisId }: { trisId: string }) {
             head={['Checked', 'Policy', 'Decision', 'Score', 'Because of', 'By']}
             rows={decisions.map((decision) => [
               <Time key={decision.jti} value={decision.checked_at} />,
-              decision.policy_id,
+              linkTo('lab', decision.policy_id),
               decision.granted ? (decision.revoked ? 'granted, token revoked' : 'granted') : 'denied',
               decision.score === null ? '' : score(decision.score),
               decision.reasons.map(({ rule, outcome }) => `${rule} ${outcome}`).join(', '),
@@ -581,6 +643,12 @@ function AccessDecisions({ trisId }: { trisId: string }) {
     </section>
   );
 }
+
+const linkTo = (view: string, id: string) => (
+  <a key={id} href={hrefOf(view, id)}>
+    {id}
+  </a>
+);
 
 const SHOWN_ROWS = 25;
 

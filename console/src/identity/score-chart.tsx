@@ -2,16 +2,16 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react'
 import uPlot from 'uplot';
 import { downsample, firstAtOrAfter } from '../downsample.ts';
 import { count, localTime, RATINGS, score, signed } from '../format.tsx';
-import { type Axis, describe, type Events } from './history.ts';
+import { type Axis, describe, type Events, type Series } from './history.ts';
 
-const HEIGHT = 320;
+const HEIGHT = 280;
 /** For each half of what is drawn: all of the line, and what is in view. */
 const BUCKETS = 400;
 /** With more marks than this in view, only the line is drawn. */
 const MARKS = 1500;
 const ZOOM = 2;
 
-interface Colours {
+export interface Colours {
   line: string;
   text: string;
   grid: string;
@@ -20,25 +20,39 @@ interface Colours {
   bands: string[];
 }
 
-/** Points on the line, as uPlot gets them. */
+/** What is drawn. */
+interface Line {
+  events: Events;
+  axis: Axis;
+  series: Series;
+  values: readonly number[];
+  now: number;
+}
+
+/** Points on the line, as uPlot gets them. The last one may repeat the last event, now. */
 interface Drawn {
   indices: number[];
   data: [number[], number[]];
 }
 
 /**
- * The score over time as a step line, every event a mark. The pointer or the arrow keys move from event to event; a click
+ * The score or the net TCT over time as a step line up to now, every event a mark. The pointer or the arrow keys move from event to event; a click
  * or Enter selects one. Dragging zooms, as + and − do.
  */
 export function ScoreChart({
   events,
   axis,
+  series,
+  now,
   selected,
   onSelect,
 }: {
   events: Events;
-  /** Must not change. */
+  /** Must not change, as `series`. */
   axis: Axis;
+  series: Exclude<Series, 'reliability'>;
+  /** The right end of a line over time, in seconds. */
+  now: number;
   /** Index of the selected event, or −1. */
   selected: number;
   onSelect: (index: number) => void;
@@ -46,7 +60,11 @@ export function ScoreChart({
   const frame = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(-1);
   const [place, setPlace] = useState<{ left: number; top: number } | null>(null);
-  const plot = usePlot(frame, axis, events, onSelect, setActive);
+  const line = useMemo(
+    () => ({ events, axis, series, values: series === 'tct' ? events.tct : events.scores, now }),
+    [events, axis, series, now],
+  );
+  const plot = usePlot(frame, line, onSelect, setActive);
 
   const shown = active >= 0 && active < events.entries.length ? active : -1;
   useEffect(() => {
@@ -54,9 +72,9 @@ export function ScoreChart({
     if (shown < 0) return setPlace(null);
     setPlace({
       left: chart.valToPos(events.places[shown]!, 'x') + chart.over.offsetLeft,
-      top: chart.valToPos(events.scores[shown]!, 'y') + chart.over.offsetTop,
+      top: chart.valToPos(line.values[shown]!, 'y') + chart.over.offsetTop,
     });
-  }, [shown, events]);
+  }, [shown, line]);
 
   const zoom = (factor: number) => {
     const { places: times } = events;
@@ -64,7 +82,7 @@ export function ScoreChart({
     if (min == null || max == null || times.length < 2) return;
     const middle = shown < 0 ? (min + max) / 2 : times[shown]!;
     const half = ((max - min) * factor) / 2;
-    const [first, last] = [times[0]!, times.at(-1)!];
+    const [first, last] = [times[0]!, axis === 'time' ? Math.max(now, times.at(-1)!) : times.at(-1)!];
     plot.current!.setScale('x', { min: Math.max(first, middle - half), max: Math.min(last, middle + half) });
   };
 
@@ -98,7 +116,7 @@ export function ScoreChart({
         className="plot"
         role="slider"
         tabIndex={0}
-        aria-label="Score over time. Arrow keys move from event to event, Enter selects, plus and minus zoom."
+        aria-label={`${series === 'tct' ? 'Net TCT' : 'Score'} over time. Arrow keys move from event to event, Enter selects, plus and minus zoom.`}
         aria-valuemin={0}
         aria-valuemax={Math.max(0, events.entries.length - 1)}
         aria-valuenow={Math.max(0, current)}
@@ -114,25 +132,23 @@ export function ScoreChart({
 
 /**
  * The chart in an element: it is made once, gets the events as they change, and follows the size and the theme.
- * @param axis must not change
  * @param onHover called with the index of the event under the pointer, or −1
  */
 function usePlot(
   frame: { readonly current: HTMLDivElement | null },
-  axis: Axis,
-  events: Events,
+  line: Line,
   onSelect: (index: number) => void,
   onHover: (index: number) => void,
 ): { readonly current: uPlot | null } {
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<Drawn>({ indices: [], data: [[], []] });
-  const latest = useRef({ events, onSelect });
-  latest.current = { events, onSelect };
+  const latest = useRef({ line, onSelect });
+  latest.current = { line, onSelect };
 
   useEffect(() => {
     const colours = { current: coloursOf(frame.current!) };
     const chart = new uPlot(
-      optionsOf(frame.current!.clientWidth, axis, colours, drawn, latest, {
+      optionsOf(frame.current!.clientWidth, line, colours, drawn, latest, {
         hovered: onHover,
         zoomed: () => queueMicrotask(() => resample()),
       }),
@@ -143,11 +159,11 @@ function usePlot(
     let shownRange = '';
     const resample = () => {
       const { min, max } = chart.scales['x']!;
-      const { events } = latest.current;
-      const range = `${min} ${max} ${events.places.length}`;
-      if (plot.current !== chart || range === shownRange || events.places.length <= 4 * BUCKETS) return;
+      const { places } = latest.current.line.events;
+      const range = `${min} ${max} ${places.length}`;
+      if (plot.current !== chart || range === shownRange || places.length <= 4 * BUCKETS) return;
       shownRange = range;
-      drawn.current = select(events, min ?? -Infinity, max ?? Infinity);
+      drawn.current = select(latest.current.line, min ?? -Infinity, max ?? Infinity);
       chart.setData(drawn.current.data, false);
       chart.redraw();
     };
@@ -177,9 +193,9 @@ function usePlot(
   }, []);
 
   useEffect(() => {
-    drawn.current = select(events, -Infinity, Infinity);
+    drawn.current = select(line, -Infinity, Infinity);
     plot.current!.setData(drawn.current.data);
-  }, [events]);
+  }, [line]);
 
   return plot;
 }
@@ -213,20 +229,29 @@ function sentenceOf(events: Events, index: number): string {
 }
 
 /** The whole line coarsely, and what lies between `min` and `max` finely. */
-function select({ places: times, scores }: Events, min: number, max: number): Drawn {
-  const start = firstAtOrAfter(times, min);
-  const end = firstAtOrAfter(times, max + 1);
-  const coarse = downsample(times, scores, 0, times.length, BUCKETS);
-  const fine = downsample(times, scores, start, end, BUCKETS);
-  const indices = coarse.length === times.length ? coarse : [...new Set([...coarse, ...fine])].sort((a, b) => a - b);
-  return { indices, data: [indices.map((i) => times[i]!), indices.map((i) => scores[i]!)] };
+function select({ events, axis, values, now }: Line, min: number, max: number): Drawn {
+  const { places } = events;
+  const start = firstAtOrAfter(places, min);
+  const end = firstAtOrAfter(places, max + 1);
+  const coarse = downsample(places, values, 0, places.length, BUCKETS);
+  const fine = downsample(places, values, start, end, BUCKETS);
+  const indices = coarse.length === places.length ? coarse : [...new Set([...coarse, ...fine])].sort((a, b) => a - b);
+  const times = indices.map((i) => places[i]!);
+  if (axis === 'time' && now > times.at(-1)!) {
+    indices.push(indices.at(-1)!);
+    times.push(now);
+  }
+  return { indices, data: [times, indices.map((i) => values[i]!)] };
 }
 
 /** uPlot draws on a canvas, which knows no style sheet. */
-function coloursOf(element: HTMLElement): Colours {
-  const style = getComputedStyle(element);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
-  return {
+export function coloursOf(element: HTMLElement): Colours {
+  const probe = element.appendChild(document.createElement('span'));
+  const colour = (name: string) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const colours = {
     line: colour('line'),
     text: colour('muted'),
     grid: colour('grid'),
@@ -234,28 +259,37 @@ function coloursOf(element: HTMLElement): Colours {
     status: colour('text'),
     bands: RATINGS.map(([name]) => colour(`band-${name.toLowerCase().replace(' ', '-')}`)),
   };
+  probe.remove();
+  return colours;
 }
 
 function optionsOf(
   width: number,
-  kind: Axis,
+  { axis: kind, series }: Line,
   colours: { current: Colours },
   drawn: { current: Drawn },
-  latest: { current: { events: Events } },
+  latest: { current: { line: Line } },
   on: { hovered: (index: number) => void; zoomed: () => void },
 ): uPlot.Options {
-  const axis = { stroke: () => colours.current.text, font: '12px system-ui, sans-serif' };
-  const grid = { stroke: () => colours.current.grid, width: 1 };
+  const { axis, grid } = axisStyle(colours);
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     fmtDate,
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
-    scales: { x: { time: kind === 'time' }, y: { range: (_chart, _low, high) => [0, topOf(high)] } },
+    scales: {
+      x: { time: kind === 'time', ...(kind === 'time' && { range: atLeastAMinute }) },
+      y: { range: (_chart, _low, high) => [0, series === 'score' ? topOf(high) : Math.max(100, 1.1 * (high ?? 0))] },
+    },
     axes: [
-      { ...axis, grid: { show: false }, ticks: grid },
-      { ...axis, grid, ticks: grid, size: 42 },
+      {
+        ...axis,
+        label: kind === 'time' ? 'Time of the event' : 'Number of the event',
+        grid: { show: false },
+        ticks: grid,
+      },
+      { ...axis, label: series === 'score' ? 'DISC score, 1 to 100' : 'Net TCT', grid, ticks: grid, size: 52 },
     ],
     series: [
       {},
@@ -267,8 +301,11 @@ function optionsOf(
       },
     ],
     hooks: {
-      drawClear: [(chart) => drawBands(chart, colours.current)],
-      draw: [(chart) => drawMarks(chart, colours.current, drawn.current, latest.current.events)],
+      drawClear: [(chart) => series === 'score' && drawBands(chart, colours.current)],
+      draw: [
+        (chart) => drawMarks(chart, colours.current, drawn.current, latest.current.line.events),
+        (chart) => kind === 'time' && drawNow(chart, colours.current, latest.current.line.now),
+      ],
       setCursor: [
         ({ cursor }) => {
           if (cursor.idx != null && (cursor.left ?? -1) >= 0) on.hovered(drawn.current.indices[cursor.idx] ?? -1);
@@ -279,8 +316,42 @@ function optionsOf(
   };
 }
 
+/** Of charts. A place that is not chosen is drawn with the rest of its axis. */
+export function axisStyle(colours: { current: Colours }) {
+  const font = '12px system-ui, sans-serif';
+  return {
+    axis: { stroke: () => colours.current.text, font, labelFont: font, labelSize: 20 },
+    grid: { stroke: () => colours.current.grid, width: 1 },
+  };
+}
+
+/** One event, of this moment, is not a line of no width. */
+export const atLeastAMinute = (_chart: uPlot, from: number, to: number): [number, number] => [
+  Math.min(from, to - 60),
+  to,
+];
+
+/** A dashed line where the present is, or the time that is asked for. */
+export function drawNow({ ctx, bbox, valToPos }: uPlot, { text }: Colours, now: number): void {
+  const x = valToPos(now, 'x', true);
+  if (x < bbox.left || x > bbox.left + bbox.width + 1) return;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = text;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.beginPath();
+  ctx.moveTo(x, bbox.top);
+  ctx.lineTo(x, bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = 'right';
+  ctx.textBaseline = 'bottom';
+  ctx.fillText('now', x, bbox.top - 3 * devicePixelRatio);
+  ctx.restore();
+}
+
 /** uPlot's own formats have the month first, as a number, and 12 hours. */
-function fmtDate(template: string): (date: Date) => string {
+export function fmtDate(template: string): (date: Date) => string {
   return uPlot.fmtDate(
     template
       .replace('{M}/{D}', '{D} {MMM}')
@@ -307,9 +378,9 @@ function drawBands({ ctx, bbox, valToPos }: uPlot, { bands, text }: Colours): vo
     ctx.fillRect(bbox.left, top, bbox.width, bottom - top);
     ctx.fillStyle = text;
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-    ctx.textAlign = 'right';
+    ctx.textAlign = 'left';
     ctx.textBaseline = 'middle';
-    ctx.fillText(name, bbox.left + bbox.width - 6 * devicePixelRatio, (top + bottom) / 2);
+    ctx.fillText(name, bbox.left + 6 * devicePixelRatio, (top + bottom) / 2);
     from = below;
   });
   ctx.restore();
@@ -327,6 +398,8 @@ function drawMarks(chart: uPlot, colours: Colours, { indices, data: [times, scor
   ctx.rect(bbox.left, bbox.top - r, bbox.width + r, bbox.height + 2 * r);
   ctx.clip();
   for (const i of visible) {
+    // The line goes on to now, but nothing happened there.
+    if (i > 0 && indices[i] === indices[i - 1]) continue;
     const x = chart.valToPos(times[i]!, 'x', true);
     const y = chart.valToPos(scores[i]!, 'y', true);
     const { tct_delta } = events.entries[indices[i]!]!;

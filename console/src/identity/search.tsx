@@ -1,8 +1,14 @@
-import { type FormEvent, useId } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, type KeyboardEvent, useEffect, useId, useState } from 'react';
+import { currentKey, type Found, get, post, type Score } from '../api.ts';
+import { Rating } from '../format.tsx';
 import { hrefOf } from '../place.ts';
-import { Term } from '../term.tsx';
 
 const WALLET = /^0x[0-9a-f]{40}$/i;
+const WHOLE_ID = /^(?:tris[@:]|did:)/;
+const SHOWN = 8;
+/** What is typed is looked up when it rests. */
+const REST_MS = 120;
 
 /** A wallet is looked up as the identity that it founded. */
 export function trisIdOf(text: string): string {
@@ -10,41 +16,123 @@ export function trisIdOf(text: string): string {
   return WALLET.test(trimmed) ? `tris:${trimmed.toLowerCase()}` : trimmed;
 }
 
-export function SearchForm({ isLarge = false }: { isLarge?: boolean }) {
-  const id = useId();
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const text = String(new FormData(event.currentTarget).get('id'));
-    if (text.trim() === '') return;
-    window.location.hash = hrefOf('identity', trisIdOf(text));
-    event.currentTarget.reset();
-  };
-  return (
-    <form role="search" className={isLarge ? 'search large' : 'search'} onSubmit={submit}>
-      <label htmlFor={id} className={isLarge ? '' : 'hidden'}>
-        TRIS id or wallet address
-      </label>
-      <input id={id} name="id" type="search" required spellCheck={false} placeholder="tris:… or 0x…" maxLength={128} />
-      <button type="submit" className="primary">
-        Show
-      </button>
-    </form>
-  );
+interface Option {
+  tris_id: string;
+  platform_id: string | null;
+  rating: string | undefined;
 }
 
-export function SearchView() {
+/** The identities that the text finds, with their ratings. A key may ask; without one there are none. */
+function useOptions(text: string): readonly Option[] {
+  const [rested, setRested] = useState('');
+  useEffect(() => {
+    const timer = setTimeout(() => setRested(text.trim()), REST_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const { data } = useQuery({
+    queryKey: ['find', rested],
+    queryFn: async ({ signal }): Promise<Option[]> => {
+      const { identities } = await get<Found>('v1/identities', { prefix: rested, limit: SHOWN }, signal);
+      if (identities.length === 0) return [];
+      const tris_ids = [...new Set(identities.map(({ tris_id }) => tris_id))];
+      const { results } = await post<{ results: { data?: Score }[] }>('v1/disc/score/batch', { tris_ids }, signal);
+      const ratings = new Map(tris_ids.map((id, i) => [id, results[i]?.data?.score_rating]));
+      return identities.map((found) => ({ ...found, rating: ratings.get(found.tris_id) }));
+    },
+    enabled: rested !== '' && currentKey() !== null,
+    placeholderData: (previous) => previous,
+    retry: false,
+  });
+  return text.trim() === '' ? [] : (data ?? []);
+}
+
+/** A combobox (WAI-ARIA, list autocomplete with manual selection): what is typed is the beginning of an id, or of a part of it. */
+export function SearchForm() {
+  const id = useId();
+  const [text, setText] = useState('');
+  const [active, setActive] = useState(-1);
+  const [isOpen, setOpen] = useState(false);
+  const options = useOptions(text);
+  const isShown = isOpen && options.length > 0;
+  const chosen = isShown ? options[active] : undefined;
+  const go = (trisId: string) => {
+    window.location.hash = hrefOf('identity', trisId);
+    setText('');
+    setOpen(false);
+    setActive(-1);
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (chosen) return go(chosen.tris_id);
+    const typed = trisIdOf(text);
+    if (typed !== '') go(WHOLE_ID.test(typed) ? typed : (options[0]?.tris_id ?? typed));
+  };
+  const move = (event: KeyboardEvent) => {
+    const steps: Record<string, number> = {
+      ArrowDown: active + 1,
+      ArrowUp: active < 0 ? options.length - 1 : active - 1,
+    };
+    if (event.key === 'Escape' && isShown) {
+      event.preventDefault();
+      setActive(-1);
+      return setOpen(false);
+    }
+    const step = steps[event.key];
+    if (step === undefined || options.length === 0) return;
+    event.preventDefault();
+    setOpen(true);
+    setActive(step >= options.length ? -1 : step);
+  };
   return (
-    <section className="start">
-      <h1>Identities</h1>
-      <SearchForm isLarge />
-      <p>
-        Shows an identity’s <Term name="DISC score">score</Term>, every event behind it, and the score as of any time
-        and under any policy. A wallet address shows the identity that the wallet founded. An identity is named by its{' '}
-        <Term name="TRIS">TRIS id</Term>.
-      </p>
-      <p>
-        To find one, <a href={hrefOf('live')}>Live</a> lists the identities whose scores changed last.
-      </p>
-    </section>
+    <form role="search" className="search" onSubmit={submit}>
+      <label htmlFor={id} className="hidden">
+        Find an identity
+      </label>
+      <input
+        id={id}
+        type="text"
+        role="combobox"
+        aria-autocomplete="list"
+        aria-expanded={isShown}
+        aria-controls={`${id}-list`}
+        aria-activedescendant={chosen && `${id}-${active}`}
+        autoComplete="off"
+        spellCheck={false}
+        maxLength={128}
+        placeholder="Find an identity: id, wallet or platform"
+        value={text}
+        onChange={({ target }) => {
+          setText(target.value);
+          setActive(-1);
+          setOpen(true);
+        }}
+        onFocus={() => setOpen(true)}
+        onBlur={() => setOpen(false)}
+        onKeyDown={move}
+      />
+      <ul id={`${id}-list`} role="listbox" aria-label="Identities found" hidden={!isShown}>
+        {options.map(({ tris_id, platform_id, rating }, i) => (
+          <li
+            key={`${tris_id} ${platform_id}`}
+            id={`${id}-${i}`}
+            role="option"
+            aria-selected={i === active}
+            // The focus stays in the field.
+            onPointerDown={(event) => event.preventDefault()}
+            onClick={() => go(tris_id)}
+            onPointerMove={() => setActive(i)}
+          >
+            <span>
+              {tris_id}
+              {platform_id !== null && <small> owns {platform_id}</small>}
+            </span>
+            {rating !== undefined && <Rating name={rating} />}
+          </li>
+        ))}
+      </ul>
+      <span role="status" className="hidden">
+        {isShown ? `${options.length} found` : ''}
+      </span>
+    </form>
   );
 }

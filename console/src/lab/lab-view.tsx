@@ -6,6 +6,7 @@ import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
 import { Term } from '../term.tsx';
+import { AccessPolicyView } from './access-policy-view.tsx';
 import { AccessView } from './access-view.tsx';
 import { storeDraft } from './draft.ts';
 import { DraftView } from './draft-view.tsx';
@@ -27,6 +28,7 @@ export function LabView({ id }: { id: string }) {
   if (id === 'draft') return <DraftView />;
   if (id === 'access') return <AccessView />;
   if (id.startsWith('rpl_')) return <ReplayView key={id} replayId={id} />;
+  if (id.startsWith('AP_')) return <AccessPolicyView key={id} policyId={id} />;
   if (id !== '') return <PolicyView key={id} policyId={id} />;
   return (
     <>
@@ -162,7 +164,9 @@ function AccessPolicies() {
                 <tbody>
                   {policies.map((policy) => (
                     <tr key={policy.policy_id}>
-                      <th scope="row">{policy.policy_id}</th>
+                      <th scope="row">
+                        <a href={hrefOf('lab', policy.policy_id)}>{policy.policy_id}</a>
+                      </th>
                       <td>{policy.status}</td>
                       <td>{policy.tris_org ?? 'the platform’s operators'}</td>
                       <td>{policy.vp === null ? 'the owner’s' : <a href={hrefOf('lab', policy.vp)}>{policy.vp}</a>}</td>

@@ -1,0 +1,114 @@
+import { useQuery } from '@tanstack/react-query';
+import { get, type Schemas } from '../api.ts';
+import { count, Time } from '../format.tsx';
+import { Needs, useMay } from '../lab/needs.tsx';
+import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
+import { Loaded } from '../loading.tsx';
+import { hrefOf } from '../place.ts';
+
+const rankOf = (trisId: string) => ({
+  queryKey: ['rank', trisId],
+  queryFn: ({ signal }: { signal: AbortSignal }) =>
+    get<Schemas['DiscRankDto']>(`api/disc-rank/${encodeURIComponent(trisId)}`, {}, signal),
+  retry: false,
+});
+const organizationOf = (trisId: string, enabled: boolean) => ({
+  queryKey: ['organization', trisId],
+  queryFn: ({ signal }: { signal: AbortSignal }) =>
+    get<Schemas['OrganizationDto']>(`v1/organizations/${encodeURIComponent(trisId)}`, {}, signal),
+  enabled,
+  retry: false,
+});
+
+/** Policies of either kind that an organization owns. */
+function useOwned(trisId: string) {
+  const isOwn = ({ tris_org }: { tris_org: string | null }) => tris_org === trisId;
+  return { lenses: usePolicies().data?.filter(isOwn) ?? [], access: useAccessPolicies().data?.filter(isOwn) ?? [] };
+}
+
+/** Whether an identity is an organization, as far as the key may know: vetted ones are public, and owners of policies. */
+export function useIsOrganization(trisId: string): boolean {
+  const rank = useQuery(rankOf(trisId));
+  const organization = useQuery(organizationOf(trisId, useMay('ops')));
+  const { lenses, access } = useOwned(trisId);
+  return rank.isSuccess || organization.isSuccess || lenses.length + access.length > 0;
+}
+
+/** What is known of an organization besides its score. */
+export function Organization({ trisId }: { trisId: string }) {
+  const mayOperate = useMay('ops');
+  const rank = useQuery(rankOf(trisId));
+  const organization = useQuery(organizationOf(trisId, mayOperate));
+  const { lenses, access } = useOwned(trisId);
+  const vetted = organization.data?.vetted ?? (rank.isSuccess ? true : undefined);
+  return (
+    <div className="overview">
+      <section aria-labelledby="policies-title">
+        <h2 id="policies-title">Policies</h2>
+        {lenses.length + access.length === 0 && <p>It owns no policy.</p>}
+        <ul className="lines">
+          {[
+            ...lenses.map(({ policy_id, status, active_for }) => ({
+              policy_id,
+              what: 'validation policy',
+              state: active_for.length > 0 ? 'active lens' : status,
+            })),
+            ...access.map(({ policy_id, status }) => ({ policy_id, what: 'access policy', state: status })),
+          ].map(({ policy_id, what, state }) => (
+            <li key={policy_id}>
+              <a href={hrefOf('lab', policy_id)}>{policy_id}</a>
+              <small>{what}</small>
+              <span className="tag">{state}</span>
+            </li>
+          ))}
+        </ul>
+      </section>
+      <div>
+        <section aria-labelledby="standing-title">
+          <h2 id="standing-title">Rank and vetting</h2>
+          <dl className="details">
+            <dt>Rank</dt>
+            <dd>
+              {rank.data ? (
+                <>
+                  <strong>{rank.data.disc_rank}</strong>, by {count(rank.data.tct_total)} TCT in total
+                </>
+              ) : (
+                'none: only vetted organizations have one'
+              )}
+            </dd>
+            <dt>Vetting</dt>
+            <dd>{vetted === undefined ? 'not known to this key' : vetted ? 'vetted' : 'not vetted'}</dd>
+            {organization.data && (
+              <>
+                <dt>Registered</dt>
+                <dd>
+                  <Time value={organization.data.registered_at} />
+                </dd>
+              </>
+            )}
+          </dl>
+        </section>
+        <section aria-labelledby="platforms-title">
+          <h2 id="platforms-title">Platforms</h2>
+          <Needs scope="ops" what="The list" />
+          {mayOperate && (
+            <Loaded query={organization} what="the platforms">
+              {({ platform_ids }) =>
+                platform_ids.length === 0 ? (
+                  <p>It owns none.</p>
+                ) : (
+                  <ul className="lines">
+                    {platform_ids.map((id) => (
+                      <li key={id}>{id}</li>
+                    ))}
+                  </ul>
+                )
+              }
+            </Loaded>
+          )}
+        </section>
+      </div>
+    </div>
+  );
+}
