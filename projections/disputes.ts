@@ -1,13 +1,13 @@
-import { type Dispute, evolve } from '../src/features/disputes/domain/dispute.js';
+import { type Dispute, disputeIdIn, evolve } from '../src/features/disputes/domain/dispute.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
 
 /**
- * Disputes by stream; `disputes.list`: by identity, by whoever made the statement, and all, in the order in which they
- * were opened last; `disputes.due`: upheld ones by action, until the action is withdrawn.
+ * Disputes by id; `disputes.list`: their ids by identity, by whoever made the statement, and all, in the order in which
+ * they were opened last; `disputes.due`: upheld ones by action, until the action is withdrawn.
  */
 export const disputes: Projection = {
   name: 'disputes',
-  version: 1,
+  version: 2,
   views: ['disputes', 'disputes.list', 'disputes.due'],
   share(event) {
     switch (event.type) {
@@ -24,7 +24,7 @@ export const disputes: Projection = {
     switch (event.type) {
       case 'DisputeOpened':
       case 'DisputeAnswered':
-        return [{ view: 'disputes', key: event.stream }];
+        return [disputeRow(disputeIdIn(event))];
       case 'ActionWithdrawn':
         return [rowIn(DUE_DISPUTES, event.data.action_id)];
       default:
@@ -39,17 +39,21 @@ export const disputes: Projection = {
       return;
     }
     if (event.type !== 'DisputeOpened' && event.type !== 'DisputeAnswered') return;
-    const row = { view: 'disputes', key: event.stream };
+    const row = disputeRow(disputeIdIn(event));
     const before = rows.get<Dispute>(row);
     const after = evolve(before, event);
     if (!after) return;
     if (before) for (const listed of listsOf(before)) rows.delete(listed);
     rows.put(row, after);
-    for (const listed of listsOf(after)) rows.put(listed, after);
+    for (const listed of listsOf(after)) rows.put(listed, after.dispute_id);
     const isDue = event.type === 'DisputeAnswered' && event.data.outcome === 'upheld' && after.action_id !== null;
     if (isDue) rows.put(rowIn(DUE_DISPUTES, after.action_id!), after.dispute_id);
   },
 };
+
+export function disputeRow(disputeId: string) {
+  return { view: 'disputes', key: disputeId };
+}
 
 export const DUE_DISPUTES = { view: 'disputes.due', key: 'all' };
 

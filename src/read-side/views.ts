@@ -349,15 +349,16 @@ export class Views implements PositionGate {
     list: { view: string; key: string },
     { cursor, limit }: { cursor: string | undefined; limit: number },
     sortKey: RegExp,
-  ): Promise<{ page: T[]; next_cursor: string | null }> {
+  ): Promise<{ position: Position; page: T[]; next_cursor: string | null }> {
     if (cursor !== undefined && !sortKey.test(cursor)) throw unknownCursor();
     await yieldIfDue();
-    const { results } = await this.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
+    const { position, results } = await this.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
     const rows = results[0] as RangeRow[];
     const page = rows.slice(0, limit);
     // The answer about so many rows takes as long again.
     await yieldIfDue();
     return {
+      position,
       page: page.map(({ value }) => value as T),
       next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
     };

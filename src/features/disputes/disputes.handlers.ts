@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { disputesOf } from '../../../projections/disputes.js';
+import { disputeRow, disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
@@ -70,7 +70,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
     const disputed = await this.disputed(trisId, asked);
     const stream = disputeStream(disputeIdOf(trisId, disputed.event_id));
     const hash = statement === null ? null : sha256Hex(statement);
-    const { position } = await this.turns.run(trisId, async () => {
+    const update = await this.turns.run(trisId, async () => {
       const news = decideOpen(disputeOf(await this.store.readStream(stream)), disputed, hash);
       if (news.length > 0) await this.refuseTooMany(trisId);
       const texts = news.length > 0 && statement !== null ? [statement] : [];
@@ -78,8 +78,8 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
         this.writer.execute(stream, context, (history) => decideOpen(disputeOf(history), disputed, hash)),
       );
     });
-    const dispute = disputeOf(await this.store.readStream(stream))!;
-    return { body: await dtoOf(dispute, this.keyValue, context.actor), position };
+    const body = await dtoOf(disputeAfter(stream, update), this.keyValue, context.actor);
+    return { body, position: update.position };
   }
 
   private async refuseTooMany(trisId: string): Promise<void> {
@@ -160,13 +160,20 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
       note_hash: note === null ? null : sha256Hex(note),
     };
     const texts = note !== null && decideAnswer(dispute, answer).length > 0 ? [note] : [];
-    const { position } = await withTexts(this.keyValue, texts, () =>
+    const update = await withTexts(this.keyValue, texts, () =>
       this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
     );
     if (outcome === 'upheld' && dispute.action_id !== null) await this.upheld.enqueue(disputeId);
-    const after = disputeOf(await this.store.readStream(stream))!;
-    return { body: await dtoOf(after, this.keyValue, context.actor), position };
+    const body = await dtoOf(disputeAfter(stream, update), this.keyValue, context.actor);
+    return { body, position: update.position };
   }
+}
+
+/** As a command left it. */
+function disputeAfter(stream: string, { history, events, position }: Awaited<ReturnType<Writer['execute']>>): Dispute {
+  const known = new Set(history.map(({ id }) => id));
+  const news = events.filter(({ id }) => !known.has(id));
+  return disputeOf([...history, ...news.map((event) => ({ ...event, stream, revision: history.length, position }))])!;
 }
 
 /** @throws Problem self_statement, forbidden */
@@ -202,8 +209,10 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
     if (session?.trisId === null) return { disputes: [], next_cursor: null };
     const isOperator = organization === null && scopes.has('ops');
     const who = session ? { about: session.trisId! } : isOperator ? null : { by: organization ?? name };
-    const listed = await this.views.page<Dispute>(disputesOf(who, open), page, /^\d{16}$/);
-    const disputes = await mapInParts(listed.page, (dispute) => dtoOf(dispute, this.keyValue, actor));
+    const listed = await this.views.page<string>(disputesOf(who, open), page, /^\d{16}$/);
+    const gets = listed.page.map((id) => ({ get: disputeRow(id) }));
+    const found = gets.length === 0 ? [] : (await this.views.readSince(listed.position, gets)).results;
+    const disputes = await mapInParts(found as Dispute[], (dispute) => dtoOf(dispute, this.keyValue, actor));
     return { disputes, next_cursor: listed.next_cursor };
   }
 }

@@ -153,7 +153,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
           (type) => type.startsWith('Trove'),
         ),
       ],
-      [disputesOf({ about: trisId }, false), of(({ dispute_id }: { dispute_id: string }) => `dispute-${dispute_id}`)],
+      [disputesOf({ about: trisId }, false), of((disputeId: string) => `dispute-${disputeId}`)],
       [
         walletsOf(trisId),
         of(

@@ -28,6 +28,7 @@ export interface Dispute extends Opened {
 
 const PREFIX = 'dispute-';
 export const disputeStream = (disputeId: string): string => PREFIX + disputeId;
+export const disputeIdIn = ({ stream }: { stream: string }): string => stream.slice(PREFIX.length);
 /** One for each statement about an identity. */
 export const disputeIdOf = (trisId: string, eventId: string): string =>
   hashedStream('dispute', trisId, eventId).slice(PREFIX.length);
@@ -43,9 +44,9 @@ export function disputeOf(history: readonly RecordedEvent[]): Dispute | undefine
 
 /** Applies one event. The read model uses it too. */
 export function evolve(before: Dispute | undefined, event: DisputeEvent): Dispute | undefined {
-  const { stream, position, recorded_at } = event;
+  const { position, recorded_at } = event;
   if (event.type === 'DisputeOpened') {
-    const dispute_id = stream.slice(PREFIX.length);
+    const dispute_id = disputeIdIn(event);
     const answers = before?.answers ?? [];
     return { ...event.data, dispute_id, opened_at: recorded_at, position, isOpen: true, answers };
   }
