@@ -79,7 +79,16 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   ingestion: { module: IngestionModule, projections: [] },
   webhooks: {
     module: WebhooksModule,
-    projections: ['webhooks', 'identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'lenses'],
+    projections: [
+      'webhooks',
+      'identities',
+      'timeline',
+      'accreditations',
+      'disputes',
+      'policies',
+      'access_policies',
+      'lenses',
+    ],
   },
 };
 

@@ -6,6 +6,7 @@ import { sha256Hex } from '../../src/kernel/hash.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { type Tokens, bearer, claim, newAccount, signIn } from '../sessions/wallet.js';
+import { Receiver } from '../webhooks/receiver.js';
 
 /** A person disputes what is stated about them, and who stated it answers. */
 
@@ -18,11 +19,15 @@ const KEYS = [
 let service: Service;
 let person: Tokens & { tris_id: string };
 beforeAll(async () => {
-  service = await startServiceWithKeys(KEYS, { CREDENCE_PUBLIC_READS: 'none' });
+  service = await startServiceWithKeys(KEYS, { CREDENCE_PUBLIC_READS: 'none', CREDENCE_WEBHOOK_LOOPBACK: 'on' });
   await post('/v1/organizations', { tris_org: 'tris:lendco', platform_ids: ['lendco-app'] });
 });
 beforeEach(async () => void (person = await claim(service, newAccount())));
-afterAll(() => service.close());
+const receivers = new Map<string, Receiver>();
+afterAll(async () => {
+  await service.close();
+  for (const receiver of receivers.values()) await receiver.stop();
+});
 
 async function post(path: string, body: unknown, key = 'operator') {
   const answer = await service.post(path, body, { ...as(key), ...(await seen(service)) });
@@ -152,6 +157,32 @@ test('what a refused request says is not kept, and what is kept can be deleted',
   expect(await deleteText(keyValue, sha256Hex('kept'))).toBe(true);
   expect((await list(bearer(person)))[0].statement).toBeNull();
   expect((await dispute({ action_id, statement: 'kept' })).json.statement).toBeNull();
+});
+
+test('webhooks tell who made the statement, and operators, that it is disputed and answered, and nobody else', async () => {
+  for (const key of ['bank', 'lendco', 'operator']) {
+    const receiver = new Receiver();
+    await receiver.start();
+    receivers.set(key, receiver);
+    await post('/v1/webhooks', { url: receiver.url, events: ['dispute.opened', 'dispute.answered'] }, key);
+  }
+  const { tris_id } = person;
+  await post(`/v1/identities/${tris_id}/bad-status`, { level: 3, reason_code: 'fraud' });
+  const flag = (await dispute({ bad_status: true, statement: 'Not me.' })).json.dispute_id;
+  const { action_id, dispute_id } = await disputed();
+  await answer(dispute_id, { outcome: 'rejected', note: 'Read the receipt.' });
+  const told = (key: string) => receivers.get(key)!.received.map(({ message: { type, data } }) => [type, data]);
+  await eventually(() => told('operator').length === 3 && told('lendco').length === 2, 'the messages have arrived');
+  const none = { action_id: null, platform_id: null, verification: null, position: expect.any(String) };
+  const said = { ...none, tris_id, dispute_id, about: 'action', action_id, platform_id: 'lendco-app' };
+  const ofLendco = [
+    ['dispute.opened', said],
+    ['dispute.answered', { ...said, outcome: 'rejected' }],
+  ];
+  expect(told('lendco')).toEqual(ofLendco);
+  const opened = { ...none, tris_id, dispute_id: flag, about: 'bad_status' };
+  expect(told('operator')).toEqual([['dispute.opened', opened], ...ofLendco]);
+  expect(told('bank')).toEqual([]);
 });
 
 const disputed = async () => {

@@ -16,6 +16,7 @@ import { TRUE } from '../access/evaluate.js';
 import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
+import type { Dispute } from '../disputes/domain/dispute.js';
 import { Lenses } from '../lenses/lenses.js';
 import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import type { Webhook } from './domain/webhook.js';
@@ -113,11 +114,13 @@ export class Notices {
       }
       const watched = [...lenses].filter(([owner]) => watching.has(owner));
       const changes = subject ? await this.changes(subject, watched, standings) : undefined;
+      const dispute = await this.disputeOf(event);
       for (const webhook of webhooks) {
         if (isDue()) await yieldIfDue();
         if (event.position <= from(webhook)) continue;
         const change = changes?.get(webhook.owner);
         notices.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
+        if (dispute) notices.get(webhook)!.push(...this.aboutDispute(webhook, event, dispute));
         if (trisId === null || !concerns(webhook, trisId)) continue;
         for (const decision of (reviews(webhook) && differing.get(webhook.owner)?.get(event.id)) || []) {
           const data = { tris_id: trisId, ...dtoOf(decision) } as unknown as JsonObject;
@@ -206,6 +209,23 @@ export class Notices {
     if (granted) return undefined;
     const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons };
     return this.notice(webhook, event, 'access.denied_now', trisId, data as unknown as JsonObject);
+  }
+
+  private async disputeOf(event: DomainEvent): Promise<Dispute | undefined> {
+    if (event.type !== 'DisputeOpened' && event.type !== 'DisputeAnswered') return undefined;
+    return (await this.views.read([{ get: { view: 'disputes', key: event.stream } }])).results[0] as
+      Dispute | undefined;
+  }
+
+  /** A message for whoever made the disputed statement, and for the operators: nobody else may read the dispute. */
+  private aboutDispute(webhook: Webhook, event: DomainEvent, dispute: Dispute): Notice[] {
+    const { tris_id, dispute_id, about, action_id, platform_id, status, issuer } = dispute;
+    const type = event.type === 'DisputeAnswered' ? 'dispute.answered' : 'dispute.opened';
+    const isParty = webhook.owner === null || webhook.owner === issuer;
+    if (!isParty || !webhook.events.includes(type) || !concerns(webhook, tris_id)) return [];
+    const outcome = event.type === 'DisputeAnswered' && { outcome: event.data.outcome };
+    const data = { tris_id, dispute_id, about, action_id, platform_id, verification: status, ...outcome };
+    return [this.notice(webhook, event, type, tris_id, data)];
   }
 
   private notice(

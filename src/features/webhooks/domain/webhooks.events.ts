@@ -21,6 +21,8 @@ export const WEBHOOK_EVENTS = [
   'action.withdrawn',
   'action.reinstated',
   'decision.would_differ',
+  'dispute.opened',
+  'dispute.answered',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 
