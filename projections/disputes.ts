@@ -1,4 +1,5 @@
 import { type Dispute, disputeIdIn, evolve } from '../src/features/disputes/domain/dispute.js';
+import { isOfDispute } from './identity-events.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
 
 /**
@@ -7,29 +8,13 @@ import { type Projection, rowAt, rowIn } from './projection.js';
  */
 export const disputes: Projection = {
   name: 'disputes',
-  version: 2,
+  version: 3,
   views: ['disputes', 'disputes.list', 'disputes.due'],
-  share(event) {
-    switch (event.type) {
-      case 'DisputeOpened':
-      case 'DisputeAnswered':
-      case 'ActionWithdrawn':
-        return event.data.tris_id;
-      default:
-        return undefined;
-    }
-  },
+  share: (event) => (event.type === 'ActionWithdrawn' || isOfDispute(event) ? event.data.tris_id : undefined),
 
   reads(event) {
-    switch (event.type) {
-      case 'DisputeOpened':
-      case 'DisputeAnswered':
-        return [disputeRow(disputeIdIn(event))];
-      case 'ActionWithdrawn':
-        return [rowIn(DUE_DISPUTES, event.data.action_id)];
-      default:
-        return [];
-    }
+    if (isOfDispute(event)) return [disputeRow(disputeIdIn(event))];
+    return event.type === 'ActionWithdrawn' ? [rowIn(DUE_DISPUTES, event.data.action_id)] : [];
   },
 
   apply(event, rows) {
@@ -38,7 +23,7 @@ export const disputes: Projection = {
       if (rows.get(due)) rows.delete(due);
       return;
     }
-    if (event.type !== 'DisputeOpened' && event.type !== 'DisputeAnswered') return;
+    if (!isOfDispute(event)) return;
     const row = disputeRow(disputeIdIn(event));
     const before = rows.get<Dispute>(row);
     const after = evolve(before, event);

@@ -1,10 +1,19 @@
+import { disputeIdIn } from '../src/features/disputes/domain/dispute.js';
 import { type OperatorState, evolve as evolveStatements } from '../src/features/identity/domain/identity.js';
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
 import { addToRows, credonationIn, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
 import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
-import { type ActionEvent, type IdentityEvent, isOfAction, signOf, subjectOf, withdrawnBy } from './identity-events.js';
+import {
+  type ActionEvent,
+  type IdentityEvent,
+  isOfAction,
+  isOfDispute,
+  signOf,
+  subjectOf,
+  withdrawnBy,
+} from './identity-events.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
 
 /** What is known of one identity besides its evidence. */
@@ -50,6 +59,8 @@ export interface IdentityRow extends IdentityFacts {
   gone?: Record<string, number>;
   /** The state of the separate rows; only if there are any. */
   spread?: Spread;
+  /** Ids of open disputes of statements about it; absent without one. No coordinates of an answer determine them. */
+  disputes?: string[];
 }
 
 /** The evidence of an identity with more events than this is in separate rows. */
@@ -154,9 +165,11 @@ export const identities: Projection = {
     'identities.parts',
     'identities.statements',
   ],
-  share: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : subjectOf(event)?.tris_id),
+  share: (event) =>
+    event.type === 'CredonationRecorded' || isOfDispute(event) ? event.data.tris_id : subjectOf(event)?.tris_id,
 
   reads(event) {
+    if (isOfDispute(event)) return [identityRow(event.data.tris_id)];
     if (event.type === 'CredonationRecorded') {
       return [identityRow(event.data.tris_id), ownerRow(event.data.platform_id)];
     }
@@ -196,6 +209,16 @@ export const identities: Projection = {
       if (!row?.spread) return;
       const credonation = credonationIn(event, rows.get<Owner>(ownerRow(platform_id)))!;
       if (endorse(tris_id, row.spread, credonation, rows)) rows.put(at, row);
+      return;
+    }
+    if (isOfDispute(event)) {
+      const at = identityRow(event.data.tris_id);
+      const row = rows.get<IdentityRow>(at);
+      if (!row) return;
+      const { disputes = [], ...rest } = row;
+      const open = disputes.filter((id) => id !== disputeIdIn(event));
+      if (event.type === 'DisputeOpened') open.push(disputeIdIn(event));
+      rows.put(at, open.length > 0 ? { ...rest, disputes: open } : rest);
       return;
     }
     const subject = subjectOf(event);

@@ -23,6 +23,11 @@ export function isOfAction(event: DomainEvent): event is ActionEvent {
   return event.type === 'ActionRelayed' || event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
 }
 
+/** The events that open and close the dispute of a statement. */
+export function isOfDispute(event: DomainEvent): event is EventOf<'DisputeOpened' | 'DisputeAnswered'> {
+  return event.type === 'DisputeOpened' || event.type === 'DisputeAnswered';
+}
+
 /** By how many actions the event changes their number. */
 export function signOf({ type }: ActionEvent): 1 | -1 {
   return type === 'ActionWithdrawn' ? -1 : 1;

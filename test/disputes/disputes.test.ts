@@ -96,6 +96,38 @@ test('a verification and a BAD status are disputed; a session is told no ids of 
   expect((await dispute({ verification: 'zk-KYH', issuer: 'tris:lendco' })).json).toEqual(held.json);
 });
 
+test('scores and reports say how many statements are disputed, outside what they hash, and /v1/me says which', async () => {
+  const { tris_id } = person;
+  const action_id = await relay();
+  await post(`/v1/identities/${tris_id}/bad-status`, { level: 3, reason_code: 'fraud' });
+  const read = async (path: string, more: Record<string, string> = {}) =>
+    service.get(`/v1/${path}`, { ...bearer(person), ...(await seen(service)), ...more });
+  const at = `as_of_position=${(await read(`disc/score/${tris_id}`)).json.position}`;
+  const paths = [`disc/score/${tris_id}?${at}`, `disc/report/${tris_id}?${at}`];
+  const before = await Promise.all(paths.map((path) => read(path)));
+  for (const { json } of before) expect(json).not.toHaveProperty('disputed');
+  const disputes = [(await dispute({ action_id })).json, (await dispute({ bad_status: true })).json];
+  for (const [i, path] of paths.entries()) {
+    const { json, status } = await read(path, { 'If-None-Match': before[i]!.headers['etag'] as string });
+    const { generated_at: _, proof: _proof, ...same } = before[i]!.json;
+    expect([status, json]).toMatchObject([200, { ...same, disputed: 2 }]);
+  }
+  expect((await read('me')).json.disputes).toEqual(
+    disputes.map(({ dispute_id, about, action_id, verification, opened_at }) => ({
+      dispute_id,
+      about,
+      action_id,
+      verification,
+      opened_at,
+    })),
+  );
+  await answer(disputes[0].dispute_id, { outcome: 'rejected' });
+  expect((await read(paths[0]!)).json.disputed).toBe(1);
+  expect((await read('me')).json.disputes).toMatchObject([{ about: 'bad_status' }]);
+  await answer(disputes[1].dispute_id, { outcome: 'rejected' }, 'operator');
+  expect((await read(paths[0]!)).json).not.toHaveProperty('disputed');
+});
+
 test('a dispute is for the session of a linked wallet, about its own TRIS, and of what still counts', async () => {
   const action_id = await relay();
   const [about, none] = [await claim(service, newAccount()), (await signIn(service, newAccount())).json as Tokens];

@@ -69,8 +69,16 @@ describe('GET /v1/me', () => {
           session: { wallet: tokens.wallet, chain_id: null, expires_at: expect.stringMatching(/Z$/) },
           wallets: expect.any(Array),
           verification: [expect.objectContaining({ status: 'zk-KYH', issuer: 'tris:lendco' })],
-          open_disputes: [{ dispute_id: held, about: 'verification', action_id: null, verification: 'zk-KYH' }],
           bad_status: { level: 3, reason_code: 'fraud', since: expect.any(String) },
+          disputes: [
+            {
+              dispute_id: held,
+              about: 'verification',
+              action_id: null,
+              verification: 'zk-KYH',
+              opened_at: expect.any(String),
+            },
+          ],
         },
       ]);
       expect(json.wallets.map(({ wallet }: Tokens) => wallet).sort()).toEqual([founder.wallet, other.wallet].sort());
@@ -79,7 +87,7 @@ describe('GET /v1/me', () => {
 
   test('says that a wallet that signed for no TRIS acts for none, of which nothing can be exported', async () => {
     const tokens = (await signIn(service, newAccount())).json as Tokens;
-    expect((await me(tokens)).json).toMatchObject({ tris_ids: [], wallets: [], verification: [] });
+    expect((await me(tokens)).json).toMatchObject({ tris_ids: [], wallets: [], verification: [], disputes: [] });
     expect((await me(tokens, '/export')).json.code).toBe('forbidden');
   });
 

@@ -187,7 +187,12 @@ export class DiscController {
     const report = only(await this.queries.execute(new GetReports([tris_id], coordinates, window, depth)));
     // By disc-1 the hash does not cover the BAD status. The head of the proof names its key, which may be revoked.
     const [proofHead] = report.proof.split('.');
-    return new Read(report, [report.report_hash, JSON.stringify(report.bad_status ?? null), proofHead!]);
+    return new Read(report, [
+      report.report_hash,
+      JSON.stringify(report.bad_status ?? null),
+      report.disputed ?? 0,
+      proofHead!,
+    ]);
   }
 
   @Post('/v1/disc/score/batch')

@@ -241,6 +241,8 @@ export class ScoreDto extends CoordinatesDto {
   generation: string;
   /** Present if an event about the identity could not be decoded and has not been acknowledged. */
   incomplete?: boolean;
+  /** How many statements about the identity are disputed now, whatever the viewpoint. Absent if none is. */
+  disputed?: number;
 }
 
 export class HistoryEntryDto {
@@ -397,13 +399,13 @@ export class ReportDto extends CoordinatesDto {
   /** The id of the report. It follows from its content hash. */
   report_id: string;
   /**
-   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof and generated_at, and
-   * by disc-1 without bad_status.
+   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at and
+   * disputed, and by disc-1 without bad_status.
    */
   report_hash: string;
   /**
-   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at and
-   * position: the same after a migration of the log.
+   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at,
+   * disputed and position: the same after a migration of the log.
    */
   portable_hash: string;
   tris_id: string;
@@ -442,6 +444,8 @@ export class ReportDto extends CoordinatesDto {
   withdrawn?: number;
   verification: VerificationDto[];
   wallets_count: number;
+  /** How many statements about the identity are disputed now, whatever the viewpoint. Absent if none is. */
+  disputed?: number;
   /** Compact Ed25519 JWS over the report's id, hash and coordinates. */
   proof: string;
   generated_at: string;

@@ -42,7 +42,7 @@ export class EvidenceReader {
   constructor(
     private readonly views: Pick<Views, 'readSince'>,
     readonly tris_id: string,
-    private readonly row: IdentityRow,
+    readonly row: IdentityRow,
     readonly position: Position,
     readonly as_of = Infinity,
     readonly isPresent = true,

@@ -12,7 +12,7 @@ import type { ReportDto } from './disc.dto.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { largest } from './largest.js';
 import { PlatformShares } from './platform-shares.js';
-import { badStatusOf, coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
+import { badStatusOf, coordinatesOf, disputedOf, reliabilityOf, verificationsOf } from './score.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
 const DEPTHS = {
@@ -42,8 +42,8 @@ export function monthsBefore(ms: number, months: number): number {
  * The report about an identity without its proof and generation time. Its trajectory shows the standing as of past
  * times, based on what is known now: an action recorded late changes earlier points.
  *
- * The hash covers all other fields, except that the BAD status is not part of what disc-1 hashes: its reports did not
- * show it, and keep their hashes. The portable hash leaves out the position, which is a place in one log, so it stays the
+ * The hash covers all other fields but the number of disputes, which is no fact of the viewpoint, except that the BAD
+ * status is not part of what disc-1 hashes: its reports did not show it, and keep their hashes. The portable hash leaves out the position, which is a place in one log, so it stays the
  * same when the log is migrated.
  */
 export async function reportOf(
@@ -103,7 +103,8 @@ export async function reportOf(
   await yieldIfDue();
   const { position: _, ...portable } = { ...content, ...badStatus };
   const portable_hash = sha256Hex(canonicalJson(portable));
-  return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, portable_hash, ...content, ...badStatus };
+  const outside = { ...badStatus, ...disputedOf(snapshot) };
+  return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, portable_hash, ...content, ...outside };
 }
 
 /** Who endorsed the identity after a time, largest amount first. */

@@ -6,6 +6,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
+import type { EvidenceReader } from './evidence-reader.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
@@ -73,7 +74,14 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
     ...coordinatesOf(snapshot, logId),
     generation: snapshot.generation,
     ...(isIncomplete(state) && { incomplete: true }),
+    ...disputedOf(snapshot),
   };
+}
+
+/** How many statements about an identity are disputed now; nothing if none is. */
+export function disputedOf({ reader }: Pick<IdentitySnapshot, 'reader'>): { disputed?: number } {
+  const { disputes } = reader.row;
+  return disputes ? { disputed: disputes.length } : {};
 }
 
 /** A BAD status as answers show it; nothing without one. */
@@ -113,6 +121,10 @@ export function etagPartsOf({
   position,
   lens,
   generation,
-}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'>): (string | number)[] {
-  return [position, lens.content_hash, lens.model.hash, as_of, generation];
+  reader,
+}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> & {
+  reader?: EvidenceReader;
+}): (string | number)[] {
+  const disputed = reader?.row.disputes?.length ?? 0;
+  return [position, lens.content_hash, lens.model.hash, as_of, generation, disputed];
 }

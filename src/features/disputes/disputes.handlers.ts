@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IdentityRow, identityRow } from '../../../projections/identities.js';
 import { disputeRow, disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
@@ -11,7 +12,6 @@ import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import { type GrantableStatus, identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { stateOf } from '../relay/domain/withdrawal.js';
@@ -84,10 +84,8 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
 
   private async refuseTooMany(trisId: string): Promise<void> {
     await this.views.requirePosition(await this.store.head(), 'The read models have not applied all disputes yet.');
-    const { results } = await this.views.read([
-      { range: { ...disputesOf({ about: trisId }, true), limit: MOST_OPEN } },
-    ]);
-    if ((results[0] as RangeRow[]).length < MOST_OPEN) return;
+    const { results } = await this.views.read([{ get: identityRow(trisId) }]);
+    if (((results[0] as IdentityRow | undefined)?.disputes ?? []).length < MOST_OPEN) return;
     throw new Problem('too_many_disputes', `${trisId} may have at most ${MOST_OPEN} open disputes.`);
   }
 

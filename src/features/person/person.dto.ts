@@ -1,8 +1,8 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiProperty, PickType } from '@nestjs/swagger';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { WalletDto } from '../accounts/wallets.dto.js';
 import { BadStatusSinceDto, VerificationDto } from '../disc/disc.dto.js';
-import { DISPUTABLE } from '../disputes/domain/disputes.events.js';
+import { DisputeDto } from '../disputes/disputes.dto.js';
 
 /** The session of a request. */
 export class OwnSessionDto {
@@ -14,17 +14,14 @@ export class OwnSessionDto {
   expires_at: string;
 }
 
-/** A dispute of the session's TRIS that waits for an answer; `GET /v1/disputes` has all of it. */
-export class OwnDisputeDto {
-  dispute_id: string;
-  /** What kind of statement is disputed. */
-  @ApiProperty({ enum: DISPUTABLE })
-  about: (typeof DISPUTABLE)[number];
-  /** Of an action; else null. */
-  action_id: string | null;
-  /** Of a verification; else null. */
-  verification: string | null;
-}
+/** An open dispute of a statement about the person; `GET /v1/disputes` says more. */
+export class OwnDisputeDto extends PickType(DisputeDto, [
+  'dispute_id',
+  'about',
+  'action_id',
+  'verification',
+  'opened_at',
+] as const) {}
 
 /** Who sends a request: a key, or a session, with whom it acts for and what is stated about them. */
 export class MeDto {
@@ -41,8 +38,8 @@ export class MeDto {
   /** Up to 100 of its wallets, by address; `GET /v1/wallets/:tris_id` lists all. */
   wallets?: WalletDto[];
   verification?: VerificationDto[];
-  /** In the order in which they were opened. */
-  open_disputes?: OwnDisputeDto[];
   /** Absent without one. */
   bad_status?: BadStatusSinceDto;
+  /** Those that are open. */
+  disputes?: OwnDisputeDto[];
 }

@@ -5,7 +5,7 @@ import { getAddress } from 'ethers/address';
 import { eventsNaming } from '../../../projections/actions.js';
 import { credonationsOf } from '../../../projections/credonations.js';
 import { type DecisionRow, decisionsAbout } from '../../../projections/decisions.js';
-import { disputesOf } from '../../../projections/disputes.js';
+import { disputeRow, disputesOf } from '../../../projections/disputes.js';
 import { type DomainEvent, decodeEvent } from '../../../projections/events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { type TroveEntry, troveList } from '../../../projections/trove.js';
@@ -28,8 +28,8 @@ import { walletStream } from '../accounts/domain/wallet.js';
 import { toWallet } from '../accounts/wallets.handlers.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { badStatusOf, verificationsOf } from '../disc/score.js';
-import type { Dispute } from '../disputes/domain/dispute.js';
 import { Platforms } from '../organizations/platforms.js';
+import type { Dispute } from '../disputes/domain/dispute.js';
 import type { MeDto } from './person.dto.js';
 
 type Person = Omit<MeDto, 'key_id' | 'scopes' | 'organization'>;
@@ -59,23 +59,25 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
       chain_id: chainId,
       expires_at: new Date(expiresAt).toISOString(),
     };
-    if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [], open_disputes: [] };
+    if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [], disputes: [] };
     const snapshot = await this.identities.snapshot(trisId, {});
-    const range = { ...disputesOf({ about: trisId }, true), limit: 100 };
-    const [{ page }, disputes] = await Promise.all([
-      this.views.page<WalletRow>(walletsOf(trisId), { cursor: undefined, limit: 100 }, /^/),
-      this.views.read([{ range }]),
-    ]);
+    const { page } = await this.views.page<WalletRow>(walletsOf(trisId), { cursor: undefined, limit: 100 }, /^/);
+    const { disputes = [] } = snapshot.reader.row;
+    const gets = disputes.map((id) => ({ get: disputeRow(id) }));
+    const open = gets.length === 0 ? [] : (await this.views.readSince(snapshot.position, gets)).results;
     return {
       tris_ids: [trisId],
       session,
       wallets: page.map(toWallet),
       verification: verificationsOf(snapshot),
-      open_disputes: (disputes.results[0] as RangeRow[]).map(({ value }) => {
-        const { dispute_id, about, action_id, status } = value as unknown as Dispute;
-        return { dispute_id, about, action_id, verification: status };
-      }),
       ...badStatusOf(snapshot.state.bad_status),
+      disputes: (open as Dispute[]).map(({ dispute_id, about, action_id, status, opened_at }) => ({
+        dispute_id,
+        about,
+        action_id,
+        verification: status,
+        opened_at: new Date(opened_at).toISOString(),
+      })),
     };
   }
 }
