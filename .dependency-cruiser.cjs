@@ -40,7 +40,7 @@ const FEATURES = {
   person: ['organizations', 'accounts', 'disc', 'access', 'disputes'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
   disputes: ['identity', 'accounts', 'relay', 'organizations', 'withdrawals', 'jobs'],
-  webhooks: ['lenses', 'disc', 'access', 'withdrawals', 'disputes'],
+  webhooks: ['relay', 'lenses', 'disc', 'access', 'withdrawals', 'disputes'],
 };
 
 const above = (index) => LAYERS.slice(index + 1).flat();

@@ -26,6 +26,7 @@ function successes(document) {
     }
   }
   delete copy.components.headers;
+  delete copy.webhooks; // Their messages are schemas.
   return copy;
 }
 

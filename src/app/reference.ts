@@ -1,6 +1,7 @@
 import type { Reference } from '../http/openapi.js';
 import { JobKinds } from '../features/jobs/job-kinds.js';
 import { RULES_SCHEMAS } from '../features/access/rules-schema.js';
+import { MESSAGES, TOLD } from '../features/webhooks/messages.dto.js';
 import { find } from './find.js';
 import { MODEL } from '../scoring/model.js';
 
@@ -23,7 +24,11 @@ export const REFERENCE: Reference = {
   schemas: RULES_SCHEMAS,
   variants: (app) => {
     const of = new Map(find(app, JobKinds)?.all.map(({ kind, result }) => [kind, result]));
-    return [{ dto: 'JobDto', by: 'kind', field: 'result', of }];
+    const messages = new Map(Object.entries(MESSAGES));
+    return [
+      { dto: 'JobDto', by: 'kind', field: 'result', of },
+      { dto: 'WebhookMessageDto', by: 'type', field: 'data', of: messages, webhooks: TOLD },
+    ];
   },
   tags: [
     ['Relay', 'Actions', 'Submit verified actions, from which scores are computed.'],

@@ -28,10 +28,12 @@ export interface Variants {
   dto: string;
   /** The field that tells the variants apart. */
   by: string;
-  /** The field that differs; it may be null, too. */
+  /** The field that differs. */
   field: string;
   /** By the value of `by`: a DTO, or a schema. */
   of: ReadonlyMap<string, Type<object> | object>;
+  /** The variants are messages to webhooks: what each of them tells. */
+  webhooks?: Readonly<Record<string, string>>;
 }
 
 /** The parts of an operation that are changed here. */
@@ -107,7 +109,7 @@ async function buildDocument(
     () => writeExamples(document),
     () => sortByTag(document, reference.tags),
     () => describeFields(document, reference.fields),
-    ...variants.map((each) => () => writeVariants(document.components!.schemas as Record<string, Schema>, each)),
+    ...variants.map((each) => () => writeVariants(document, each)),
   ];
   for (const complete of completions) {
     complete();
@@ -146,22 +148,33 @@ const operationsOf = ({ paths }: OpenAPIObject): Operation[] =>
   Object.values(paths).flatMap((item) => Object.values(item as Record<string, Operation>));
 
 /** Replaces a schema by one for each variant. */
-function writeVariants(schemas: Record<string, Schema>, { dto, by, field, of }: Variants): void {
+function writeVariants(document: OpenAPIObject, { dto, by, field, of, webhooks = {} }: Variants): void {
+  const schemas = document.components!.schemas as Record<string, Schema>;
   const base = schemas[dto];
   if (!base || of.size === 0) return;
   const mapping: Record<string, string> = {};
   for (const [value, form] of of) {
     const own = structuredClone(base) as Required<Schema>;
     own.properties[by] = { ...own.properties[by], enum: [value] };
-    const { description } = own.properties[field]!;
+    const { description, oneOf: forms } = own.properties[field]!;
+    const empty = (forms as Field[] | undefined)?.filter(({ type }) => type === 'null') ?? [];
     const schema = typeof form === 'function' ? { $ref: getSchemaPath(form) } : form;
-    own.properties[field] = { ...(description !== undefined && { description }), oneOf: [schema, { type: 'null' }] };
-    const name = `${value.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}${dto}`;
+    own.properties[field] = {
+      ...(description !== undefined && { description }),
+      ...(empty.length > 0 ? { oneOf: [schema, ...empty] } : schema),
+    };
+    const name = `${value.replace(/(?:^|[._])([a-z])/g, (_, letter: string) => letter.toUpperCase())}${dto}`;
     schemas[name] = own;
     mapping[value] = getSchemaPath(name);
   }
   const oneOf = Object.values(mapping).map(($ref) => ({ $ref }));
   schemas[dto] = { oneOf, discriminator: { propertyName: by, mapping } };
+  for (const [name, summary] of Object.entries(webhooks)) {
+    const content = { 'application/json': { schema: { $ref: mapping[name]! } } };
+    const responses = { '2XX': { description: 'It has arrived. After any other answer it is sent again.' } };
+    const post = { operationId: name, summary, security: [], requestBody: { required: true, content }, responses };
+    document.webhooks = { ...document.webhooks, [name]: { post } };
+  }
 }
 
 /** The other success of an operation, such as 200 for what exists already, has its headers, but names nothing created. */

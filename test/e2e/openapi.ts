@@ -9,6 +9,7 @@ export interface Operation {
 export interface OpenApiDocument {
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, object> };
+  webhooks: Record<string, object>;
 }
 
 /** Types whose schema is a text, also where one line of it happens to be JSON. */
@@ -69,6 +70,14 @@ export class OpenApi {
     return true;
   }
 
+  /** A message to a webhook. */
+  expectMessage(message: { type: string }): void {
+    const schema = ['post', 'requestBody', 'content', 'application/json', 'schema'];
+    const text = JSON.stringify(message);
+    const errors = this.errors(['webhooks', message.type, ...schema], { json: message });
+    if (errors.length > 0) throw new Error(`a message is not as documented:\n${errors.join('\n')}\n${text}`);
+  }
+
   /** A refusal of something that is not documented, such as an unknown address. */
   expectProblem(answer: Answer): void {
     const errors = this.errors(['components', 'schemas', 'ProblemDto'], answer);
@@ -76,7 +85,7 @@ export class OpenApi {
     if (errors.length > 0) throw new Error(`${answer.status} is no problem:\n${errors.join('\n')}\n${answer.text}`);
   }
 
-  private errors(place: readonly string[], { json }: Answer): string[] {
+  private errors(place: readonly string[], { json }: Pick<Answer, 'json'>): string[] {
     const pointer = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')));
     const validate = this.ajv.getSchema(`api#/${pointer.join('/')}`)!;
     if (validate(json)) return [];

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
+import { WEBHOOK_EVENTS } from '../../src/features/webhooks/domain/webhooks.events.js';
 import { Receivers } from '../../src/features/webhooks/receivers.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { parsePosition } from '../../src/kernel/positions.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
+import { OpenApi, type OpenApiDocument } from '../e2e/openapi.js';
+import { servedDocument } from '../openapi.mjs';
 import { applied, policyBody, seen } from '../policies/service.fixture.js';
 import {
   ALL,
@@ -28,7 +31,22 @@ import {
   OTHER,
 } from './webhooks.fixture.js';
 
-/** From what is recorded to the messages that arrive. */
+/** From what is recorded to the messages that arrive, each of which is as the OpenAPI document says. */
+
+let documented: OpenApi;
+beforeAll(async () => {
+  documented = new OpenApi((await servedDocument()) as OpenApiDocument);
+});
+afterEach(() => {
+  for (const { message } of receiver.received) documented.expectMessage(message);
+});
+
+test('the document describes every type of message', async () => {
+  expect(Object.keys(documented.document.webhooks).sort()).toEqual([...WEBHOOK_EVENTS, 'webhook.test'].sort());
+  const { id } = await create({ events: ['bad_status.changed'] });
+  expect((await service.post(`${path}/${id}/test`, {}, LENDCO)).json.delivered).toBe(true);
+  await remove(id);
+});
 
 test('a webhook tells of ratings, scores, statuses and verifications, signed, in order, and nothing twice', async () => {
   await act('tris:alice');

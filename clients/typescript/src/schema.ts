@@ -4756,6 +4756,7 @@ export interface components {
             /** @description How long the attempt took, in milliseconds. */
             ms: number;
         };
+        WebhookMessageDto: components["schemas"]["RatingChangedWebhookMessageDto"] | components["schemas"]["ScoreCrossedWebhookMessageDto"] | components["schemas"]["VerificationChangedWebhookMessageDto"] | components["schemas"]["BadStatusChangedWebhookMessageDto"] | components["schemas"]["PolicyPromotedWebhookMessageDto"] | components["schemas"]["AccessDeniedNowWebhookMessageDto"] | components["schemas"]["ActionWithdrawnWebhookMessageDto"] | components["schemas"]["ActionReinstatedWebhookMessageDto"] | components["schemas"]["WebhookTestWebhookMessageDto"];
         DeliveryDto: {
             /**
              * @description Whether it was delivered, has failed permanently, or is waiting.
@@ -4787,9 +4788,7 @@ export interface components {
             /** @description The last attempt; null before the first. */
             last_attempt: components["schemas"]["LastAttemptDto"] | null;
             /** @description The message. */
-            payload: {
-                [key: string]: unknown;
-            };
+            payload: Omit<components["schemas"]["WebhookMessageDto"], "type">;
         };
         DeliveriesDto: {
             /** @description The deliveries, newest first. */
@@ -6250,6 +6249,153 @@ export interface components {
             /** @description All withdrawals are up to here; for `Credence-Min-Position`. */
             position: string;
         };
+        RatingChangedDto: {
+            /**
+             * @description The rating of the score.
+             * @enum {string}
+             */
+            score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @description The DISC score, one decimal. */
+            score: number;
+            /** @description Net TCT, at least 0. */
+            total_tct: number;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The same before the event. */
+            previous: components["schemas"]["SideDto"];
+            /** @description The lens: the validation policy by which actions are weighed. */
+            lens: components["schemas"]["LensDto"];
+            /** @description The version of the scoring model. */
+            model: components["schemas"]["ModelDto"];
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        ScoreCrossedDto: {
+            /**
+             * @description The rating of the score.
+             * @enum {string}
+             */
+            score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /**
+             * @description Whether the score fell below the threshold or rose above it.
+             * @enum {string}
+             */
+            direction: "below" | "above";
+            /** @description `score_below` or `score_above` of the webhook. */
+            threshold: number;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The same before the event. */
+            previous: components["schemas"]["SideDto"];
+            /** @description The lens: the validation policy by which actions are weighed. */
+            lens: components["schemas"]["LensDto"];
+            /** @description The version of the scoring model. */
+            model: components["schemas"]["ModelDto"];
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+            /** @description The DISC score, one decimal. */
+            score: number;
+            /** @description Net TCT, at least 0. */
+            total_tct: number;
+        };
+        VerificationChangedDto: {
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
+            change: "granted" | "revoked";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The verification status. */
+            status: string;
+            /** @description The issuer; null: those of all issuers were revoked. */
+            issuer: string | null;
+            /** @description `operator`, or the id of a verification scheme; null: those by all schemes were revoked. */
+            scheme: string | null;
+            /**
+             * Format: date-time
+             * @description When it expires; null: it does not, or it was revoked.
+             */
+            expires_at: string | null;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        BadStatusChangedDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The level, 1 (worst) to 6; null: it was cleared. */
+            level: number | null;
+            /** @description The reason as a code; null: it was cleared. */
+            reason_code: string | null;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        PolicyPromotedDto: {
+            /**
+             * @description For whom it is active.
+             * @enum {string}
+             */
+            scope: "platform" | "organization";
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
+            reason: "promoted" | "rolled_back";
+            /**
+             * @description What was promoted or rolled back: a validation policy, or a version of the model.
+             * @enum {string}
+             */
+            what: "lens" | "model";
+            /** @description The lens or the version that is active from this position on. */
+            active: components["schemas"]["LensNameDto"] | components["schemas"]["ModelDto"];
+            /** @description The one that was active before. */
+            previous: components["schemas"]["LensNameDto"] | components["schemas"]["ModelDto"];
+            /** @description The organization; null: the platform. */
+            tris_org: string | null;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        AccessDeniedNowDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /** @description null: the identity has no score. */
+            score: number | null;
+            /** @description All parts of the rules that prevent access. */
+            reasons: components["schemas"]["AccessReasonDto"][];
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        ActionMovedDto: {
+            /**
+             * @description The criticality, from which the weight follows.
+             * @enum {string}
+             */
+            criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
+            /**
+             * @description Why.
+             * @enum {string}
+             */
+            reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /**
+             * Format: uuid
+             * @description The id of an action: that of its event in the log.
+             */
+            action_id: string;
+            /** @description A metric, `<category>_<name>`. */
+            metric: string;
+            /** @description The id of a platform, which verifies actions. */
+            platform_id: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        TestMessageDto: {
+            /** @description The id of a webhook. */
+            webhook_id: string;
+        };
         /** @description Conditions, or a combinator of rules, which is alone in its object. At most 8 levels deep, with at most 64 combinators and conditions. What is not known is neither met nor not met: only rules that are met grant. */
         AccessRule: components["schemas"]["AccessConditions"] | {
             /** @description Rules that must all be met. */
@@ -6626,6 +6772,132 @@ export interface components {
              * @description When it ended; null while it has not.
              */
             finished_at: string | null;
+        };
+        RatingChangedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "rating.changed";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["RatingChangedDto"];
+        };
+        ScoreCrossedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "score.crossed";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["ScoreCrossedDto"];
+        };
+        VerificationChangedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "verification.changed";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["VerificationChangedDto"];
+        };
+        BadStatusChangedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "bad_status.changed";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["BadStatusChangedDto"];
+        };
+        PolicyPromotedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "policy.promoted";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["PolicyPromotedDto"];
+        };
+        AccessDeniedNowWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "access.denied_now";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["AccessDeniedNowDto"];
+        };
+        ActionWithdrawnWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "action.withdrawn";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["ActionMovedDto"];
+        };
+        ActionReinstatedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "action.reinstated";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["ActionMovedDto"];
+        };
+        WebhookTestWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook.test";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["TestMessageDto"];
         };
     };
     responses: never;

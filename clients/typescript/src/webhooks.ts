@@ -1,63 +1,9 @@
 /** Verifies webhooks as the Standard Webhooks specification says (HMAC-SHA256, `v1`), by WebCrypto. */
 
-interface Standing {
-  score: number;
-  score_rating: string;
-  total_tct: number;
-}
-
-interface RatingChange extends Standing {
-  tris_id: string;
-  previous: Standing;
-  lens: { policy_id: string | null; content_hash: string };
-  model: { id: string; hash: string };
-  position: string;
-}
-
-interface Message<Type extends string, Data> {
-  type: Type;
-  /** When the event was recorded. */
-  timestamp: string;
-  data: Data;
-}
+import type { components } from './schema.js';
 
 /** What the service posts to a webhook; docs/webhooks.md says when. */
-export type WebhookMessage =
-  | Message<'rating.changed', RatingChange>
-  | Message<'score.crossed', RatingChange & { direction: 'below' | 'above'; threshold: number }>
-  | Message<
-      'bad_status.changed',
-      { tris_id: string; level: number | null; reason_code: string | null; position: string }
-    >
-  | Message<
-      'verification.changed',
-      {
-        tris_id: string;
-        change: 'granted' | 'revoked';
-        status: string;
-        issuer: string;
-        scheme: string;
-        expires_at: string | null;
-        position: string;
-      }
-    >
-  | Message<
-      'policy.promoted',
-      {
-        scope: string;
-        tris_org: string | null;
-        reason: string;
-        what: 'lens' | 'model';
-        active: Record<string, unknown>;
-        previous: Record<string, unknown>;
-        position: string;
-      }
-    >
-  | Message<
-      'access.denied_now',
-      { tris_id: string; policy_id: string; score: number; reasons: Record<string, unknown>[]; position: string }
-    >
-  | Message<'webhook.test', Record<string, unknown>>;
+export type WebhookMessage = components['schemas']['WebhookMessageDto'];
 
 export type WebhookRefusal = 'headers' | 'timestamp' | 'signature' | 'body';
 

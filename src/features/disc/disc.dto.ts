@@ -174,12 +174,25 @@ export class LensDto {
   content_hash: string;
 }
 
+export class LensNameDto {
+  /** null: the model's own lens, or the platform's lens if content_hash is null too. */
+  policy_id: string | null;
+  content_hash: string | null;
+}
+
 export class ModelDto {
   /** The version of the model. */
   @ApiProperty({ enum: MODEL_IDS })
   id: ModelId;
   /** Identifies the version: equal hashes mean the same constants and formulas. */
   hash: string;
+}
+
+export class SideDto {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
 }
 
 export class EvidenceDto {

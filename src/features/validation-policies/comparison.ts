@@ -5,7 +5,8 @@ import { CRITICALITIES, RATINGS, type Rating } from '../../scoring/model.js';
 import { type Scoring, isLimited } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from '../access/access-probes.js';
-import type { AccessChangeDto, MoverDto, ReasonDto, SideDto, SummaryDto } from './vp.dto.js';
+import type { SideDto } from '../disc/disc.dto.js';
+import type { AccessChangeDto, MoverDto, ReasonDto, SummaryDto } from './vp.dto.js';
 
 /** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */
 

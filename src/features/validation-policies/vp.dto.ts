@@ -18,7 +18,7 @@ import { CRITICALITIES, type Category, type Criticality, MODEL, RATINGS, type Ra
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
-import { EvidenceDto, INTERVAL, ModelDto } from '../disc/disc.dto.js';
+import { EvidenceDto, INTERVAL, LensNameDto, ModelDto, SideDto } from '../disc/disc.dto.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { type PolicyContent, VP_ID } from '../lenses/domain/validation-policy.js';
@@ -327,12 +327,6 @@ export class EvaluatedSubjectDto {
   problem?: ItemProblemDto;
 }
 
-class LensNameDto {
-  /** null: the model's own lens, or the platform's lens if content_hash is null too. */
-  policy_id: string | null;
-  content_hash: string | null;
-}
-
 /** A lens, and the version of the model that computed. */
 export class ScoringNameDto extends LensNameDto {
   model: ModelDto;
@@ -352,13 +346,6 @@ class HistogramDto {
 class HistogramsDto {
   before: HistogramDto;
   after: HistogramDto;
-}
-
-export class SideDto {
-  score: number;
-  @ApiProperty({ enum: RATINGS })
-  score_rating: Rating;
-  total_tct: number;
 }
 
 export class MoverDto {

@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import type { DomainEvent } from '../../../projections/events.js';
 import { type IdentityEvent, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
-import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { hashOf } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -22,6 +21,7 @@ import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import type { Webhook } from './domain/webhook.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
+import type { MessageData } from './messages.dto.js';
 
 /** A message for a webhook before it is sent. */
 export interface Notice {
@@ -123,7 +123,7 @@ export class Notices {
         if (dispute) notices.get(webhook)!.push(...this.aboutDispute(webhook, event, dispute));
         if (trisId === null || !concerns(webhook, trisId)) continue;
         for (const decision of (reviews(webhook) && differing.get(webhook.owner)?.get(event.id)) || []) {
-          const data = { tris_id: trisId, ...dtoOf(decision) } as unknown as JsonObject;
+          const data = { tris_id: trisId, ...dtoOf(decision) };
           notices.get(webhook)!.push(this.notice(webhook, event, 'decision.would_differ', trisId, data, decision.jti));
         }
         if (!webhook.events.includes('access.denied_now')) continue;
@@ -208,7 +208,7 @@ export class Notices {
     const { granted, score, reasons } = judge(rule, evaluate, facts, model);
     if (granted) return undefined;
     const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons };
-    return this.notice(webhook, event, 'access.denied_now', trisId, data as unknown as JsonObject);
+    return this.notice(webhook, event, 'access.denied_now', trisId, data);
   }
 
   private async disputeOf(event: DomainEvent): Promise<Dispute | undefined> {
@@ -228,12 +228,12 @@ export class Notices {
     return [this.notice(webhook, event, type, tris_id, data)];
   }
 
-  private notice(
+  private notice<Type extends WebhookEvent>(
     webhook: Webhook,
     event: DomainEvent,
-    type: WebhookEvent,
+    type: Type,
     trisId: string | null,
-    data: JsonObject,
+    data: MessageData<Type>,
     detail = '',
   ): Notice {
     const position = formatPosition(this.views.logId, event.position);
@@ -246,7 +246,7 @@ export class Notices {
   private messages(webhook: Webhook, event: DomainEvent, trisId: string | null, change: Change | undefined): Notice[] {
     const { events, filter, owner } = webhook;
     const notices: Notice[] = [];
-    const say = (type: WebhookEvent, data: JsonObject, detail = '') =>
+    const say = <Type extends WebhookEvent>(type: Type, data: MessageData<Type>, detail = '') =>
       void notices.push(this.notice(webhook, event, type, trisId, data, detail));
     const wants = (type: WebhookEvent) => events.includes(type);
     if (event.type === 'LensActivated' || event.type === 'ModelActivated') {

@@ -14,8 +14,8 @@ import {
 } from 'class-validator';
 import { AtMost, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
+import { WebhookMessageDto } from './messages.dto.js';
 import { WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
 
 const MAX_WATCHED = 1_000;
@@ -237,7 +237,7 @@ export class DeliveryDto {
   /** The last attempt; null before the first. */
   last_attempt: LastAttemptDto | null;
   /** The message. */
-  payload: JsonObject;
+  payload: WebhookMessageDto;
 }
 
 export class DeliveriesDto {
