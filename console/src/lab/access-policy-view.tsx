@@ -71,8 +71,8 @@ function Shown({ policy, rules }: { policy: ListedAccessPolicy; rules?: unknown 
           </dd>
           <dt>Status</dt>
           <dd>{status}</dd>
-          <dt>Rules</dt>
-          <dd>{visibility}</dd>
+          <dt>Who may read the rules</dt>
+          <dd>{visibility === 'public' ? 'everybody' : 'its owner and operators'}</dd>
           <dt>Lens</dt>
           <dd>{vp === null ? 'the owner’s' : <a href={hrefOf('lab', vp)}>{vp}</a>}</dd>
           <dt>Tokens last</dt>

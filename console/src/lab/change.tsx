@@ -215,7 +215,9 @@ function Access({ changes, link }: { changes: readonly AccessChange[]; link: (tr
             <tbody>
               {changes.map((change) => (
                 <tr key={change.policy_id}>
-                  <th scope="row">{change.policy_id}</th>
+                  <th scope="row">
+                    <a href={hrefOf('lab', change.policy_id)}>{change.policy_id}</a>
+                  </th>
                   <td className="number">{count(change.granted_before)}</td>
                   <td className="number">{count(change.granted_after)}</td>
                   <td className="number">{count(change.gained)}</td>

@@ -504,7 +504,6 @@ export class LiveChangeDto extends ChangeDto {
 }
 
 export class MinuteDto {
-  /** Its beginning. */
   at: string;
   /** Accepted relays. */
   relayed: number;
@@ -512,7 +511,6 @@ export class MinuteDto {
   denied: number;
 }
 
-/** A change of a rating. */
 export class LatestRatingChangeDto {
   tris_id: string;
   recorded_at: string;
@@ -520,16 +518,14 @@ export class LatestRatingChangeDto {
   from: Rating;
   @ApiProperty({ enum: RATINGS })
   to: Rating;
-  /** The score after it. */
+  /** After the change. */
   score: number;
 }
 
 export class OverviewDto {
-  /** Number of identities. */
   identities: number;
   /** Number of actions, with those that are withdrawn; null: no module that is enabled keeps them. */
   actions: number | null;
-  /** Number of organizations. */
   organizations: number;
   /** The last 60: what this process has recorded. */
   minutes: MinuteDto[];

@@ -61,8 +61,8 @@ export class Overview {
 
   private async ratingChanges(): Promise<LatestRatingChangeDto[]> {
     const { results } = await this.views.read([{ range: { ...CHANGES, reverse: true, limit: LATEST } }]);
-    const ids = (results[0] as RangeRow[]).map(({ value }) => value as string);
     const found: LatestRatingChangeDto[] = [];
+    const ids = (results[0] as RangeRow[]).map(({ value }) => value as string);
     for (const snapshot of await this.reader.snapshots(ids, {})) {
       if (!(snapshot instanceof Problem)) found.push(...(await this.lastOf(snapshot.tris_id, snapshot.lens)));
       await yieldIfDue();
