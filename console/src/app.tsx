@@ -22,7 +22,9 @@ export function App() {
   const { id, parameters } = place;
   const isIdentity = place.view === 'identity' && id !== '';
   const view = isIdentity || VIEWS.some(([name]) => name === place.view) ? place.view : '';
-  const title = isIdentity || (view === 'lab' && id !== '') ? id : VIEWS.find(([name]) => name === view)![1];
+  const isLab = view === 'lab';
+  const title =
+    isIdentity || (isLab && id !== '') ? id : isLab ? 'Policy lab' : VIEWS.find(([name]) => name === view)![1];
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
