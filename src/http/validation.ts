@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { isDeepStrictEqual } from 'node:util';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
@@ -45,7 +46,12 @@ interface Plan {
   type: Class;
   fields: Field[];
   names: Set<string>;
+  /** The field that `tris_id` is another name of. */
+  subject: string | undefined;
 }
+
+/** Fields that name identities. Where there is one, and no `tris_id`, it may be sent as `tris_id`. */
+const SUBJECTS = ['subject_tris', 'subject', 'subjects'];
 
 const plans = new WeakMap<Class, Plan>();
 
@@ -83,7 +89,9 @@ export function planOf(type: Class): Plan {
     }
   }
   const inOrder = [...fields.values()].reverse();
-  const plan = { type, fields: inOrder, names: new Set(inOrder.map(({ name }) => name)) };
+  const names = new Set(inOrder.map(({ name }) => name));
+  const subject = names.has('tris_id') ? undefined : SUBJECTS.find((name) => names.has(name));
+  const plan = { type, fields: inOrder, names, subject };
   plans.set(type, plan);
   return plan;
 }
@@ -152,7 +160,8 @@ class Reading {
   constructor(private readonly pointer: Pointer) {}
 
   /** @param at the object's pointer; @param isText whether its values are texts, as those of query parameters */
-  object(plan: Plan, source: Record<string, unknown>, at: string, isText: boolean): object {
+  object(plan: Plan, given: Record<string, unknown>, at: string, isText: boolean): object {
+    const source = plan.subject !== undefined ? this.renamed(plan.subject, given, at) : given;
     const target = new plan.type() as Record<string, unknown>;
     let present = 0;
     for (const field of plan.fields) {
@@ -177,6 +186,17 @@ class Reading {
     }
     if (present < Object.keys(source).length) this.noteUnknown(plan, source, at, isText);
     return target;
+  }
+
+  /** @returns the input with the value of `tris_id` under the name of the field */
+  private renamed(subject: string, given: Record<string, unknown>, at: string): Record<string, unknown> {
+    if (!Object.hasOwn(given, 'tris_id')) return given;
+    const { tris_id, ...source } = given;
+    if (Object.hasOwn(given, subject) && !isDeepStrictEqual(given[subject], tris_id)) {
+      const message = `tris_id is another name of ${subject}: send one of them, or the same value in both`;
+      this.note(this.pointer(at, 'tris_id'), 'contradiction', message);
+    }
+    return { ...source, [subject]: tris_id };
   }
 
   private nested({ each, plan }: Nested, name: string, value: unknown, at: string): unknown {

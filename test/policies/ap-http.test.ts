@@ -751,3 +751,56 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     expect((await revoke({ jti: 'lens-platform' })).json.errors[0].pointer).toBe('/jti');
   });
 });
+
+describe('tris_id in place of subject_tris, subject and subjects', () => {
+  const rules = { disc_min: 0 };
+  const tris_id = 'tris:alias';
+  const checks = '/v1/policies/ap/check';
+  const withKey = () => ({ 'x-api-key': service.key });
+
+  test('names the same: in a check, in several, in previews, and in the query of decisions', async () => {
+    const policy_id = await createPolicy(rules);
+    const position = await act(tris_id);
+    const post = (path: string, body: object) => service.post(path, body, { 'credence-min-position': position });
+    expect((await post(checks, { policy_id, tris_id })).json).toMatchObject({ subject_tris: tris_id, granted: true });
+    const both = { policy_id, tris_id, subject_tris: tris_id };
+    expect((await post(checks, both)).json).toMatchObject({ subject_tris: tris_id, granted: true });
+    let last = '';
+    for (const body of [
+      { policy_id, tris_id: [tris_id] },
+      { policy_ids: [policy_id], tris_id },
+    ]) {
+      const { json, headers } = await post('/v1/policies/ap/check/batch', body);
+      last = String(headers['credence-position']);
+      expect(json.results).toMatchObject([{ status: 200, data: { subject_tris: tris_id } }]);
+    }
+    const tried = await post('/v1/policies/ap/evaluate', { rules, tris_id: [tris_id] });
+    expect(tried.json.results).toMatchObject([{ subject_tris: tris_id, granted: true }]);
+    const listed = await service.get(`/v1/access/decisions?tris_id=${tris_id}`, {
+      ...withKey(),
+      'credence-min-position': last,
+    });
+    expect(listed.json.decisions).toHaveLength(4);
+  });
+
+  test('with another value beside it is refused', async () => {
+    const refused = await service.post(checks, { policy_id: 'AP_X_V1', tris_id, subject_tris: 'tris:other' });
+    expect([refused.status, refused.json.errors]).toEqual([
+      400,
+      [
+        {
+          pointer: '/tris_id',
+          code: 'contradiction',
+          message: 'tris_id is another name of subject_tris: send one of them, or the same value in both',
+        },
+      ],
+    ]);
+    const query = await service.get('/v1/access/decisions?tris_id=tris:a&subject=tris:b', withKey());
+    expect([query.status, query.json.errors[0].pointer]).toEqual([400, '?tris_id']);
+  });
+
+  test('is checked as the field is', async () =>
+    expect((await service.post(checks, { policy_id: 'AP_X_V1', tris_id: 'bob' })).json.errors).toMatchObject([
+      { pointer: '/subject_tris', code: 'tris_id' },
+    ]));
+});
