@@ -70,15 +70,7 @@ describe('GET /v1/me', () => {
           wallets: expect.any(Array),
           verification: [expect.objectContaining({ status: 'zk-KYH', issuer: 'tris:lendco' })],
           bad_status: { level: 3, reason_code: 'fraud', since: expect.any(String) },
-          disputes: [
-            {
-              dispute_id: held,
-              about: 'verification',
-              action_id: null,
-              verification: 'zk-KYH',
-              opened_at: expect.any(String),
-            },
-          ],
+          disputes: [expect.objectContaining({ dispute_id: held, about: 'verification', verification: 'zk-KYH' })],
         },
       ]);
       expect(json.wallets.map(({ wallet }: Tokens) => wallet).sort()).toEqual([founder.wallet, other.wallet].sort());

@@ -224,6 +224,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/disc/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count identities, actions and organizations, relays and checks of the last hour, and list changes of rating
+         * @description Relays and checks are those of the process that answers. It answers the same for ten seconds. Needs a key with the scope `ops`.
+         */
+        get: operations["Disc_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/disc/score/{tris_id}": {
         parameters: {
             query?: never;
@@ -1205,7 +1225,7 @@ export interface paths {
         };
         /**
          * Get who sends this request: a key and what it permits, or a session and whom it acts for
-         * @description Of a session the TRIS, its wallets and verifications, and the BAD status if one is set. Needs a key of any scope, or the session of a wallet.
+         * @description Of a session the TRIS, its wallets, verifications and open disputes, and the BAD status if one is set. Needs a key of any scope, or the session of a wallet.
          */
         get: operations["Person_get"];
         put?: never;
@@ -1394,6 +1414,26 @@ export interface paths {
          * @description Needs a key with the scope `ops`.
          */
         post: operations["Verifications_retire"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find identities by the beginning of their id, also after its namespace, or by a platform they own
+         * @description A page may have fewer entries than `limit`, or none: continue until `next_cursor` is null. Needs a key of any scope.
+         */
+        get: operations["Identity_find"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2979,6 +3019,8 @@ export interface components {
             generation: string;
             /** @description Present if an event about the identity could not be decoded and has not been acknowledged. */
             incomplete?: boolean;
+            /** @description How many statements about the identity are disputed now, whatever the viewpoint. Absent if none is. */
+            disputed?: number;
             /** @description The lens: the validation policy by which actions are weighed. */
             lens: components["schemas"]["LensDto"];
             /** @description The version of the scoring model. */
@@ -3069,6 +3111,43 @@ export interface components {
             tris_id: string;
             /** @description Accumulated TCT, at least 0. */
             tct_total: number;
+        };
+        MinuteDto: {
+            /**
+             * Format: date-time
+             * @description The time of this entry.
+             */
+            at: string;
+            /** @description Accepted relays. */
+            relayed: number;
+            /** @description Whether access is granted. */
+            granted: number;
+            denied: number;
+        };
+        LatestRatingChangeDto: {
+            /** @enum {string} */
+            from: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @enum {string} */
+            to: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /**
+             * Format: date-time
+             * @description When the service recorded it.
+             */
+            recorded_at: string;
+            /** @description After the change. */
+            score: number;
+        };
+        OverviewDto: {
+            identities: number;
+            /** @description Number of actions, with those that are withdrawn; null: no module that is enabled keeps them. */
+            actions: number | null;
+            organizations: number;
+            /** @description The last 60: what this process has recorded. */
+            minutes: components["schemas"]["MinuteDto"][];
+            /** @description The latest change of rating of those of the 50 identities that changed last, within their last 64 events. */
+            rating_changes: components["schemas"]["LatestRatingChangeDto"][];
         };
         HistoryEntryDto: {
             /**
@@ -3327,13 +3406,13 @@ export interface components {
             /** @description The id of the report. It follows from its content hash. */
             report_id: string;
             /**
-             * @description SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof and generated_at, and
-             *     by disc-1 without bad_status.
+             * @description SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at and
+             *     disputed, and by disc-1 without bad_status.
              */
             report_hash: string;
             /**
-             * @description SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at and
-             *     position: the same after a migration of the log.
+             * @description SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at,
+             *     disputed and position: the same after a migration of the log.
              */
             portable_hash: string;
             /** @description The TRIS id of an identity. */
@@ -3366,6 +3445,8 @@ export interface components {
             verification: components["schemas"]["VerificationDto"][];
             /** @description Number of linked wallets. */
             wallets_count: number;
+            /** @description How many statements about the identity are disputed now, whatever the viewpoint. Absent if none is. */
+            disputed?: number;
             /** @description Compact Ed25519 JWS over the report's id, hash and coordinates. */
             proof: string;
             /**
@@ -3660,6 +3741,18 @@ export interface components {
         AccreditedIssuersDto: {
             /** @description The issuers. */
             issuers: components["schemas"]["AccreditedIssuerDto"][];
+            /** @description The `cursor` of the next page; null on the last page. */
+            next_cursor: string | null;
+        };
+        FoundIdentityDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The platform of this organization that `prefix` names; null: its id begins so. */
+            platform_id: string | null;
+        };
+        IdentitiesDto: {
+            /** @description The owner of the platform, then the others in the order of what begins with `prefix`. */
+            identities: components["schemas"]["FoundIdentityDto"][];
             /** @description The `cursor` of the next page; null on the last page. */
             next_cursor: string | null;
         };
@@ -4399,6 +4492,27 @@ export interface components {
              */
             expires_at: string;
         };
+        OwnDisputeDto: {
+            /**
+             * @description What kind of statement it is.
+             * @enum {string}
+             */
+            about: "action" | "verification" | "bad_status";
+            /** @description The id of the dispute. */
+            dispute_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
+            /**
+             * Format: date-time
+             * @description When it was opened last.
+             */
+            opened_at: string;
+        };
         MeDto: {
             /** @description What a key permits; empty for a session. */
             scopes: ("reads" | "relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
@@ -4416,6 +4530,8 @@ export interface components {
             verification?: components["schemas"]["VerificationDto"][];
             /** @description Absent without one. */
             bad_status?: components["schemas"]["BadStatusSinceDto"];
+            /** @description Those that are open. */
+            disputes?: components["schemas"]["OwnDisputeDto"][];
         };
         OpenDisputeDto: {
             /**
@@ -4593,7 +4709,7 @@ export interface components {
              */
             url: string;
             /** @description The kinds of events to deliver. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated" | "decision.would_differ" | "dispute.opened" | "dispute.answered")[];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
             /** @description Limits what it reports. */
@@ -4611,7 +4727,7 @@ export interface components {
         };
         CreatedWebhookDto: {
             /** @description The events that it reports. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated" | "decision.would_differ" | "dispute.opened" | "dispute.answered")[];
             /**
              * @description Whether messages are sent.
              * @enum {string}
@@ -4648,7 +4764,7 @@ export interface components {
         };
         WebhookDto: {
             /** @description The events that it reports. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated" | "decision.would_differ" | "dispute.opened" | "dispute.answered")[];
             /**
              * @description Whether messages are sent.
              * @enum {string}
@@ -4695,7 +4811,7 @@ export interface components {
              */
             url?: string;
             /** @description The kinds of events to deliver. */
-            events?: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated")[];
+            events?: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now" | "action.withdrawn" | "action.reinstated" | "decision.would_differ" | "dispute.opened" | "dispute.answered")[];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
             /** @description Replaces the filter. */
@@ -4756,7 +4872,7 @@ export interface components {
             /** @description How long the attempt took, in milliseconds. */
             ms: number;
         };
-        WebhookMessageDto: components["schemas"]["RatingChangedWebhookMessageDto"] | components["schemas"]["ScoreCrossedWebhookMessageDto"] | components["schemas"]["VerificationChangedWebhookMessageDto"] | components["schemas"]["BadStatusChangedWebhookMessageDto"] | components["schemas"]["PolicyPromotedWebhookMessageDto"] | components["schemas"]["AccessDeniedNowWebhookMessageDto"] | components["schemas"]["ActionWithdrawnWebhookMessageDto"] | components["schemas"]["ActionReinstatedWebhookMessageDto"] | components["schemas"]["WebhookTestWebhookMessageDto"];
+        WebhookMessageDto: components["schemas"]["RatingChangedWebhookMessageDto"] | components["schemas"]["ScoreCrossedWebhookMessageDto"] | components["schemas"]["VerificationChangedWebhookMessageDto"] | components["schemas"]["BadStatusChangedWebhookMessageDto"] | components["schemas"]["PolicyPromotedWebhookMessageDto"] | components["schemas"]["AccessDeniedNowWebhookMessageDto"] | components["schemas"]["ActionWithdrawnWebhookMessageDto"] | components["schemas"]["ActionReinstatedWebhookMessageDto"] | components["schemas"]["DecisionWouldDifferWebhookMessageDto"] | components["schemas"]["DisputeOpenedWebhookMessageDto"] | components["schemas"]["DisputeAnsweredWebhookMessageDto"] | components["schemas"]["WebhookTestWebhookMessageDto"];
         DeliveryDto: {
             /**
              * @description Whether it was delivered, has failed permanently, or is waiting.
@@ -6392,6 +6508,79 @@ export interface components {
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
         };
+        DecisionWouldDifferDto: {
+            /**
+             * Format: uuid
+             * @description The id of an eligibility token.
+             */
+            jti: string;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /**
+             * Format: date-time
+             * @description When the check was made.
+             */
+            checked_at: string;
+            /** @description As it was recorded. */
+            was: components["schemas"]["OutcomeDto"];
+            /** @description At its own time, position, lens and model, without the action. */
+            would_be: components["schemas"]["OutcomeDto"];
+            /**
+             * Format: date-time
+             * @description Until when its token is valid; null: there is none.
+             */
+            expires_at: string | null;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        DisputeOpenedDto: {
+            /**
+             * @description What kind of statement it is.
+             * @enum {string}
+             */
+            about: "action" | "verification" | "bad_status";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The id of the dispute. */
+            dispute_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of an action; else null. */
+            platform_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
+        DisputeAnsweredDto: {
+            /**
+             * @description What kind of statement it is.
+             * @enum {string}
+             */
+            about: "action" | "verification" | "bad_status";
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /** @description The id of the dispute. */
+            dispute_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of an action; else null. */
+            platform_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
+            /** @enum {string} */
+            outcome: "upheld" | "rejected";
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
+        };
         TestMessageDto: {
             /** @description The id of a webhook. */
             webhook_id: string;
@@ -6885,6 +7074,48 @@ export interface components {
             /** @description The event. */
             data: components["schemas"]["ActionMovedDto"];
         };
+        DecisionWouldDifferWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "decision.would_differ";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["DecisionWouldDifferDto"];
+        };
+        DisputeOpenedWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "dispute.opened";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["DisputeOpenedDto"];
+        };
+        DisputeAnsweredWebhookMessageDto: {
+            /**
+             * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "dispute.answered";
+            /**
+             * Format: date-time
+             * @description When the event was recorded; of `webhook.test`, when it was sent.
+             */
+            timestamp: string;
+            /** @description The event. */
+            data: components["schemas"]["DisputeAnsweredDto"];
+        };
         WebhookTestWebhookMessageDto: {
             /**
              * @description What the message tells; it decides what is in `data`. (enum property replaced by openapi-typescript)
@@ -7312,6 +7543,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DiscRankDto"];
+                };
+            };
+        };
+    };
+    Disc_overview: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Count identities, actions and organizations, relays and checks of the last hour, and list changes of rating */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverviewDto"];
                 };
             };
         };
@@ -9361,6 +9615,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SchemeDto"];
+                };
+            };
+        };
+    };
+    Identity_find: {
+        parameters: {
+            query?: {
+                /** @description Entries on a page. */
+                limit?: number;
+                /** @description How the id begins, or what follows its first or last colon, in any case; or the id of a platform that it owns. */
+                prefix?: string;
+                /** @description `next_cursor` of the page before; opaque. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied. */
+                "Credence-Min-Position"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Find identities by the beginning of their id, also after its namespace, or by a platform they own */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentitiesDto"];
                 };
             };
         };

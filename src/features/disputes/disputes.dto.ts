@@ -83,7 +83,8 @@ export class DisputeAnswerDto {
 }
 
 /** The dispute of one statement. */
-export class DisputeDto {
+/** Which statement is disputed. */
+export class DisputedDto {
   dispute_id: string;
   tris_id: string;
   /** What kind of statement it is. */
@@ -95,6 +96,9 @@ export class DisputeDto {
   platform_id: string | null;
   /** Of a verification; else null. */
   verification: string | null;
+}
+
+export class DisputeDto extends DisputedDto {
   /** Who made the statement: an organization, or a key. null: the operators, or a session is not told the key. */
   issuer: string | null;
   /** null: none, or it was deleted. */

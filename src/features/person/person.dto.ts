@@ -1,8 +1,8 @@
-import { ApiProperty, PickType } from '@nestjs/swagger';
+import { ApiProperty } from '@nestjs/swagger';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
 import { WalletDto } from '../accounts/wallets.dto.js';
 import { BadStatusSinceDto, VerificationDto } from '../disc/disc.dto.js';
-import { DisputeDto } from '../disputes/disputes.dto.js';
+import { DisputedDto } from '../disputes/disputes.dto.js';
 
 /** The session of a request. */
 export class OwnSessionDto {
@@ -15,13 +15,9 @@ export class OwnSessionDto {
 }
 
 /** An open dispute of a statement about the person; `GET /v1/disputes` says more. */
-export class OwnDisputeDto extends PickType(DisputeDto, [
-  'dispute_id',
-  'about',
-  'action_id',
-  'verification',
-  'opened_at',
-] as const) {}
+export class OwnDisputeDto extends DisputedDto {
+  opened_at: string;
+}
 
 /** Who sends a request: a key, or a session, with whom it acts for and what is stated about them. */
 export class MeDto {

@@ -71,13 +71,17 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
       wallets: page.map(toWallet),
       verification: verificationsOf(snapshot),
       ...badStatusOf(snapshot.state.bad_status),
-      disputes: (open as Dispute[]).map(({ dispute_id, about, action_id, status, opened_at }) => ({
-        dispute_id,
-        about,
-        action_id,
-        verification: status,
-        opened_at: new Date(opened_at).toISOString(),
-      })),
+      disputes: (open as Dispute[]).map(
+        ({ dispute_id, tris_id, about, action_id, platform_id, status, opened_at }) => ({
+          dispute_id,
+          tris_id,
+          about,
+          action_id,
+          platform_id,
+          verification: status,
+          opened_at: new Date(opened_at).toISOString(),
+        }),
+      ),
     };
   }
 }

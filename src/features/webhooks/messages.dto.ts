@@ -1,9 +1,9 @@
-import { ApiExtraModels, ApiProperty, PickType, getSchemaPath } from '@nestjs/swagger';
+import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { CRITICALITIES, type Criticality } from '../../scoring/model.js';
 import { AccessReasonDto } from '../access/ap.dto.js';
 import { LensDto, LensNameDto, ModelDto, SideDto } from '../disc/disc.dto.js';
 import { OUTCOMES } from '../disputes/domain/disputes.events.js';
-import { DisputeDto } from '../disputes/disputes.dto.js';
+import { DisputedDto } from '../disputes/disputes.dto.js';
 import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { type Reason, REASONS } from '../relay/domain/relay.events.js';
 import { AffectedDecisionDto } from '../withdrawals/affected-decisions.dto.js';
@@ -113,8 +113,7 @@ export class DecisionWouldDifferDto extends AffectedDecisionDto {
   position: string;
 }
 
-const DISPUTED = ['tris_id', 'dispute_id', 'about', 'action_id', 'platform_id', 'verification'] as const;
-export class DisputeOpenedDto extends PickType(DisputeDto, DISPUTED) {
+export class DisputeOpenedDto extends DisputedDto {
   position: string;
 }
 
