@@ -71,7 +71,8 @@ function buildChanged(part, build) {
 }
 
 buildChanged(SERVICE, () => {
-  console.error('Building the service, which takes some seconds whenever its sources have changed.');
+  const start = Date.now();
+  console.error('Compiling the service, which takes up to a minute whenever its sources have changed.');
   // Nest empties dist/ first, with its stamps.
   run('node_modules/@nestjs/cli/bin/nest.js', 'build');
   // The compiler leaves them where they are.
@@ -79,6 +80,7 @@ buildChanged(SERVICE, () => {
     if (name.endsWith('.sql')) cpSync(join(ROOT, 'src', name), join(ROOT, 'dist/src', name));
   }
   run('scripts/bundle-dependencies.mjs');
+  console.error(`Compiled in ${Math.round((Date.now() - start) / 1_000)} s.`);
 });
 
 const isWanted = process.env.CREDENCE_CONSOLE !== 'off';
