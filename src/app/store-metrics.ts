@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { disputeRow, disputesOf } from '../../projections/disputes.js';
+import type { Dispute } from '../features/disputes/domain/dispute.js';
 import { inTime } from '../kernel/turn.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
@@ -18,13 +20,14 @@ import {
 import { isReadable } from '../read-side/manifest.js';
 import type { Checkpointer } from '../features/checkpoints/checkpointer.js';
 import type { Projector } from '../read-side/projector.js';
-import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
+import type { RangeRow, ReadModels, RowQuery, RowKey } from '../stores/ports/read-models.js';
 import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
 import type { Stores } from '../stores/open.js';
 import { Writer } from '../commands/writer.js';
 import { type CheckResult, Health, type Purpose } from './health.js';
 
-const COUNTED_DEAD_LETTERS = 1_000;
+/** Most rows that a scrape counts. */
+const COUNTED = 1_000;
 /**
  * For this many ms after a failed append the service is not ready. After that, the next append shows whether the log
  * works again.
@@ -173,8 +176,20 @@ function registerStores(gauges: Gauges, stores: Stores): void {
   );
   gauges.add(
     'credence_dead_letters',
-    `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
-    () => openDeadLetters(stores.readModels).then(({ length }) => length, unknownWhileAway),
+    `Events that could not be decoded and are not acknowledged (at most ${COUNTED} are counted)`,
+    () => openRows(stores.readModels, OPEN_DEAD_LETTERS).then(({ length }) => length, unknownWhileAway),
+  );
+  const disputes = shared(async () => {
+    const open = await openRows(stores.readModels, disputesOf(null, true));
+    const [first] = open.map(({ value }) => ({ get: disputeRow(value as string) }));
+    const oldest = first && ((await readServing(stores.readModels, first)) as Dispute | undefined);
+    return { open: open.length, seconds: oldest ? (Date.now() - oldest.opened_at) / 1_000 : 0 };
+  });
+  gauges.add('credence_disputes_open', `Disputes that wait for an answer (at most ${COUNTED} are counted)`, () =>
+    disputes().then(({ open }) => open, unknownWhileAway),
+  );
+  gauges.add('credence_disputes_oldest_seconds', 'How long the oldest open dispute has waited; 0 if none is open', () =>
+    disputes().then(({ seconds }) => seconds, unknownWhileAway),
   );
 }
 
@@ -313,11 +328,15 @@ function shared<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (underWay ??= work().finally(() => (underWay = undefined)));
 }
 
-async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {
+async function openRows(readModels: ReadModels, list: RowKey): Promise<RangeRow[]> {
+  return ((await readServing(readModels, { range: { ...list, limit: COUNTED } })) as RangeRow[] | undefined) ?? [];
+}
+
+/** From the generation that serves the projection of the row. */
+async function readServing(readModels: ReadModels, read: RowQuery): Promise<unknown> {
+  const { view } = 'get' in read ? read.get : read.range;
   const manifest = await readModels.manifest();
-  const range = { ...OPEN_DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
-  const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
-  return (read?.results[0] as RangeRow[] | undefined) ?? [];
+  return (await readModels.read(manifest?.views[view.split('.')[0]!] ?? '', [read]))?.results[0];
 }
 
 /** The other metrics are returned while the read models' server is unavailable; readiness reports that it is. */

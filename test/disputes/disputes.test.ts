@@ -1,6 +1,8 @@
 import { jest } from '@jest/globals';
+import { Registry } from 'prom-client';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { deleteText } from '../../src/commands/kept-texts.js';
+import { StoreMetrics } from '../../src/app/store-metrics.js';
 import { UpheldDisputes } from '../../src/features/disputes/upheld-disputes.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { eventually } from '../contracts/harness.js';
@@ -221,6 +223,26 @@ const disputed = async () => {
   const action_id = await relay();
   return { action_id, dispute_id: (await dispute({ action_id })).json.dispute_id as string };
 };
+test('gauges say how many disputes are open, and how long the oldest has waited', async () => {
+  const registry = new Registry();
+  const get = (token: unknown) => (token === Registry ? registry : service.app.get(token as never, { strict: false }));
+  new StoreMetrics().register({ get } as never, service.stores, undefined);
+  const scrape = async () => {
+    await list(as('operator'));
+    const text = await registry.metrics();
+    const gauge = (name: string) => Number(new RegExp(`^credence_disputes_${name} (.*)$`, 'm').exec(text)![1]);
+    return { open: gauge('open'), oldest: gauge('oldest_seconds') };
+  };
+  const before = await scrape();
+  await disputed();
+  const after = await scrape();
+  expect(after.open).toBe(before.open + 1);
+  const [first] = await list(as('operator'), '?open=true&limit=1');
+  const waited = (Date.now() - Date.parse(first.opened_at)) / 1_000;
+  expect(Math.abs(after.oldest - waited)).toBeLessThan(5);
+  expect(after.oldest).toBeGreaterThan(0);
+});
+
 const action = async (id: string) => (await service.get(`/v1/actions/${id}`, as('operator'))).json;
 
 test('an upheld dispute withdraws the action, once, also one that was reinstated before the answer', async () => {
