@@ -47,6 +47,7 @@ const FAULTS = [
   'test/console/operations.test',
   'test/deploy/nginx.test',
   'test/disc/sums.test',
+  'test/disputes/killed.test',
   'test/e2e/crash.test',
   'test/e2e/example.test',
   'test/e2e/lifecycle.test',

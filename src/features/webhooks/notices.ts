@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
+import { disputeRow } from '../../../projections/disputes.js';
 import type { DomainEvent } from '../../../projections/events.js';
-import { type IdentityEvent, subjectOf } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -15,7 +16,7 @@ import { TRUE } from '../access/evaluate.js';
 import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import type { Dispute } from '../disputes/domain/dispute.js';
+import { type Dispute, disputeIdIn } from '../disputes/domain/dispute.js';
 import { Lenses } from '../lenses/lenses.js';
 import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import type { Webhook } from './domain/webhook.js';
@@ -212,9 +213,9 @@ export class Notices {
   }
 
   private async disputeOf(event: DomainEvent): Promise<Dispute | undefined> {
-    if (event.type !== 'DisputeOpened' && event.type !== 'DisputeAnswered') return undefined;
-    return (await this.views.read([{ get: { view: 'disputes', key: event.stream } }])).results[0] as
-      Dispute | undefined;
+    if (!isOfDispute(event)) return undefined;
+    const { results } = await this.views.read([{ get: disputeRow(disputeIdIn(event)) }]);
+    return results[0] as Dispute | undefined;
   }
 
   /** A message for whoever made the disputed statement, and for the operators: nobody else may read the dispute. */
