@@ -4498,20 +4498,24 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
-            /** @description The id of the dispute. */
-            dispute_id: string;
-            /**
-             * Format: uuid
-             * @description Of an action; else null.
-             */
-            action_id: string | null;
-            /** @description Of a verification; else null. */
-            verification: string | null;
             /**
              * Format: date-time
              * @description When it was opened last.
              */
             opened_at: string;
+            /** @description The id of the dispute. */
+            dispute_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of an action; else null. */
+            platform_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
         };
         MeDto: {
             /** @description What a key permits; empty for a session. */
@@ -4576,19 +4580,6 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
-            /** @description The id of the dispute. */
-            dispute_id: string;
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
-            /**
-             * Format: uuid
-             * @description Of an action; else null.
-             */
-            action_id: string | null;
-            /** @description Of an action; else null. */
-            platform_id: string | null;
-            /** @description Of a verification; else null. */
-            verification: string | null;
             /** @description Who made the statement: an organization, or a key. null: the operators, or a session is not told the key. */
             issuer: string | null;
             /** @description null: none, or it was deleted. */
@@ -4602,6 +4593,19 @@ export interface components {
             open: boolean;
             /** @description All of them, the oldest first: it can be opened again after a rejection. */
             answers: components["schemas"]["DisputeAnswerDto"][];
+            /** @description The id of the dispute. */
+            dispute_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
+            /**
+             * Format: uuid
+             * @description Of an action; else null.
+             */
+            action_id: string | null;
+            /** @description Of an action; else null. */
+            platform_id: string | null;
+            /** @description Of a verification; else null. */
+            verification: string | null;
         };
         DisputesDto: {
             /** @description In the order in which they were opened last. */
@@ -6541,10 +6545,12 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
             /** @description The id of the dispute. */
             dispute_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
             /**
              * Format: uuid
              * @description Of an action; else null.
@@ -6554,8 +6560,6 @@ export interface components {
             platform_id: string | null;
             /** @description Of a verification; else null. */
             verification: string | null;
-            /** @description A position in the log, `<log id>.<decimal>`. */
-            position: string;
         };
         DisputeAnsweredDto: {
             /**
@@ -6563,10 +6567,14 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
+            /** @enum {string} */
+            outcome: "upheld" | "rejected";
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: string;
             /** @description The id of the dispute. */
             dispute_id: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
             /**
              * Format: uuid
              * @description Of an action; else null.
@@ -6576,10 +6584,6 @@ export interface components {
             platform_id: string | null;
             /** @description Of a verification; else null. */
             verification: string | null;
-            /** @enum {string} */
-            outcome: "upheld" | "rejected";
-            /** @description A position in the log, `<log id>.<decimal>`. */
-            position: string;
         };
         TestMessageDto: {
             /** @description The id of a webhook. */
