@@ -3120,14 +3120,21 @@ export interface components {
             at: string;
             /** @description Accepted relays. */
             relayed: number;
-            /** @description Whether access is granted. */
+            /** @description Access checks that granted access. */
             granted: number;
+            /** @description Access checks that denied it. */
             denied: number;
         };
         LatestRatingChangeDto: {
-            /** @enum {string} */
+            /**
+             * @description The rating before.
+             * @enum {string}
+             */
             from: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
-            /** @enum {string} */
+            /**
+             * @description The rating after.
+             * @enum {string}
+             */
             to: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The TRIS id of an identity. */
             tris_id: string;
@@ -3140,9 +3147,11 @@ export interface components {
             score: number;
         };
         OverviewDto: {
+            /** @description Number of identities. */
             identities: number;
             /** @description Number of actions, with those that are withdrawn; null: no module that is enabled keeps them. */
             actions: number | null;
+            /** @description Number of registered organizations. */
             organizations: number;
             /** @description The last 60: what this process has recorded. */
             minutes: components["schemas"]["MinuteDto"][];
@@ -6567,7 +6576,10 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
-            /** @enum {string} */
+            /**
+             * @description Whether the dispute was upheld or rejected.
+             * @enum {string}
+             */
             outcome: "upheld" | "rejected";
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;

@@ -507,15 +507,19 @@ export class MinuteDto {
   at: string;
   /** Accepted relays. */
   relayed: number;
+  /** Access checks that granted access. */
   granted: number;
+  /** Access checks that denied it. */
   denied: number;
 }
 
 export class LatestRatingChangeDto {
   tris_id: string;
   recorded_at: string;
+  /** The rating before. */
   @ApiProperty({ enum: RATINGS })
   from: Rating;
+  /** The rating after. */
   @ApiProperty({ enum: RATINGS })
   to: Rating;
   /** After the change. */
@@ -523,9 +527,11 @@ export class LatestRatingChangeDto {
 }
 
 export class OverviewDto {
+  /** Number of identities. */
   identities: number;
   /** Number of actions, with those that are withdrawn; null: no module that is enabled keeps them. */
   actions: number | null;
+  /** Number of registered organizations. */
   organizations: number;
   /** The last 60: what this process has recorded. */
   minutes: MinuteDto[];

@@ -82,7 +82,7 @@ export class RevokedVerificationDto {
 export class FindIdentitiesQuery extends PageQuery {
   /** How the id begins, or what follows its first or last colon, in any case; or the id of a platform that it owns. */
   @IsOptional()
-  @Matches(/^[A-Za-z0-9._:@-]{1,128}$/, { message: '$property must be 1 to 128 letters, digits or ._:@-' })
+  @Matches(/^[A-Za-z0-9._:@-]{0,128}$/, { message: '$property must be up to 128 letters, digits or ._:@-' })
   prefix: string = '';
 }
 

@@ -118,6 +118,7 @@ export class DisputeOpenedDto extends DisputedDto {
 }
 
 export class DisputeAnsweredDto extends DisputeOpenedDto {
+  /** Whether the dispute was upheld or rejected. */
   @ApiProperty({ enum: OUTCOMES })
   outcome: (typeof OUTCOMES)[number];
 }
