@@ -14,6 +14,8 @@ import { RecordedActions } from './recorded-actions.js';
 const RECENT_MS = 90 * 86_400_000;
 /** Withdrawn actions of one identity that are left out together. */
 const MOST_ACTIONS = 1_000;
+/** Decisions about one identity that are derived again, the latest ones: other webhooks wait meanwhile. */
+const MOST_DECISIONS = 1_000;
 
 type Withdrawal = Extract<DomainEvent, { type: 'ActionWithdrawn' }>;
 
@@ -30,7 +32,7 @@ export class DifferingDecisions {
    * The decisions that would differ since one of some events, and would not before it.
    * @param before the position before the first of them
    * @param owners of each organization, the decisions by its policies; null: all decisions
-   * @returns by owner, and by the id of the first withdrawal that makes the difference
+   * @returns by owner, and by the id of the withdrawal that makes the difference
    */
   async of(events: readonly DomainEvent[], before: Position, owners: ReadonlySet<string | null>) {
     const byIdentity = new Map<string, Withdrawal[]>();
@@ -61,16 +63,23 @@ export class DifferingDecisions {
       return review !== undefined && review.was.granted !== review.would_be.granted;
     };
     const { position, recorded_at } = withdrawals.at(-1)!;
+    let reviewed = 0;
     for await (const page of this.decisions.of(trisId, withdrawn(position), owner)) {
       for (const decision of page) {
         const { jti, was, would_be, checked_at, expires_at } = decision;
         if (checked_at < recorded_at - RECENT_MS && 1_000 * (expires_at ?? 0) < recorded_at) continue;
         if (was.granted === would_be.granted || (await differsAt(jti, before))) continue;
-        let first = 0;
-        while (first < withdrawals.length - 1 && !(await differsAt(jti, withdrawals[first]!.position))) first++;
+        let [low, first] = [0, withdrawals.length - 1];
+        while (low < first) {
+          const middle = (low + first) >> 1;
+          if (await differsAt(jti, withdrawals[middle]!.position)) first = middle;
+          else low = middle + 1;
+        }
         const { id } = withdrawals[first]!;
         found.set(id, [...(found.get(id) ?? []), decision]);
       }
+      reviewed += page.length;
+      if (reviewed >= MOST_DECISIONS) return;
     }
   }
 
