@@ -27,6 +27,13 @@ export function OverviewView() {
   return (
     <>
       <h1>Overview</h1>
+      {currentKey() === null && (
+        <p>
+          Enter an API key at the top to see all of this page; a development server has made one, in the file{' '}
+          <code>dev-api-key</code> of its data folder. The <a href={hrefOf('live')}>latest changes</a> need none while
+          reads are public.
+        </p>
+      )}
       <div className="tiles">
         <Tile label="Identities" value={data?.identities} note={<a href={hrefOf('live')}>Latest changes</a>} />
         <Tile label="Actions" value={data?.actions} note="recorded, withdrawn ones too" />
