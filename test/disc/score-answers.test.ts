@@ -35,7 +35,7 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
     generation: 'g1',
     state,
     trusts: () => true,
-    reader: {} as IdentitySnapshot['reader'],
+    reader: { row: {} } as IdentitySnapshot['reader'],
     ...changes,
   };
 }
@@ -81,6 +81,7 @@ test('the ETag of an answer changes with everything that the answer depends on',
     { generation: 'g2' },
     { lens: scoringBy(MODEL_LENS, disc2) },
     { lens: scoringBy({ ...MODEL_LENS, content_hash: 'other' }, disc1) },
+    { reader: { row: { disputes: ['d'] } } as unknown as IdentitySnapshot['reader'] },
   ].map((changes) => ({ ...same, ...changes }));
   expect(etagPartsOf(sightOf(1))).toEqual(etagPartsOf(same));
   for (const other of others) expect(etagPartsOf(other)).not.toEqual(etagPartsOf(same));

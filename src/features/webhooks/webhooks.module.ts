@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ConsumersModule } from '../../read-side/consumers.module.js';
-import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
-import { AffectedDecisions } from '../access/affected-decisions.js';
+import { AccessPolicyLookUpModule, AffectedDecisionsModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { RecordedActionsModule } from '../withdrawals/recorded-actions.module.js';
@@ -29,7 +28,14 @@ import {
 import { Webhooks } from './webhooks.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule, ConsumersModule, RecordedActionsModule],
+  imports: [
+    LensesModule,
+    IdentityReaderModule,
+    AccessPolicyLookUpModule,
+    AffectedDecisionsModule,
+    ConsumersModule,
+    RecordedActionsModule,
+  ],
   controllers: [WebhooksController],
   providers: [
     Webhooks,
@@ -37,7 +43,6 @@ import { Webhooks } from './webhooks.js';
     Signatures,
     Deliveries,
     Notices,
-    AffectedDecisions,
     DifferingDecisions,
     DeliveryCreator,
     Sender,

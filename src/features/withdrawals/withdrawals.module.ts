@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
-import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
-import { AffectedDecisions } from '../access/affected-decisions.js';
+import { AffectedDecisionsModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
@@ -18,7 +17,7 @@ import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './w
     PlatformsModule,
     ActionRecorderModule,
     IdentityReaderModule,
-    AccessPolicyLookUpModule,
+    AffectedDecisionsModule,
     JobsModule,
   ],
   controllers: [WithdrawalsController],
@@ -26,7 +25,6 @@ import { ChangeActionHandler, GetActionHandler, PreviewChangeHandler } from './w
     ChangeActionHandler,
     PreviewChangeHandler,
     GetActionHandler,
-    AffectedDecisions,
     GetAffectedDecisionsHandler,
     WithdrawalSets,
     WithdrawMany,
