@@ -48,7 +48,7 @@ export function App() {
           </svg>
           Credence
         </a>
-        <nav aria-label="Views">
+        <nav aria-label="Pages">
           {VIEWS.map(([name, text]) => (
             <a key={name} href={hrefOf(name)} aria-current={name === view ? 'page' : undefined}>
               {text}
