@@ -326,7 +326,10 @@ describePostgres('read models in a PostgreSQL', () => {
     // One may be stored whose answer was lost; the last ones may be lost.
     expect(rows.applied - 1).toBeLessThanOrEqual(before + 1);
     expect(rows.models.restarts).toBeGreaterThan(restarts);
-    expect(rows.lines.join('')).toMatch(/is unavailable: [^"]+".*is back"/s);
+    await eventually(
+      () => /is unavailable: [^"]+".*is back"/s.test(rows.lines.join('')),
+      'a line that says it is back',
+    );
   });
 
   test('that is stopped: calls end after 2 to 3 s, then at once, and it goes on by itself', async () => {
