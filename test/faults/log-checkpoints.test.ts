@@ -16,7 +16,7 @@ const random = randomFrom(SEED);
 
 const sizeOf = (note: string) => (note === '' ? 0 : checkpointIn(note).size);
 
-const ROUNDS = repeated(5, 10);
+const ROUNDS = repeated(5, 5);
 /** Each so many rounds, an older copy of the data folder is served for a while. */
 const RESTORED = 5;
 
@@ -85,7 +85,7 @@ const notesOf = ({ url }: Server) =>
     return answer?.status === 200 ? answer.text() : '';
   });
 
-const WORKER_ROUNDS = repeated(2, 4);
+const WORKER_ROUNDS = repeated(2, 2);
 /** Longer than a lease of the projector. */
 const SUSPENDED_MS = 12_000;
 
