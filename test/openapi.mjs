@@ -96,14 +96,16 @@ async function unused(document) {
     .map(([name]) => `no field has this description: ${name} of src/app/reference.ts`);
 }
 
+/** The union of all messages is for clients: the section `webhooks` names each of them, and no route has it. */
+const isForClients = (finding) => /unused.*WebhookMessageDto/.test(finding);
+
 if (process.argv[1] === import.meta.filename) {
   const given = process.argv[2];
   const document = given ? JSON.parse(readFileSync(given, 'utf8')) : await servedDocument();
   // Not at the top: generate.mjs imports this file.
   const { staleTypes } = await import('../clients/typescript/generate.mjs');
   const found = [
-    ...redocly(document),
-    ...(await spectral(document)),
+    ...[...redocly(document), ...(await spectral(document))].filter((finding) => !isForClients(finding)),
     ...undescribed(document),
     ...(await unused(document)),
     ...(await staleTypes(document)),

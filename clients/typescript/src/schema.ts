@@ -4872,6 +4872,7 @@ export interface components {
             /** @description Everything after this position is delivered. */
             after: string;
         };
+        WebhookMessageDto: components["schemas"]["RatingChangedWebhookMessageDto"] | components["schemas"]["ScoreCrossedWebhookMessageDto"] | components["schemas"]["VerificationChangedWebhookMessageDto"] | components["schemas"]["BadStatusChangedWebhookMessageDto"] | components["schemas"]["PolicyPromotedWebhookMessageDto"] | components["schemas"]["AccessDeniedNowWebhookMessageDto"] | components["schemas"]["ActionWithdrawnWebhookMessageDto"] | components["schemas"]["ActionReinstatedWebhookMessageDto"] | components["schemas"]["DecisionWouldDifferWebhookMessageDto"] | components["schemas"]["DisputeOpenedWebhookMessageDto"] | components["schemas"]["DisputeAnsweredWebhookMessageDto"] | components["schemas"]["WebhookTestWebhookMessageDto"];
         LastAttemptDto: {
             /**
              * Format: date-time
@@ -4885,7 +4886,6 @@ export interface components {
             /** @description How long the attempt took, in milliseconds. */
             ms: number;
         };
-        WebhookMessageDto: components["schemas"]["RatingChangedWebhookMessageDto"] | components["schemas"]["ScoreCrossedWebhookMessageDto"] | components["schemas"]["VerificationChangedWebhookMessageDto"] | components["schemas"]["BadStatusChangedWebhookMessageDto"] | components["schemas"]["PolicyPromotedWebhookMessageDto"] | components["schemas"]["AccessDeniedNowWebhookMessageDto"] | components["schemas"]["ActionWithdrawnWebhookMessageDto"] | components["schemas"]["ActionReinstatedWebhookMessageDto"] | components["schemas"]["DecisionWouldDifferWebhookMessageDto"] | components["schemas"]["DisputeOpenedWebhookMessageDto"] | components["schemas"]["DisputeAnsweredWebhookMessageDto"] | components["schemas"]["WebhookTestWebhookMessageDto"];
         DeliveryDto: {
             /**
              * @description Whether it was delivered, has failed permanently, or is waiting.
@@ -4916,8 +4916,10 @@ export interface components {
             next_attempt_at: string | null;
             /** @description The last attempt; null before the first. */
             last_attempt: components["schemas"]["LastAttemptDto"] | null;
-            /** @description The message. */
-            payload: Omit<components["schemas"]["WebhookMessageDto"], "type">;
+            /** @description The message, which the section `webhooks` of the document describes. */
+            payload: {
+                [key: string]: unknown;
+            };
         };
         DeliveriesDto: {
             /** @description The deliveries, newest first. */

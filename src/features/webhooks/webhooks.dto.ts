@@ -1,4 +1,4 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiExtraModels, ApiProperty } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import {
   ArrayMinSize,
@@ -14,6 +14,7 @@ import {
 } from 'class-validator';
 import { AtMost, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
 import { WebhookMessageDto } from './messages.dto.js';
 import { WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
@@ -219,6 +220,7 @@ export class LastAttemptDto {
   ms: number;
 }
 
+@ApiExtraModels(WebhookMessageDto)
 export class DeliveryDto {
   delivery_id: string;
   /** The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
@@ -236,8 +238,8 @@ export class DeliveryDto {
   next_attempt_at: string | null;
   /** The last attempt; null before the first. */
   last_attempt: LastAttemptDto | null;
-  /** The message. */
-  payload: WebhookMessageDto;
+  /** The message, which the section `webhooks` of the document describes. */
+  payload: JsonObject;
 }
 
 export class DeliveriesDto {

@@ -15,6 +15,7 @@ import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { sha256Hex } from '../../kernel/hash.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
@@ -41,7 +42,6 @@ import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Sender } from './sender.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
-import type { WebhookMessageDto } from './messages.dto.js';
 import type { AttemptDto } from './webhooks.dto.js';
 import { Webhooks, type WebhookView, unknownWebhook } from './webhooks.js';
 
@@ -444,7 +444,7 @@ function deliveryView(delivery: Delivery, logId: string) {
       failure: last.failure,
       ms: last.ms,
     },
-    payload: JSON.parse(body) as WebhookMessageDto,
+    payload: JSON.parse(body) as JsonObject,
   };
 }
 
