@@ -1,4 +1,5 @@
 import type { DomainEvent } from './events.js';
+import { isOfAction } from './identity-events.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
 
 /** Where an action is in the log: its identity and its position. Small, since there is one for each action. */
@@ -13,22 +14,17 @@ export const actions: Projection = {
   version: 3,
   views: ['actions', 'actions.named', 'actions.withdrawn'],
   share: (event) => namesIn(event)?.tris_id,
-  reads: (event) => (isChange(event) ? [withdrawnRow(event)] : []),
+  reads: (event) => (isOfAction(event) && event.type !== 'ActionRelayed' ? [withdrawnRow(event.data)] : []),
   apply(event, rows) {
     const names = namesIn(event);
     if (!names) return;
     const row: ActionRow = [names.tris_id, event.position];
     if (event.type === 'ActionRelayed') rows.insert(actionRow(event.id), row);
     if (names.other !== undefined) rows.insert(rowAt(eventsNaming(names.other), event.position), row);
-    if (event.type === 'ActionWithdrawn') rows.put(withdrawnRow(event), true);
-    if (event.type === 'ActionReinstated') rows.delete(withdrawnRow(event));
+    if (event.type === 'ActionWithdrawn') rows.put(withdrawnRow(event.data), true);
+    if (event.type === 'ActionReinstated') rows.delete(withdrawnRow(event.data));
   },
 };
-
-type Change = Extract<DomainEvent, { type: 'ActionWithdrawn' | 'ActionReinstated' }>;
-const isChange = (event: DomainEvent): event is Change =>
-  event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
-const withdrawnRow = ({ data }: Change) => rowIn(withdrawnOf(data.tris_id), data.action_id);
 
 /** The subject of an event, and the identity that finds it by this projection only: often the counterparty. */
 function namesIn(event: DomainEvent): { tris_id: string; other?: string | undefined } | undefined {
@@ -53,6 +49,9 @@ export function actionRow(actionId: string) {
 export function eventsNaming(trisId: string) {
   return { view: 'actions.named', key: trisId };
 }
+
+const withdrawnRow = (change: { tris_id: string; action_id: string }) =>
+  rowIn(withdrawnOf(change.tris_id), change.action_id);
 
 export function withdrawnOf(trisId: string) {
   return { view: 'actions.withdrawn', key: trisId };
