@@ -42,9 +42,9 @@ export function monthsBefore(ms: number, months: number): number {
  * The report about an identity without its proof and generation time. Its trajectory shows the standing as of past
  * times, based on what is known now: an action recorded late changes earlier points.
  *
- * The hash covers all other fields but the number of disputes, which is no fact of the viewpoint, except that the BAD
- * status is not part of what disc-1 hashes: its reports did not show it, and keep their hashes. The portable hash leaves out the position, which is a place in one log, so it stays the
- * same when the log is migrated.
+ * The hash covers all other fields but two. The number of disputes is that of now, not of the viewpoint. The BAD status is
+ * not part of what disc-1 hashes: its reports did not show it, and keep their hashes. The portable hash leaves out the
+ * position, which is a place in one log, so it stays the same when the log is migrated.
  */
 export async function reportOf(
   snapshot: IdentitySnapshot,
