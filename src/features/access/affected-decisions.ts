@@ -36,6 +36,9 @@ export interface ReviewedDecision {
   expires_at: number | null;
 }
 
+/** Whether access would be granted instead of denied, or denied instead of granted. */
+export const differs = ({ was, would_be }: ReviewedDecision): boolean => was.granted !== would_be.granted;
+
 /** What recorded access decisions about an identity would be if some of its actions had never counted. */
 @Injectable()
 export class AffectedDecisions {

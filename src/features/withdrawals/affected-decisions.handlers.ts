@@ -1,12 +1,10 @@
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
-import { AffectedDecisions, type ReviewedDecision } from '../access/affected-decisions.js';
+import { AffectedDecisions, type ReviewedDecision, differs } from '../access/affected-decisions.js';
 import { readableBy } from '../access/decisions.handlers.js';
-import { countedAction } from '../disc/evidence-reader.js';
-import { countedAt } from '../relay/domain/withdrawal.js';
 import type { AffectedDecisionDto, AffectedDecisionsDto } from './affected-decisions.dto.js';
-import { RecordedActions } from './recorded-actions.js';
+import { RecordedActions, withdrawnAction } from './recorded-actions.js';
 
 /** Decisions that one request reviews. */
 const MOST = 1_000;
@@ -32,14 +30,12 @@ export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDec
   async execute({ actionId, actor }: GetAffectedDecisions): Promise<AffectedDecisionsDto> {
     const { owner } = readableBy(actor);
     const { action } = await this.actions.find(actionId);
-    const { data, position } = action.relayed;
-    const counted = (at: number) => countedAt(action, at);
-    const withdrawn = { ...countedAction(action.relayed), position, counted };
-    const answer: AffectedDecisionsDto = { action_id: actionId, tris_id: data.tris_id, decisions: 0, differ: [] };
-    for await (const page of this.decisions.of(data.tris_id, [withdrawn], owner)) {
+    const { tris_id } = action.relayed.data;
+    const answer: AffectedDecisionsDto = { action_id: actionId, tris_id, decisions: 0, differ: [] };
+    for await (const page of this.decisions.of(tris_id, [withdrawnAction(action)], owner)) {
       answer.decisions += page.length;
       if (answer.decisions > MOST) throw tooMany(actionId);
-      answer.differ.push(...page.filter(({ was, would_be }) => was.granted !== would_be.granted).map(dtoOf));
+      answer.differ.push(...page.filter(differs).map(dtoOf));
     }
     return answer;
   }

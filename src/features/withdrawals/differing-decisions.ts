@@ -5,10 +5,14 @@ import type { Position } from '../../kernel/event.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { AffectedDecisions, type ReviewedDecision, type WithdrawnAction } from '../access/affected-decisions.js';
-import { countedAction } from '../disc/evidence-reader.js';
+import {
+  AffectedDecisions,
+  type ReviewedDecision,
+  type WithdrawnAction,
+  differs,
+} from '../access/affected-decisions.js';
 import { countedAt } from '../relay/domain/withdrawal.js';
-import { RecordedActions } from './recorded-actions.js';
+import { RecordedActions, withdrawnAction } from './recorded-actions.js';
 
 /** Older decisions are reported only while their token is valid. */
 const RECENT_MS = 90 * 86_400_000;
@@ -60,15 +64,15 @@ export class DifferingDecisions {
     const withdrawn = await this.withdrawn(trisId, withdrawals);
     const differsAt = async (jti: string, position: Position) => {
       const review = await this.decisions.review(jti, withdrawn(position));
-      return review !== undefined && review.was.granted !== review.would_be.granted;
+      return review !== undefined && differs(review);
     };
     const { position, recorded_at } = withdrawals.at(-1)!;
     let reviewed = 0;
     for await (const page of this.decisions.of(trisId, withdrawn(position), owner)) {
       for (const decision of page) {
-        const { jti, was, would_be, checked_at, expires_at } = decision;
+        const { jti, checked_at, expires_at } = decision;
         if (checked_at < recorded_at - RECENT_MS && 1_000 * (expires_at ?? 0) < recorded_at) continue;
-        if (was.granted === would_be.granted || (await differsAt(jti, before))) continue;
+        if (!differs(decision) || (await differsAt(jti, before))) continue;
         let [low, first] = [0, withdrawals.length - 1];
         while (low < first) {
           const middle = (low + first) >> 1;
@@ -92,13 +96,6 @@ export class DifferingDecisions {
     const ids = (results[0] as RangeRow[]).map(({ sort }) => sort);
     const all = new Set([...withdrawals.map(({ data }) => data.action_id), ...ids]);
     const actions = await mapInParts([...all], async (id) => (await this.actions.find(id)).action);
-    return (position) =>
-      actions
-        .filter((action) => !countedAt(action, position))
-        .map((action) => ({
-          ...countedAction(action.relayed),
-          position: action.relayed.position,
-          counted: (at) => countedAt(action, at),
-        }));
+    return (position) => actions.filter((action) => !countedAt(action, position)).map(withdrawnAction);
   }
 }

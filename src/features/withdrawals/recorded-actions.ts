@@ -5,7 +5,9 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Platforms } from '../organizations/platforms.js';
-import { type RecordedAction, actionIn } from '../relay/domain/withdrawal.js';
+import type { WithdrawnAction } from '../access/affected-decisions.js';
+import { countedAction } from '../disc/evidence-reader.js';
+import { type RecordedAction, actionIn, countedAt } from '../relay/domain/withdrawal.js';
 
 export interface FoundAction {
   action: RecordedAction;
@@ -55,6 +57,12 @@ export class RecordedActions {
     if (organization !== null && organization === owner) return;
     throw new Problem('forbidden', 'Only who relayed the action, whom it is about, operators and auditors may see it.');
   }
+}
+
+/** An action as the review of decisions leaves it out. */
+export function withdrawnAction(action: RecordedAction): WithdrawnAction {
+  const { position } = action.relayed;
+  return { ...countedAction(action.relayed), position, counted: (at) => countedAt(action, at) };
 }
 
 /** @throws Problem forbidden for a key that may change no action */

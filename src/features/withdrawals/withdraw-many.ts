@@ -10,7 +10,7 @@ import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Job, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { AffectedDecisions } from '../access/affected-decisions.js';
+import { AffectedDecisions, differs } from '../access/affected-decisions.js';
 import { ownDecisions } from '../access/decisions.handlers.js';
 import { changedBy } from '../disc/evidence-reader.js';
 import { IdentityReader } from '../disc/identity-reader.js';
@@ -154,7 +154,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
       for await (const page of this.decisions.of(tris_id, actions, decisions_of.owner)) {
         for (const decision of page) {
           sums.decisions++;
-          if (decision.was.granted === decision.would_be.granted) continue;
+          if (!differs(decision)) continue;
           sums.decisions_differ++;
           affected.add(dtoOf(decision));
         }
