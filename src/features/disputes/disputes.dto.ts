@@ -82,7 +82,6 @@ export class DisputeAnswerDto {
   note: string | null;
 }
 
-/** The dispute of one statement. */
 /** Which statement is disputed. */
 export class DisputedDto {
   dispute_id: string;
@@ -98,6 +97,7 @@ export class DisputedDto {
   verification: string | null;
 }
 
+/** The dispute of one statement. */
 export class DisputeDto extends DisputedDto {
   /** Who made the statement: an organization, or a key. null: the operators, or a session is not told the key. */
   issuer: string | null;

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityRow, identityRow } from '../../../projections/identities.js';
-import { disputeRow, disputesOf } from '../../../projections/disputes.js';
+import { disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
@@ -28,6 +28,7 @@ import {
   disputeStream,
 } from './domain/dispute.js';
 import { UpheldDisputes } from './upheld-disputes.js';
+import { disputedDto, storedDisputes } from './stored-disputes.js';
 
 /** The most open disputes of an identity. Processes that accept some at the same moment may each accept the last. */
 const MOST_OPEN = 20;
@@ -208,9 +209,8 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
     const isOperator = organization === null && scopes.has('ops');
     const who = session ? { about: session.trisId! } : isOperator ? null : { by: organization ?? name };
     const listed = await this.views.page<string>(disputesOf(who, open), page, /^\d{16}$/);
-    const gets = listed.page.map((id) => ({ get: disputeRow(id) }));
-    const found = gets.length === 0 ? [] : (await this.views.readSince(listed.position, gets)).results;
-    const disputes = await mapInParts(found as Dispute[], (dispute) => dtoOf(dispute, this.keyValue, actor));
+    const found = await storedDisputes(this.views, listed.page, listed.position);
+    const disputes = await mapInParts(found, (dispute) => dtoOf(dispute, this.keyValue, actor));
     return { disputes, next_cursor: listed.next_cursor };
   }
 }
@@ -218,14 +218,9 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
 async function dtoOf(dispute: Dispute, texts: KeyValue, { session }: Actor): Promise<DisputeDto> {
   const text = (hash: string | null) => (hash === null ? null : keptText(texts, hash));
   const named = (who: string | null) => (session && who?.includes(':') && !who.startsWith('tris') ? null : who);
-  const { dispute_id, tris_id, about, action_id, platform_id, status, issuer, answers } = dispute;
+  const { issuer, answers } = dispute;
   return {
-    dispute_id,
-    tris_id,
-    about,
-    action_id,
-    platform_id,
-    verification: status,
+    ...disputedDto(dispute),
     issuer: named(issuer),
     statement: await text(dispute.statement_hash),
     opened_at: new Date(dispute.opened_at).toISOString(),

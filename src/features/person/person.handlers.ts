@@ -5,7 +5,7 @@ import { getAddress } from 'ethers/address';
 import { eventsNaming } from '../../../projections/actions.js';
 import { credonationsOf } from '../../../projections/credonations.js';
 import { type DecisionRow, decisionsAbout } from '../../../projections/decisions.js';
-import { disputeRow, disputesOf } from '../../../projections/disputes.js';
+import { disputesOf } from '../../../projections/disputes.js';
 import { type DomainEvent, decodeEvent } from '../../../projections/events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { type TroveEntry, troveList } from '../../../projections/trove.js';
@@ -29,7 +29,7 @@ import { toWallet } from '../accounts/wallets.handlers.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { badStatusOf, verificationsOf } from '../disc/score.js';
 import { Platforms } from '../organizations/platforms.js';
-import type { Dispute } from '../disputes/domain/dispute.js';
+import { disputedDto, storedDisputes } from '../disputes/stored-disputes.js';
 import type { MeDto } from './person.dto.js';
 
 type Person = Omit<MeDto, 'key_id' | 'scopes' | 'organization'>;
@@ -62,26 +62,17 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
     if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [], disputes: [] };
     const snapshot = await this.identities.snapshot(trisId, {});
     const { page } = await this.views.page<WalletRow>(walletsOf(trisId), { cursor: undefined, limit: 100 }, /^/);
-    const { disputes = [] } = snapshot.reader.row;
-    const gets = disputes.map((id) => ({ get: disputeRow(id) }));
-    const open = gets.length === 0 ? [] : (await this.views.readSince(snapshot.position, gets)).results;
+    const disputes = await storedDisputes(this.views, snapshot.reader.row.disputes ?? [], snapshot.position);
     return {
       tris_ids: [trisId],
       session,
       wallets: page.map(toWallet),
       verification: verificationsOf(snapshot),
       ...badStatusOf(snapshot.state.bad_status),
-      disputes: (open as Dispute[]).map(
-        ({ dispute_id, tris_id, about, action_id, platform_id, status, opened_at }) => ({
-          dispute_id,
-          tris_id,
-          about,
-          action_id,
-          platform_id,
-          verification: status,
-          opened_at: new Date(opened_at).toISOString(),
-        }),
-      ),
+      disputes: disputes.map((dispute) => ({
+        ...disputedDto(dispute),
+        opened_at: new Date(dispute.opened_at).toISOString(),
+      })),
     };
   }
 }

@@ -17,10 +17,11 @@ import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { type Dispute, disputeIdIn } from '../disputes/domain/dispute.js';
+import { disputedDto } from '../disputes/stored-disputes.js';
 import { Lenses } from '../lenses/lenses.js';
 import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
-import type { Webhook } from './domain/webhook.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
+import type { Webhook } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
 import type { MessageData } from './messages.dto.js';
 
@@ -220,13 +221,12 @@ export class Notices {
 
   /** A message for whoever made the disputed statement, and for the operators: nobody else may read the dispute. */
   private aboutDispute(webhook: Webhook, event: DomainEvent, dispute: Dispute): Notice[] {
-    const { tris_id, dispute_id, about, action_id, platform_id, status, issuer } = dispute;
+    const { tris_id, issuer } = dispute;
     const type = event.type === 'DisputeAnswered' ? 'dispute.answered' : 'dispute.opened';
     const isParty = webhook.owner === null || webhook.owner === issuer;
     if (!isParty || !webhook.events.includes(type) || !concerns(webhook, tris_id)) return [];
     const outcome = event.type === 'DisputeAnswered' && { outcome: event.data.outcome };
-    const data = { tris_id, dispute_id, about, action_id, platform_id, verification: status, ...outcome };
-    return [this.notice(webhook, event, type, tris_id, data)];
+    return [this.notice(webhook, event, type, tris_id, { ...disputedDto(dispute), ...outcome })];
   }
 
   private notice<Type extends WebhookEvent>(
