@@ -4,17 +4,11 @@ import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { becomes, eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
-import { describeRedis, startRedis } from '../servers/redis.js';
+import { describeRedis } from '../servers/redis.js';
+import { bullmqPlaces, reaches } from './bullmq.js';
 
 describeRedis('BullMQ', () => {
-  let redis: Awaited<ReturnType<typeof startRedis>>;
-  beforeAll(async () => void (redis = await startRedis()));
-  afterAll(() => redis?.stop());
-
-  const place = () => {
-    const { url, prefix, clear } = redis.place();
-    return { url, prefix: `{${prefix}}`, clear };
-  };
+  const place = bullmqPlaces();
 
   describeJobs('BullMQ', async () => {
     const { url, prefix, clear } = place();
@@ -32,17 +26,12 @@ describeRedis('BullMQ', () => {
       await jobs.close();
       await at.clear();
     });
-    const reaches = (id: string, status: string) =>
-      becomes(
-        () => jobs.get('work', id),
-        (job) => job?.status === status,
-      );
 
     test.each(['17', 'a:b', '{x}', ' ', 'ä', 'x'.repeat(500)])('%j can be an id', async (id) => {
       jobs.handle('work', async (job) => job.id);
       await jobs.start();
       await jobs.enqueue('work', id, {});
-      await reaches(id, 'completed');
+      await reaches(jobs, id, 'completed');
       expect(await jobs.get('work', id)).toMatchObject({ id, result: id });
       expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
     });
@@ -66,7 +55,7 @@ describeRedis('BullMQ', () => {
       });
       await jobs.start();
       await jobs.enqueue('work', 'one', {});
-      await reaches('one', 'completed');
+      await reaches(jobs, 'one', 'completed');
       release();
       await held;
       expect((await jobs.get('work', 'one'))?.progress).toEqual({ done: 3, total: 4 });
@@ -81,16 +70,16 @@ describeRedis('BullMQ', () => {
       );
       await jobs.start();
       await jobs.enqueue('work', 'lost', {});
-      await reaches('lost', 'running');
+      await reaches(jobs, 'lost', 'running');
       await at.clear();
       fail();
       // The worker runs one job at a time: it has ended the lost one.
       await jobs.enqueue('work', 'next', { again: true });
-      await reaches('next', 'completed');
+      await reaches(jobs, 'next', 'completed');
       expect(await jobs.get('work', 'lost')).toBeUndefined();
       expect((await jobs.list()).map(({ id }) => id)).toEqual(['next']);
       await jobs.enqueue('work', 'lost', { again: true });
-      expect((await reaches('lost', 'completed'))?.result).toBe(1);
+      expect((await reaches(jobs, 'lost', 'completed'))?.result).toBe(1);
     });
 
     test('a job whose worker died when it had succeeded, but not stored the result, can be cancelled', async () => {
@@ -102,7 +91,7 @@ describeRedis('BullMQ', () => {
       });
       await jobs.start();
       await jobs.enqueue('work', 'one', {});
-      await reaches('one', 'running');
+      await reaches(jobs, 'one', 'running');
       await becomes(
         () => jobs.cancel('work', 'one'),
         (job) => job?.status === 'cancelled',

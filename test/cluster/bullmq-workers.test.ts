@@ -4,20 +4,14 @@ import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { becomes } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import { Proxy } from '../servers/proxy.js';
-import { describeRedis, startRedis } from '../servers/redis.js';
+import { describeRedis } from '../servers/redis.js';
+import { bullmqPlaces, reaches } from './bullmq.js';
 
 /** Of a worker on its job: much less than where nobody waits for it. */
 const LOCK_MS = 2_000;
 
 describeRedis('workers of BullMQ that die, are paused, take long or lose their connections', () => {
-  let redis: Awaited<ReturnType<typeof startRedis>>;
-  beforeAll(async () => void (redis = await startRedis()));
-  afterAll(() => redis?.stop());
-
-  const place = () => {
-    const { url, prefix, clear } = redis.place();
-    return { url, prefix: `{${prefix}}`, clear };
-  };
+  const place = bullmqPlaces();
 
   let at: ReturnType<typeof place>;
   let jobs: BullmqJobs;
@@ -29,12 +23,6 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     await jobs.close();
     await at.clear();
   });
-  /** Within two minutes: another worker takes over only when a lock has ended. */
-  const reaches = (id: string, status: string) =>
-    becomes(
-      () => jobs.get('work', id),
-      (job) => job?.status === status,
-    );
 
   test('a cancelled job that is put back while a worker takes it is run', async () => {
     let release = () => {};
@@ -46,12 +34,12 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
       await jobs.enqueue('work', `before-${n}`, {});
       await jobs.enqueue('work', `n-${n}`, {});
       await jobs.cancel('work', `n-${n}`);
-      await reaches(`before-${n}`, 'running');
+      await reaches(jobs, `before-${n}`, 'running');
       const putBack = jobs.retry('work', `n-${n}`);
       for (let turn = 0; turn < n % 20; turn++) await new Promise((resolve) => setImmediate(resolve));
       release();
       await putBack;
-      await reaches(`n-${n}`, 'completed');
+      await reaches(jobs, `n-${n}`, 'completed');
     }
   });
 
@@ -67,7 +55,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     expect([attempts, (await jobs.get('work', 'one'))?.attempts]).toEqual([[], 1]);
 
     await child.kill();
-    await reaches('one', 'completed');
+    await reaches(jobs, 'one', 'completed');
     expect(await jobs.get('work', 'one')).toMatchObject({ status: 'completed', attempts: 2 });
     expect(attempts).toEqual([2]);
   });
@@ -79,7 +67,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     child.signal('SIGSTOP');
     jobs.handle('work', async ({ attempt }) => attempt);
     await jobs.start();
-    await reaches('one', 'completed');
+    await reaches(jobs, 'one', 'completed');
     const done = await jobs.get('work', 'one');
     expect(done).toMatchObject({ status: 'completed', attempts: 2, result: 2 });
     child.signal('SIGCONT');
@@ -118,7 +106,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     remote.handle('work', async ({ id }) => id, { attempts: Number.MAX_SAFE_INTEGER });
     await remote.start();
     await remote.enqueue('work', 'one', {});
-    await reaches('one', 'completed');
+    await reaches(jobs, 'one', 'completed');
 
     proxy.freeze();
     await jobs.enqueue('work', 'two', {});
@@ -126,7 +114,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     const client = new Redis(at.url);
     await client.hset(`${at.prefix}:work:id-two`, 'ats', 30);
     await client.quit();
-    await reaches('two', 'completed');
+    await reaches(jobs, 'two', 'completed');
     const found = await becomes(
       () => remote.get('work', 'two').catch(() => undefined),
       (job) => job !== undefined,
@@ -144,7 +132,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     let runs = 0;
     jobs.handle('work', async () => ++runs, { attempts: 1 });
     await jobs.start();
-    await reaches('one', 'failed');
+    await reaches(jobs, 'one', 'failed');
     expect(await jobs.get('work', 'one')).toMatchObject({
       status: 'failed',
       attempts: 1,
@@ -152,7 +140,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
     });
     expect(runs).toBe(0);
     expect(await jobs.retry('work', 'one')).toMatchObject({ attempts: 0, error: null });
-    await reaches('one', 'completed');
+    await reaches(jobs, 'one', 'completed');
     expect(await jobs.get('work', 'one')).toMatchObject({ attempts: 1, result: 1 });
   });
 
@@ -171,7 +159,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
       await worker.start();
     }
     await jobs.enqueue('work', 'one', {});
-    await reaches('one', 'completed');
+    await reaches(jobs, 'one', 'completed');
     expect(await jobs.get('work', 'one')).toMatchObject({ status: 'completed', attempts: 1, result: 1 });
     await other.close();
   });
