@@ -52,6 +52,12 @@ if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) 
 return { count, redis.call('PTTL', KEYS[1]) }
 `;
 
+/** In one step: Redis that is emptied between two commands would be told of twice. ARGV: what is stored if nothing is. */
+const MARK = `
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return redis.call('GET', KEYS[1])
+`;
+
 /** How often to look whether Redis still holds what it held, ms. */
 const LOOK_MS = 1_000;
 const LOST =
@@ -126,10 +132,7 @@ export class RedisKeyValue implements KeyValue {
   /** Says so if Redis was emptied, or replaced by an empty one. */
   private async watch(logger: Logger): Promise<void> {
     const key = `${this.prefix}held`;
-    const mark = async () => {
-      await this.redis.send((client) => client.set(key, callId(), 'NX'));
-      return this.redis.send((client) => client.get(key));
-    };
+    const mark = () => this.redis.send((client) => client.eval(MARK, 1, key, callId()));
     let known = await mark();
     const look = async () => {
       const found = await mark();
