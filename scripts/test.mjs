@@ -2,6 +2,7 @@
  * `npm test`: builds, then runs all tests and beside them the checks. The last line counts tests and checks. Options:
  *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often); all but
  *             LONGER run here only
+ *   --short   with --faults: in their short forms, each kind of fault once
  *   --all     all tests in their short forms, without the checks
  *   --stress  two processes that do nothing but use a core each run beside it
  * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
@@ -111,7 +112,7 @@ const MEMORY_BYTES = 4 * 2 ** 30;
 
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
-const selection = given.filter((argument) => !['--faults', '--all', '--stress'].includes(argument));
+const selection = given.filter((argument) => !['--faults', '--short', '--all', '--stress'].includes(argument));
 const withChecks = !option('--faults') && !option('--all') && selection.length === 0;
 const without = (paths) => ['/node_modules/', ...paths].map((path) => `--testPathIgnorePatterns=${path}`);
 const measured = ['--runInBand', '--verbose', ...MEASURED];
@@ -201,11 +202,12 @@ async function main() {
   })();
 
   const faults = option('--faults');
+  const long = faults && !option('--short');
   let runs = [withChecks ? without([...FAULTS, ...MEASURED]) : []];
-  if (faults) runs = [['--verbose', ...FAULTS, ...LONGER], measured];
+  if (faults) runs = [['--verbose', ...FAULTS, ...(long ? LONGER : [])], measured];
   if (option('--all')) runs = [without(MEASURED), measured];
   const memory = withChecks ? folderInMemory() : undefined;
-  const env = { ...(faults && { FAULTS: 'long' }), ...(memory && { TMPDIR: memory }) };
+  const env = { ...(long && { FAULTS: 'long' }), ...(memory && { TMPDIR: memory }) };
   for (const args of runs) {
     const tests = await node([...JEST, ...args, ...selection], ['inherit', 'pipe', 'inherit'], env);
     // test/reporter.js ends its output with the counts.
