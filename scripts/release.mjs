@@ -34,7 +34,7 @@ function run(program, args, { cwd = ROOT, shows = false } = {}) {
 const readJson = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
 const writeJson = (value, ...path) => writeFileSync(join(...path), `${JSON.stringify(value, null, 2)}\n`);
 
-/** What the package needs at run time, of exactly these versions: npm takes it where the package is installed. */
+/** What the package needs at run time, of exactly these versions: `npm ci` in the unpacked package installs it. */
 function shrinkwrap(folder) {
   const lock = readJson(ROOT, folder, 'package-lock.json');
   const { devDependencies: _, ...root } = lock.packages[''];
@@ -49,7 +49,7 @@ function pack(folder, target) {
     const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', stage, join(ROOT, folder)]));
     run('tar', ['-xzf', filename], { cwd: stage });
     const content = join(stage, 'package');
-    const { devDependencies: _, scripts: __, overrides: ___, files, ...manifest } = readJson(content, 'package.json');
+    const { devDependencies: _, scripts: __, files, ...manifest } = readJson(content, 'package.json');
     writeJson({ ...manifest, files: [...files, 'npm-shrinkwrap.json'] }, content, 'package.json');
     writeJson(shrinkwrap(folder), content, 'npm-shrinkwrap.json');
     run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', target], { cwd: content });

@@ -23,6 +23,9 @@ const folder = mkdtempSync(join(tmpdir(), 'credence-packages-'));
 const repository = mkdtempSync(join(tmpdir(), 'credence-release-'));
 afterAll(() => [folder, repository].forEach((path) => rmSync(path, { recursive: true, force: true })));
 
+const release = join(repository, 'release', VERSION);
+const OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'];
+
 const execute = (program: string, args: string[], cwd = folder): string =>
   execFileSync(program, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 
@@ -95,7 +98,6 @@ test('a release: both packages work in an empty folder, where npx credence serve
   makeRepository();
   execute('npm', ['run', 'release', '--', VERSION], repository);
   expect(execute('git', ['describe', '--exact-match'], repository)).toBe(`v${VERSION}\n`);
-  const release = join(repository, 'release', VERSION);
   const file = (name: string) => readFileSync(join(release, name));
   const tarballs = [`credence-${VERSION}.tgz`, `credence-client-${VERSION}.tgz`];
   const parts = tarballs.map((name) => name.replace('.tgz', '.cdx.json'));
@@ -125,17 +127,9 @@ test('a release: both packages work in an empty folder, where npx credence serve
   const wanted = ['dist/src/cli.js', 'dist/console/index.html', 'dist/tracing/sdk.mjs', 'docs/http.md', 'README.md'];
   expect(packed[0]!.paths).toEqual(expect.arrayContaining([...wanted, 'npm-shrinkwrap.json']));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-  const options = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'];
-  execute('npm', ['install', ...options, ...packed.map(({ tarball }) => tarball)]);
+  execute('npm', ['install', ...OPTIONS, ...packed.map(({ tarball }) => tarball)]);
 
   expect(execute('npx', ['credence', '--version'])).toBe(`${VERSION}\n`);
-  // Of the versions that were tested here, whatever has been published since.
-  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'));
-  const installed = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')).packages;
-  for (const [path, { version }] of Object.entries<{ version: string }>(installed)) {
-    const [, own] = /^node_modules\/credence\/(.*)/.exec(path) ?? [];
-    if (own !== undefined) expect([own, version]).toEqual([own, packages[own]?.version]);
-  }
   const service = spawnInstalledServer(folder);
   try {
     let output = '';
@@ -155,3 +149,37 @@ test('a release: both packages work in an empty folder, where npx credence serve
     await eventually(() => !isGroupAlive(service.pid!), 'the service has ended');
   }
 }, 900_000);
+
+test('the unpacked service has exactly the packages that were tested', () => {
+  execute('tar', ['-xzf', join(release, `credence-${VERSION}.tgz`)]);
+  const unpacked = join(folder, 'package');
+  execute('npm', ['ci', '--omit=dev', ...OPTIONS], unpacked);
+  expect(execute('node', ['dist/src/cli.js', '--version'], unpacked)).toBe(`${VERSION}\n`);
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'));
+  const { packages: installed } = JSON.parse(readFileSync(join(unpacked, 'node_modules/.package-lock.json'), 'utf8'));
+  const versions = Object.entries<{ version: string }>(installed).map(([path, { version }]) => [path, version]);
+  expect(versions.length).toBeGreaterThan(100);
+  expect(versions).toEqual(versions.map(([path]) => [path, packages[path!]?.version]));
+}, 300_000);
+
+test.each([
+  ['pnpm', ['pnpm@10', '--store-dir', '.store', 'add']],
+  ['yarn', ['@yarnpkg/cli-dist@4', 'add']],
+])(
+  '%s installs the service',
+  (name, command) => {
+    const own = join(folder, name);
+    mkdirSync(own);
+    writeFileSync(join(own, 'package.json'), '{"name":"own","version":"1.0.0"}');
+    // A project of its own, with a folder of packages.
+    writeFileSync(join(own, 'yarn.lock'), '');
+    writeFileSync(
+      join(own, '.yarnrc.yml'),
+      'nodeLinker: node-modules\nenableTelemetry: false\nenableGlobalCache: false\n',
+    );
+    const tarball = `credence@file:${join(release, `credence-${VERSION}.tgz`)}`;
+    execute('npx', ['--yes', ...command, tarball], own);
+    expect(execute(join(own, 'node_modules/.bin/credence'), ['--version'], own)).toBe(`${VERSION}\n`);
+  },
+  300_000,
+);
