@@ -18,6 +18,7 @@ import {
   withCluster,
 } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
+import { floods } from './floods.mjs';
 import { appends, appendsBesideUnary } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { ageOfCheckpoints, inclusionProofs } from './log-tree.mjs';
@@ -119,6 +120,11 @@ const embedded = {
     const times = [`${p99.importing} ms`, `in quiet: ${p99.quiet} ms`];
     add('GET p99 meanwhile, 400/s', ...times, ratio(p99.importing, p99.quiet), '≤ 2×');
   },
+  floods: () =>
+    floods(options.quick ? 1 : 5, (flood, kind, under, quiet) => {
+      const times = [`${under.toFixed(1)} ms`, `in quiet: ${quiet.toFixed(1)} ms`];
+      add(`p99 of ${kind} of another client under ${flood}`, ...times, ratio(under, quiet), '≤ 2×');
+    }),
   withdrawals: async () => {
     const [decisions, actions] = options.quick ? [500, 2_000] : [10_000, 100_000];
     const { ofSmall, ofLarge, waited } = await affectedDecisions(decisions, actions);

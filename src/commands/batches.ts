@@ -5,10 +5,11 @@ import { Problem } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { Turns } from '../kernel/turns.js';
 
-/** Batches that are recorded at the same time. Others wait. */
+/** Batches that are recorded at the same time, one fewer of one owner. Others wait. */
 const MAX_RUNNING = 4;
-/** Batches that may wait. With more, a batch is refused: each holds its items in memory. */
-const MAX_WAITING = 16;
+/** Batches that may wait, and those of one owner. With more, a batch is refused: each holds its items in memory. */
+const MAX_WAITING = 32;
+const MAX_WAITING_OF_OWNER = 12;
 /** Items of one batch that are in flight. Those that arrive together are committed together. */
 const MAX_IN_FLIGHT = 64;
 
@@ -24,11 +25,12 @@ export function lastRecordedPosition(outcomes: readonly (Error | { position: Pos
 
 /** Executes the commands of batches, each as if it were sent alone: what happens to one makes no difference to others. */
 export class Batches {
-  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING);
+  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING - 1);
 
   constructor(private readonly store: EventStore) {}
 
   /**
+   * @param owner whose batch it is, as `ownerOfTurns` says: owners take turns
    * @param items or why they are refused
    * @param execute one item; what it throws is the outcome, if it is a Problem or the failure of the log
    * @param options.begin called with the items before the first is executed
@@ -37,16 +39,17 @@ export class Batches {
    * @throws StoreUnavailable if the log took none of them, or too many batches wait: the whole request can be repeated
    */
   async execute<I, T>(
+    owner: string,
     items: readonly (I | Problem)[],
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    if (this.turns.waitingCount >= MAX_WAITING) {
+    if (this.turns.waitingCount >= MAX_WAITING || this.turns.waitingOf(owner) >= MAX_WAITING_OF_OWNER) {
       throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
     }
-    return this.turns.run('', async () => {
+    return this.turns.run(owner, async () => {
       await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
-      const outcomes = await new Batch(this.store, items, execute, options.orderOf).run();
+      const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run();
       const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
@@ -71,6 +74,7 @@ class Batch<I, T> {
 
   constructor(
     private readonly store: EventStore,
+    private readonly owner: string,
     private readonly items: readonly (I | Problem)[],
     private readonly execute: (item: I, index: number) => Promise<T>,
     private readonly orderOf: BatchOptions<I>['orderOf'],
@@ -117,7 +121,7 @@ class Batch<I, T> {
   private async admitted(item: I, index: number): Promise<T> {
     const { admission } = this.store;
     if (!admission) return this.execute(item, index);
-    await admission.enter();
+    await admission.enter(this.owner);
     try {
       return await this.execute(item, index);
     } finally {

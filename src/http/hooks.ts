@@ -6,6 +6,7 @@ import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
+import { CallerTurns } from './caller-turns.js';
 import { KnownPaths, nothingHere } from './known-paths.js';
 import { JSON_TYPE, listOf } from './answers.js';
 import { compress, MIN_COMPRESSED } from './compression.js';
@@ -59,13 +60,15 @@ export function requestId(request: IncomingMessage): string {
  */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const paths = new KnownPaths();
-  const admit = admitting(parts);
+  const turnOf = inTurn();
+  const admit = admitting(turnOf, parts);
   registerJsonBody(fastify, admit, (request) => request.policy?.list);
   fastify.decorateRequest('caller', null);
   fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
   fastify.decorateRequest('policy', null);
   fastify.decorateRequest('startedAt', 0);
+  fastify.decorateRequest('hasTurn', false);
   fastify.decorateRequest('isAdmitted', false);
   fastify.decorateRequest('isAccepted', function () {
     const { caller } = this;
@@ -107,7 +110,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     if (parts.serves(route.url)) {
       paths.add(route);
       if (policyOf(route.config)?.scope === null) route.bodyLimit = PUBLIC_BODY_LIMIT;
-      addRouteHooks(route, admit, parts);
+      addRouteHooks(route, admit, turnOf, parts);
     } else {
       route.onRequest = [
         () => {
@@ -139,14 +142,16 @@ function observing({ metrics, logger }: EdgeParts): (request: FastifyRequest, st
 }
 
 /** Gives a route its hooks and its handler, as its policy says. @throws TypeError for a route without a decorator */
-function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): void {
+function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: EdgeParts): void {
   const policy = policyOf(route.config);
   if (policy) {
-    route.onRequest = [authorization(route.url, policy, parts)];
+    // A request with a body has its turn once that has arrived, so that a client that sends slowly keeps no other out.
+    const hasBody = policy.write || route.method === 'POST';
+    route.onRequest = [authorization(route.url, policy, hasBody ? () => undefined : turnOf, parts)];
     route.preValidation = [validation(policy, parts)];
     if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
     // A request with a body was admitted before the body was parsed.
-    if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
+    if (hasBody) route.preValidation.unshift(admissionHook(admit));
     route.handler = parts.handlerOf(policy);
     route.preHandler = [
       ...(policy.write ? [commandRefusal(parts)] : []),
@@ -197,7 +202,7 @@ const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =
   route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any', session: route.own };
 
 /** Authentication, authorisation and the rate limit. */
-function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
+function authorization(pattern: string, route: RoutePolicy, turnOf: Admit, parts: EdgeParts): Hook {
   const { keys, tokens, rateLimit } = parts;
   const policy = enforced(route, parts);
   const { scope, plain, write } = policy;
@@ -210,14 +215,12 @@ function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): H
     // would be free.
     const counts = caller instanceof Problem || (!plain && isLimited(caller, scope));
     const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
-    if (counting)
-      return doneAfter(
-        counting.then(() => permit(caller, policy)),
-        done,
-      );
-    permit(caller, policy);
-    if (write) parts.admission?.refuseIfFull();
-    done();
+    const begin = () => {
+      permit(caller, policy);
+      if (write) parts.admission?.refuseIfFull(ownerOf(request));
+      return turnOf(request);
+    };
+    doneAfter(counting ? counting.then(begin) : begin(), done);
   };
 }
 
@@ -275,17 +278,35 @@ function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgePart
 
 type Admit = (request: FastifyRequest) => Promise<void> | undefined;
 
-/**
- * Admits a request that may append, once for each request. It runs when the body has arrived, so that a client that sends
- * slowly keeps no other out.
- */
-function admitting({ admission }: EdgeParts): Admit {
+/** Who takes turns: an organization, or a key without one. All who need no key are one, since anyone can be many of them. */
+const ownerOf = ({ caller }: FastifyRequest): string =>
+  caller === null || caller.session ? '' : (caller.organization ?? `key:${caller.keyId}`);
+
+/** Lets a request begin in the turn of its caller, once. The probes of health and the metrics do not wait. */
+function inTurn(): Admit {
+  const turns = new CallerTurns();
   return (request) => {
-    if (!admission || request.isAdmitted || !request.policy?.write) return undefined;
-    const entering = admission.enter();
+    if (request.hasTurn || request.policy!.plain) return undefined;
+    request.hasTurn = true;
+    return turns.take(ownerOf(request), request.startedAt);
+  };
+}
+
+/**
+ * Lets a request begin, and admits one that may append, once for each request. It runs when the body has arrived, so that a
+ * client that sends slowly keeps no other out.
+ */
+function admitting(turnOf: Admit, { admission }: EdgeParts): Admit {
+  const enter = (request: FastifyRequest) => {
+    if (!admission || request.isAdmitted || !request.policy!.write) return undefined;
+    const entering = admission.enter(ownerOf(request));
     if (entering) return entering.then(() => void (request.isAdmitted = true));
     request.isAdmitted = true;
     return undefined;
+  };
+  return (request) => {
+    const turn = turnOf(request);
+    return turn ? turn.then(() => enter(request)) : enter(request);
   };
 }
 

@@ -32,6 +32,8 @@ declare module 'fastify' {
     startedAt: number;
     /** Counts among those that may append. */
     isAdmitted: boolean;
+    /** Whether it has waited for the turn of its caller. */
+    hasTurn: boolean;
     /** Whether its credential, if it has one, is still accepted for the same. Asked again after every wait. */
     isAccepted(): boolean;
   }

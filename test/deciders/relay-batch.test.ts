@@ -299,20 +299,26 @@ test('an action that is not admitted leaves nothing behind', async () => {
   expect(inside).toBe(0);
 });
 
-test('four batches are recorded at a time, sixteen wait, and more are refused', async () => {
+test('four batches are recorded at a time, three of one organization, of which twelve wait, and more are refused', async () => {
   let release = () => {};
   const released = new Promise<void>((resolve) => (release = resolve));
-  let begun = 0;
+  const begun: (string | null)[] = [];
   const handler = handlerOf(async (command, nth) => {
-    begun++;
+    begun.push(command.context.actor.organization);
     await released;
     return recorded(command, nth);
   });
-  const batches = Array.from({ length: 20 }, () => handler.execute(new RelayActions(actions(1), request())));
-  await expect(handler.execute(new RelayActions(actions(1), request()))).rejects.toMatchObject({ code: 'store_busy' });
-  expect(begun).toBe(4);
+  const batchOf = (organization: string) => {
+    const actor = { ...internalActor(`key:${organization}`), organization };
+    return handler.execute(new RelayActions(actions(1), { ...request(), actor }));
+  };
+  const flood = Array.from({ length: 15 }, () => batchOf('flood'));
+  await expect(batchOf('flood')).rejects.toMatchObject({ code: 'store_busy' });
+  const others = Array.from({ length: 21 }, (_, n) => batchOf(`other-${n}`));
+  await expect(batchOf('one more')).rejects.toMatchObject({ code: 'store_busy' });
+  expect(begun).toEqual(['flood', 'flood', 'flood', 'other-0']);
   release();
-  expect((await Promise.all(batches)).map(summary)).toEqual(Array.from({ length: 20 }, () => ['x0']));
+  expect((await Promise.all([...flood, ...others])).map(summary)).toEqual(Array.from({ length: 36 }, () => ['x0']));
 });
 
 test('a batch that waits goes by the vetting once it is recorded', async () => {
@@ -330,12 +336,12 @@ test('a batch that waits goes by the vetting once it is recorded', async () => {
     lookUp: async () => undefined,
   };
   const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, {} as EventStore);
-  const batches = Array.from({ length: 5 }, () => handler.execute(new RelayActions(actions(1), request())));
-  while (sources.length < 4) await new Promise(setImmediate);
+  const batches = Array.from({ length: 4 }, () => handler.execute(new RelayActions(actions(1), request())));
+  while (sources.length < 3) await new Promise(setImmediate);
   vetting = 'unvouched';
   release();
   await Promise.all(batches);
-  expect(sources).toEqual([...Array(4).fill('vouched'), 'unvouched']);
+  expect(sources).toEqual([...Array(3).fill('vouched'), 'unvouched']);
 });
 
 test('an unexpected error is no result: it fails the request once all that was begun has ended', async () => {

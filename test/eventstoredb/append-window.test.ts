@@ -91,8 +91,8 @@ test('requests are admitted in their order up to the limit, and refused after tw
     const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
     const admission = new AppendAdmission(() => limit, busy);
     const admitted: number[] = [];
-    expect(admission.enter()).toBeUndefined();
-    const waiting = [1, 2, 3].map((n) => admission.enter()!.then(() => void admitted.push(n)));
+    expect(admission.enter('a')).toBeUndefined();
+    const waiting = [1, 2, 3].map((n) => admission.enter('a')!.then(() => void admitted.push(n)));
     const refused = expect(waiting[2]).rejects.toMatchObject({ code: 'store_busy' });
     admission.leave();
     await waiting[0];
@@ -103,8 +103,27 @@ test('requests are admitted in their order up to the limit, and refused after tw
     await refused;
     // The one that was refused holds no place.
     admission.leave();
-    expect(admission.enter()).toBeUndefined();
+    expect(admission.enter('a')).toBeUndefined();
   } finally {
     jest.useRealTimers();
   }
+});
+
+test('owners are admitted in turn, and one of them fills half of the places to wait', async () => {
+  const admission = new AppendAdmission(
+    () => 1,
+    () => new StoreUnavailable('busy', { code: 'store_busy' }),
+  );
+  expect(admission.enter('flood')).toBeUndefined();
+  const admitted: string[] = [];
+  const enter = (owner: string) => void admission.enter(owner)!.then(() => admitted.push(owner));
+  for (let n = 0; n < 2_048; n++) enter('flood');
+  expect(() => admission.enter('flood')).toThrow('busy');
+  for (const owner of ['other', 'third', 'other']) enter(owner);
+  for (let n = 0; n < 6; n++) {
+    admission.leave();
+    await Promise.resolve();
+  }
+  expect(admitted).toEqual(['flood', 'other', 'third', 'flood', 'other', 'flood']);
+  while (admission.waiting > 0) admission.leave();
 });

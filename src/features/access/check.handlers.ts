@@ -7,7 +7,7 @@ import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
-import { bodyHash, type CommandContext, type Recorded } from '../../commands/context.js';
+import { bodyHash, type CommandContext, ownerOfTurns, type Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
@@ -208,7 +208,7 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
    */
   async execute({ checks, audience, request, hasWaited }: CheckAccessOfMany) {
     const { actor, correlation_id, idempotency, trace } = request;
-    const outcomes = await this.batches.execute(checks, (check, index) => {
+    const outcomes = await this.batches.execute(ownerOfTurns(actor), checks, (check, index) => {
       const body_hash = bodyHash({ audience, wallet: null, ...check });
       const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
       return this.single.execute(new CheckAccess({ audience, target: null, ...check }, context, hasWaited));

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
-import { bodyHash, type CommandContext } from '../../commands/context.js';
+import { bodyHash, type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Action } from './domain/relay.js';
@@ -41,6 +41,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
     const { actor, correlation_id, idempotency, trace } = request;
     let source: Source;
     return this.batches.execute(
+      ownerOfTurns(actor),
       actions,
       (action, index) => {
         const own = keyOfItem(idempotency, index);

@@ -2,13 +2,15 @@ import type { Admission, StoreUnavailable } from '../ports/event-store.js';
 
 /** How long a request waits to be admitted, ms. */
 const WAIT_MS = 2_000;
-/** More requests are refused at once. */
+/** More requests are refused at once, as are more than half as many of one owner. */
 const MAX_WAITING = 4_096;
 
-/** Admits requests that append, in the order in which they came, as long as the log can take what they append. */
+/** Admits requests that append as long as the log can take what they append: owners take turns, each in its own order. */
 export class AppendAdmission implements Admission {
   private admitted = 0;
-  private readonly queue = new Set<() => void>();
+  waiting = 0;
+  /** By owner. The one that was served last comes last. */
+  private readonly queues = new Map<string, Set<() => void>>();
 
   /**
    * @param limit how many requests may be admitted at a time
@@ -19,40 +21,45 @@ export class AppendAdmission implements Admission {
     private readonly refusal: () => StoreUnavailable,
   ) {}
 
-  get waiting(): number {
-    return this.queue.size;
+  refuseIfFull(owner: string): void {
+    const own = this.queues.get(owner)?.size ?? 0;
+    if (this.waiting >= MAX_WAITING || own >= MAX_WAITING / 2) throw this.refusal();
   }
 
-  refuseIfFull(): void {
-    if (this.queue.size >= MAX_WAITING) throw this.refusal();
-  }
-
-  enter(): Promise<void> | undefined {
-    if (this.queue.size === 0 && this.admitted < this.limit()) {
+  enter(owner: string): Promise<void> | undefined {
+    if (this.waiting === 0 && this.admitted < this.limit()) {
       this.admitted++;
       return undefined;
     }
-    this.refuseIfFull();
+    this.refuseIfFull(owner);
+    const queue = this.queues.get(owner) ?? new Set();
+    this.queues.set(owner, queue);
+    this.waiting++;
     return new Promise((resolve, reject) => {
-      const admit = () => {
+      const end = (settle: () => void) => {
         clearTimeout(timer);
-        this.queue.delete(admit);
-        this.admitted++;
-        resolve();
+        queue.delete(admit);
+        this.waiting--;
+        if (queue.size === 0) this.queues.delete(owner);
+        settle();
       };
-      const timer = setTimeout(() => {
-        this.queue.delete(admit);
-        reject(this.refusal());
-      }, WAIT_MS);
-      this.queue.add(admit);
+      const admit = () =>
+        end(() => {
+          this.admitted++;
+          resolve();
+        });
+      const timer = setTimeout(() => end(() => reject(this.refusal())), WAIT_MS);
+      queue.add(admit);
     });
   }
 
   leave(): void {
     this.admitted--;
-    for (const admit of this.queue) {
-      if (this.admitted >= this.limit()) return;
-      admit();
+    while (this.waiting > 0 && this.admitted < this.limit()) {
+      const [owner, queue] = this.queues.entries().next().value!;
+      this.queues.delete(owner);
+      if (queue.size > 1) this.queues.set(owner, queue);
+      queue.values().next().value!();
     }
   }
 }

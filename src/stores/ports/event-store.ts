@@ -26,14 +26,15 @@ export interface IndexCheck {
 
 /** Limits how many requests append at a time, so that a slow log makes them wait a little instead of failing them. */
 export interface Admission {
-  /** @throws StoreUnavailable if so many requests wait that another one need not begin */
-  refuseIfFull(): void;
+  /** @throws StoreUnavailable if so many requests, or of this owner, wait that another one need not begin */
+  refuseIfFull(owner: string): void;
   /**
    * Undefined if the request is admitted; otherwise a promise that resolves once it is. Call `leave` when an admitted
    * request has ended.
+   * @param owner owners take turns
    * @throws StoreUnavailable store_busy after a bounded time; nothing was written
    */
-  enter(): Promise<void> | undefined;
+  enter(owner: string): Promise<void> | undefined;
   leave(): void;
 }
 

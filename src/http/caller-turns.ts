@@ -1,0 +1,58 @@
+/** How many requests begin in one turn of the event loop while several callers ask. */
+const MOST_IN_TURN = 8;
+/** A caller is alone if no other has asked for this long, ms. */
+const ALONE_AFTER_MS = 1_000;
+
+/**
+ * Lets the requests of a process begin. While several callers ask, few requests begin in one turn of the event loop, and
+ * the callers take turns, so that a flood of one of them waits for itself. A caller that is alone does not wait.
+ */
+export class CallerTurns {
+  private last: string | undefined;
+  private sharedUntil = 0;
+  private begun = 0;
+  private isScheduled = false;
+  /** By caller. The one that was served last comes last. */
+  private readonly waiting = new Map<string, (() => void)[]>();
+
+  /**
+   * @param caller whose request it is
+   * @param now ms, of a clock that is never set back
+   * @returns resolves when the request may begin; undefined: it may at once
+   */
+  take(caller: string, now: number): Promise<void> | undefined {
+    if (caller !== this.last) {
+      this.sharedUntil = this.last === undefined ? 0 : now + ALONE_AFTER_MS;
+      this.last = caller;
+    }
+    if (this.waiting.size === 0) {
+      if (now >= this.sharedUntil) return undefined;
+      this.schedule();
+      if (this.begun++ < MOST_IN_TURN) return undefined;
+    }
+    return new Promise((resolve) => {
+      const own = this.waiting.get(caller);
+      if (own) own.push(resolve);
+      else this.waiting.set(caller, [resolve]);
+    });
+  }
+
+  private schedule(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    setImmediate(() => {
+      this.isScheduled = false;
+      this.begun = 0;
+      while (this.waiting.size > 0 && this.begun++ < MOST_IN_TURN) this.beginOne();
+      if (this.waiting.size > 0) this.schedule();
+    });
+  }
+
+  private beginOne(): void {
+    const [caller, own] = this.waiting.entries().next().value!;
+    this.waiting.delete(caller);
+    const begin = own.shift()!;
+    if (own.length > 0) this.waiting.set(caller, own);
+    begin();
+  }
+}
