@@ -15,7 +15,7 @@ What one identity costs by the number of its actions and by how they lie.
 
 Of each request: median and p99 of the processor time that the server used for it, in all its threads, and how long a
 second client waited at most meanwhile, in ms. Processor time, unlike time, does not grow with what else the machine
-does. Of a relay: the mean, with what the projector used to apply it.
+does. Of a relay and of a withdrawal: the mean, with what the projector used to apply it.
 
 --svg shows the medians of the first shape, --out puts them into the table of a document. --figures keeps what was
 measured: a run that was ended goes on after the last complete size.`;
@@ -85,18 +85,22 @@ function requests(url, key, middle, pastTime) {
   const limited = () => ({ signal: AbortSignal.timeout(GIVEN_UP_MS) });
   const get = (path) => () => fetch(url + path, { headers: { 'x-api-key': key }, ...limited() });
   const past = new Date(pastTime).toISOString();
-  const relay = (idOf) => () =>
-    fetch(`${url}/api/decision-relay`, {
+  const post = (path, body) =>
+    fetch(url + path, {
       ...limited(),
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': key },
-      body: JSON.stringify({
-        tris_id: idOf(),
-        action_type: 'loan_repayment',
-        category: 'finance',
-        criticality: 'high',
-        platform_id: 'lender',
-      }),
+      body: JSON.stringify(body),
+    });
+  /** Actions of this identity that can be withdrawn. */
+  const relayed = [];
+  const relay = (tris_id) =>
+    post('/api/decision-relay', {
+      tris_id,
+      action_type: 'loan_repayment',
+      category: 'finance',
+      criticality: 'high',
+      platform_id: 'lender',
     });
   return {
     score: get(`/v1/disc/score/${TRIS}`),
@@ -107,8 +111,13 @@ function requests(url, key, middle, pastTime) {
     'explain as_of_position': get(`/v1/disc/score/${TRIS}/explain?as_of_position=${middle}`),
     report: get(`/v1/disc/report/${TRIS}?window=12`),
     'history page as_of': get(`/v1/disc/score/${TRIS}/history?as_of=${past}`),
-    relay: relay(() => TRIS),
-    'relay to a new one': relay(() => `tris:${randomUUID()}`),
+    relay: async () => {
+      const response = await relay(TRIS);
+      if (response.ok) relayed.push((await response.clone().json()).action_id);
+      return response;
+    },
+    'relay to a new one': () => relay(`tris:${randomUUID()}`),
+    withdrawal: () => post(`/v1/actions/${relayed.pop()}/withdraw`, { reason: 'mistake' }),
     changes: get('/v1/disc/changes'),
   };
 }
@@ -139,7 +148,7 @@ async function timesOf(request, { pid }) {
   return times;
 }
 
-/** Mean processor time of relays, with what the projector used to apply them. Both in turn, in a warm process. */
+/** Mean processor time of relays and withdrawals, with what the projector used to apply them. In turn, in a warm process. */
 async function timesOfRelays(relays, { pid, url }, key) {
   const sums = relays.map(() => 0);
   for (let round = -1; round < ROUNDS; round++) {
@@ -213,7 +222,7 @@ async function measureBuild(root, data, pastTime) {
 const GIVEN_UP_MS = 20_000;
 const WARM_UP = 5;
 const ROUNDS = 3;
-const RELAYS = ['relay', 'relay to a new one'];
+const RELAYS = ['relay', 'relay to a new one', 'withdrawal'];
 const [LEAST_MS, MOST_MS] = [0.5, 20_000];
 
 /** Medians by the number of actions; dashed: another build. @param points {build, name, actions, time}[] */
@@ -246,6 +255,7 @@ const ROWS = {
   changes: 'change feed',
   relay: 'relay',
   'relay to a new one': 'relay to a new one',
+  withdrawal: 'withdrawal of an action',
 };
 
 /** A table of medians and p99 in ms, by build and size. @param measured of one shape */
@@ -257,9 +267,11 @@ function tableOf(measured) {
     if (!figure) return '–';
     return figure.p99 === figure.time ? short(figure.time) : `${short(figure.time)} (${short(figure.p99)})`;
   };
-  const ratio = ({ figures }) => `${(figures.relay.time / figures['relay to a new one'].time).toFixed(2)}×`;
+  const ratio = ({ figures }, ours, peer) =>
+    figures[ours] ? `${(figures[ours].time / figures[peer].time).toFixed(2)}×` : '–';
   const rows = Object.entries(ROWS).map(([name, told]) => [told, ...columns.map(({ figures }) => cell(figures[name]))]);
-  rows.push(['ratio of the two relays', ...columns.map(ratio)]);
+  rows.push(['ratio of the two relays', ...columns.map((column) => ratio(column, 'relay', 'relay to a new one'))]);
+  rows.push(['ratio of a withdrawal to a relay', ...columns.map((column) => ratio(column, 'withdrawal', 'relay'))]);
   rows.push(['anonymous memory, MB', ...columns.map(({ memory }) => memory.toFixed(0))]);
   const line = (cells) => `| ${cells.join(' | ')} |`;
   return [['what', ...titles], ['what', ...titles].map(() => '---'), ...rows].map(line);
@@ -306,8 +318,10 @@ for (const shape of shapes) {
         const ms = `${time.toFixed(1).padStart(9)} ms  p99 ${p99.toFixed(1).padStart(9)} ms`;
         console.log(`${told} ${name.padEnd(22)} ${ms}  others waited ${wait.toFixed(1)} ms`);
       }
-      const [large, fresh] = RELAYS.map((name) => figures[name]?.time);
-      console.log(`${told} relay ratio ${(large / fresh).toFixed(2)}, memory ${memory.toFixed(0)} MB`);
+      const [large, fresh, withdrawal] = RELAYS.map((name) => figures[name]?.time);
+      console.log(
+        `${told} relay ratio ${(large / fresh).toFixed(2)}, withdrawal ${(withdrawal / large).toFixed(2)}, memory ${memory.toFixed(0)} MB`,
+      );
       if (values.figures) await writeFile(values.figures, JSON.stringify(measured));
     }
   }
