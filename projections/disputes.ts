@@ -1,24 +1,36 @@
 import { type Dispute, disputeIdIn, evolve } from '../src/features/disputes/domain/dispute.js';
+import type { DomainEvent, EventOf } from './events.js';
 import { isOfDispute } from './identity-events.js';
+import type { Position } from '../src/kernel/event.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
+
+/** A dispute that is to change its action, and the position of the event from which that follows. */
+export interface DueDispute {
+  dispute_id: string;
+  position: Position;
+}
+
+const changesAction = (event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> =>
+  event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
 
 /**
  * Disputes by id; `disputes.list`: their ids by identity, by whoever made the statement, and all, in the order in which
- * they were opened last; `disputes.due`: upheld ones by action, until the action is withdrawn.
+ * they were opened last; `disputes.due`: by action those that change it, until it is changed: upheld ones, those that have lapsed, and
+ * those that were rejected after that.
  */
 export const disputes: Projection = {
   name: 'disputes',
-  version: 3,
+  version: 4,
   views: ['disputes', 'disputes.list', 'disputes.due'],
-  share: (event) => (event.type === 'ActionWithdrawn' || isOfDispute(event) ? event.data.tris_id : undefined),
+  share: (event) => (changesAction(event) || isOfDispute(event) ? event.data.tris_id : undefined),
 
   reads(event) {
     if (isOfDispute(event)) return [disputeRow(disputeIdIn(event))];
-    return event.type === 'ActionWithdrawn' ? [rowIn(DUE_DISPUTES, event.data.action_id)] : [];
+    return changesAction(event) ? [rowIn(DUE_DISPUTES, event.data.action_id)] : [];
   },
 
   apply(event, rows) {
-    if (event.type === 'ActionWithdrawn') {
+    if (changesAction(event)) {
       const due = rowIn(DUE_DISPUTES, event.data.action_id);
       if (rows.get(due)) rows.delete(due);
       return;
@@ -31,8 +43,10 @@ export const disputes: Projection = {
     if (before) for (const listed of listsOf(before)) rows.delete(listed);
     rows.put(row, after);
     for (const listed of listsOf(after)) rows.put(listed, after.dispute_id);
-    const isDue = event.type === 'DisputeAnswered' && event.data.outcome === 'upheld' && after.action_id !== null;
-    if (isDue) rows.put(rowIn(DUE_DISPUTES, after.action_id!), after.dispute_id);
+    const { dispute_id, action_id, state } = after;
+    if (action_id === null || state === 'open' || (state === 'rejected' && before?.state !== 'lapsed')) return;
+    const due: DueDispute = { dispute_id, position: event.position };
+    rows.put(rowIn(DUE_DISPUTES, action_id), due);
   },
 };
 
@@ -48,9 +62,9 @@ export function disputesOf(who: { about: string } | { by: string } | null, open:
   return { view: 'disputes.list', key: `${open ? 'open' : 'any'} ${whose}` };
 }
 
-function listsOf({ tris_id, issuer, position, isOpen }: Dispute) {
+function listsOf({ tris_id, issuer, position, state }: Dispute) {
   const whose = [null, { about: tris_id }, ...(issuer === null ? [] : [{ by: issuer }])];
-  return (isOpen ? [true, false] : [false]).flatMap((open) =>
+  return (state === 'open' ? [true, false] : [false]).flatMap((open) =>
     whose.map((who) => rowAt(disputesOf(who, open), position)),
   );
 }

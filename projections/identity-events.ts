@@ -24,8 +24,10 @@ export function isOfAction(event: DomainEvent): event is ActionEvent {
 }
 
 /** The events that open and close the dispute of a statement. */
-export function isOfDispute(event: DomainEvent): event is EventOf<'DisputeOpened' | 'DisputeAnswered'> {
-  return event.type === 'DisputeOpened' || event.type === 'DisputeAnswered';
+export function isOfDispute(
+  event: DomainEvent,
+): event is EventOf<'DisputeOpened' | 'DisputeAnswered' | 'DisputeLapsed'> {
+  return event.type === 'DisputeOpened' || event.type === 'DisputeAnswered' || event.type === 'DisputeLapsed';
 }
 
 /** By how many actions the event changes their number. */

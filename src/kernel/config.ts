@@ -248,6 +248,14 @@ export class Config {
   @Bound('WAITING_DELIVERIES', '10000', 'Deliveries of all webhooks of an organization that may wait')
   readonly waitingDeliveries: number;
 
+  @Whole(0, 36_500, {
+    name: 'CREDENCE_DISPUTE_DAYS',
+    description:
+      'Days after which the dispute of an action lapses that nobody has answered: the action is withdrawn; 0 = never',
+    default: '0',
+  })
+  readonly disputeDays: number;
+
   @Whole(1, 1_000_000, {
     name: 'CREDENCE_MAX_STALENESS_SECONDS',
     description:

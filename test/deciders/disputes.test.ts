@@ -3,11 +3,14 @@ import {
   type Disputed,
   type Outcome,
   decideAnswer,
+  decideLapse,
   decideOpen,
   disputeIdOf,
   disputeOf,
   disputeStream,
+  dueState,
 } from '../../src/features/disputes/domain/dispute.js';
+import type { RecordedAction } from '../../src/features/relay/domain/withdrawal.js';
 import type { Fact } from '../../src/kernel/event-definition.js';
 import { Problem } from '../../src/kernel/problems.js';
 import { type Given, RECORDED, logOf } from '../projections/log.js';
@@ -33,6 +36,7 @@ const answered = (outcome: Outcome, note_hash: string | null = null): Given => (
   stream,
   data: { tris_id: 'tris:alice', outcome, decided_by: 'tris:lendco', note_hash },
 });
+const LAPSED: Given = { type: 'DisputeLapsed', stream, data: { tris_id: 'tris:alice' } };
 const given = (...events: Given[]) => disputeOf(logOf(events));
 const open = (text: string | null, ...events: Given[]) => decideOpen(given(...events), FLAG, text);
 const answer = (outcome: Outcome, ...events: Given[]) =>
@@ -77,6 +81,102 @@ test('it is answered once: the same answer again changes nothing, another one is
   expect(types(answer('upheld', opened('a'), answered('rejected'), opened('b')))).toEqual(['DisputeAnswered']);
 });
 
+test('the dispute of an action lapses once, from its time on, unless it was answered', () => {
+  const at = Date.parse(RECORDED);
+  const lapse = (...events: Given[]) => types(decideLapse(given(...events)!, at));
+  expect(lapse(opened('a'))).toEqual(['DisputeLapsed']);
+  expect(decideLapse(given(opened('a'))!, at - 1)).toEqual([]);
+  for (const after of [LAPSED, answered('rejected'), answered('upheld')]) expect(lapse(opened('a'), after)).toEqual([]);
+  expect(lapse(opened('a'), LAPSED, answered('rejected'), opened('b'))).toEqual(['DisputeLapsed']);
+});
+
+test('the dispute of a verification or a BAD status never lapses', () => {
+  for (const about of ['verification', 'bad_status']) {
+    const { data, ...event } = opened('a');
+    expect(decideLapse(given({ ...event, data: { ...data, about, action_id: null } })!, Infinity)).toEqual([]);
+  }
+});
+
+test('after it has lapsed it is answered once, and not opened again before that', () => {
+  expect(() => open('b', opened('a'), LAPSED)).toThrow(code('statement_withdrawn'));
+  for (const outcome of ['upheld', 'rejected'] as const) {
+    expect(types(answer(outcome, opened('a'), LAPSED))).toEqual(['DisputeAnswered']);
+    expect(answer(outcome, opened('a'), LAPSED, answered(outcome))).toEqual([]);
+  }
+  const late = [opened('a'), LAPSED, answered('rejected')];
+  expect(() => answer('upheld', ...late)).toThrow(code('dispute_answered'));
+  expect(() => open('a', ...late)).toThrow(code('dispute_answered'));
+  expect(types(open('b', ...late))).toEqual(['DisputeOpened']);
+  expect(given(...late, opened('b'), LAPSED)).toMatchObject({ state: 'lapsed', lapsed: { position: 5 } });
+});
+
+describe('what follows for the action', () => {
+  type By = 'job:dispute_withdrawal' | 'key:lendco';
+  const [JOB, LENDCO]: By[] = ['job:dispute_withdrawal', 'key:lendco'];
+  /** Its changes are withdrawals and reinstatements in turn, at these positions. */
+  const due = (events: Given[], changes: [position: number, by: By][] = [], revoked = false) => {
+    const of = (i: number) => (i % 2 === 0 ? 'ActionWithdrawn' : 'ActionReinstated');
+    const action = { revoked, changes: changes.map(([position, by], i) => ({ type: of(i), position, by })) };
+    return dueState(given(...events)!, events.length, action as unknown as RecordedAction);
+  };
+  const lapse = [opened('a'), LAPSED];
+  const rejected = [...lapse, answered('rejected')];
+
+  test.each([
+    ['nothing while it is open', [opened('a')], [], null],
+    ['nothing if it is rejected', [opened('a'), answered('rejected')], [], null],
+    [
+      'nothing for what somebody withdrew, if it is rejected',
+      [opened('a'), answered('rejected')],
+      [[1.5, LENDCO]],
+      null,
+    ],
+    ['a withdrawal if it is upheld', [opened('a'), answered('upheld')], [], 'withdrawn'],
+    ['a withdrawal if it lapses', lapse, [], 'withdrawn'],
+    ['nothing if it is withdrawn already', lapse, [[2.5, JOB]], null],
+    [
+      'nothing if it was reinstated since',
+      lapse,
+      [
+        [2.5, JOB],
+        [2.6, LENDCO],
+      ],
+      null,
+    ],
+    ['a reinstatement if it is rejected after a lapse', rejected, [[2.5, JOB]], 'counted'],
+    ['the same if the withdrawal came later', rejected, [[3.5, JOB]], 'counted'],
+    ['the same if it was disputed again meanwhile', [...rejected, opened('b')], [[4.5, JOB]], 'counted'],
+    ['nothing if a rejection comes before the withdrawal', rejected, [], null],
+    [
+      'nothing if it was reinstated already',
+      rejected,
+      [
+        [2.5, JOB],
+        [2.6, JOB],
+      ],
+      null,
+    ],
+    ['nothing if somebody else withdrew it', rejected, [[2.5, LENDCO]], null],
+    [
+      'nothing if somebody withdrew it again',
+      rejected,
+      [
+        [2.5, JOB],
+        [2.6, LENDCO],
+        [2.7, JOB],
+      ],
+      null,
+    ],
+    ['nothing for a withdrawal of before the lapse', rejected, [[1.5, JOB]], null],
+  ] as [string, Given[], [number, By][], string | null][])('%s', (_what, events, changes, state) => {
+    expect(due(events, changes)).toBe(state);
+  });
+
+  test('nothing that a revoked record forbids', () => {
+    expect(due(rejected, [[2.5, JOB!]], true)).toBeNull();
+  });
+});
+
 test('another event of the statement is another dispute', () => {
   const ids = [ID, disputeIdOf('tris:alice', 'e1'), disputeIdOf('tris:bob', 'e0')];
   expect(new Set(ids).size).toBe(3);
@@ -86,7 +186,7 @@ test('whatever is asked in whatever order, each text is answered once at most, a
   const text = fc.constantFrom('a', 'b', null);
   const asked = fc.oneof(
     text.map((open) => ({ open })),
-    fc.constantFrom('upheld' as const, 'rejected' as const),
+    fc.constantFrom('upheld' as const, 'rejected' as const, 'lapse' as const),
   );
   fc.assert(
     fc.property(fc.array(asked, { maxLength: 30 }), (commands) => {
@@ -95,7 +195,12 @@ test('whatever is asked in whatever order, each text is answered once at most, a
         const before = given(...events);
         if (typeof command === 'string' && !before) continue;
         try {
-          const facts = typeof command === 'string' ? answer(command, ...events) : open(command.open, ...events);
+          const facts =
+            command === 'lapse'
+              ? decideLapse(before!, Infinity)
+              : typeof command === 'string'
+                ? answer(command, ...events)
+                : open(command.open, ...events);
           events.push(...facts.map(({ type, data }) => ({ type, data, stream })));
         } catch (error) {
           expect(error).toBeInstanceOf(Problem);
@@ -107,8 +212,9 @@ test('whatever is asked in whatever order, each text is answered once at most, a
       const texts = dispute.answers.map(({ statement_hash }) => statement_hash);
       expect(new Set(texts).size).toBe(texts.length);
       expect(outcomes.slice(0, -1)).not.toContain('upheld');
-      expect(dispute.isOpen && outcomes.includes('upheld')).toBe(false);
-      expect(dispute.isOpen).toBe(events.at(-1)!.type === 'DisputeOpened');
+      expect(dispute.state === 'open' && outcomes.includes('upheld')).toBe(false);
+      expect(dispute.state === 'open').toBe(events.at(-1)!.type === 'DisputeOpened');
+      expect(dispute.state === 'lapsed').toBe(events.at(-1)!.type === 'DisputeLapsed');
     }),
   );
 });

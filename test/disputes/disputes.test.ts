@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { deleteText } from '../../src/commands/kept-texts.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
-import { UpheldDisputes } from '../../src/features/disputes/upheld-disputes.js';
+import { DisputeOutcomes } from '../../src/features/disputes/dispute-outcomes.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
@@ -60,6 +60,8 @@ test('an action is disputed, listed for whom it concerns, and answered by the or
       issuer: 'tris:lendco',
       statement: 'I repaid.\nIn time.',
       open: true,
+      status: 'open',
+      lapsed_at: null,
       answers: [],
     },
   ]);
@@ -71,7 +73,8 @@ test('an action is disputed, listed for whom it concerns, and answered by the or
   for (const headers of [bearer(other), as('bank')]) expect(idsOf(await list(headers))).not.toContain(dispute_id);
   expect((await answer(dispute_id, { outcome: 'rejected' }, 'bank')).json.code).toBe('forbidden');
   const answered = await answer(dispute_id, { outcome: 'rejected', note: 'A month late.' });
-  const [{ answers }] = await list(bearer(person));
+  const [{ answers, status }] = await list(bearer(person));
+  expect(status).toBe('rejected');
   expect(answered.json.answers).toEqual(answers);
   expect(answers).toMatchObject([{ outcome: 'rejected', decided_by: 'tris:lendco', note: 'A month late.' }]);
   expect(idsOf(await list(as('lendco'), '?open=true'))).not.toContain(dispute_id);
@@ -115,7 +118,17 @@ test('scores and reports say how many statements are disputed, outside what they
     expect([status, json]).toMatchObject([200, { ...same, disputed: 2 }]);
   }
   expect((await read('me')).json.disputes).toEqual(
-    disputes.map(({ issuer: _issuer, statement: _statement, open: _open, answers: _answers, ...known }) => known),
+    disputes.map(
+      ({
+        issuer: _issuer,
+        statement: _statement,
+        open: _open,
+        status: _status,
+        lapsed_at: _lapsed,
+        answers: _answers,
+        ...known
+      }) => known,
+    ),
   );
   await answer(disputes[0].dispute_id, { outcome: 'rejected' });
   expect((await read(paths[0]!)).json.disputed).toBe(1);
@@ -251,20 +264,20 @@ test('an upheld dispute withdraws the action, once, also one that was reinstated
 
 test('what was reinstated after the answer stays, however late the job runs', async () => {
   const { action_id, dispute_id } = await disputed();
-  const lost = jest.spyOn(service.app.get(UpheldDisputes), 'enqueue').mockResolvedValue(undefined);
+  const lost = jest.spyOn(service.app.get(DisputeOutcomes), 'enqueue').mockResolvedValue(undefined);
   await answer(dispute_id, { outcome: 'upheld' });
   lost.mockRestore();
   for (const change of ['withdraw', 'reinstate'])
     await post(`/v1/actions/${action_id}/${change}`, { reason: 'mistake' });
-  await service.app.get(UpheldDisputes).enqueue(dispute_id);
-  const job = async () => (await service.get(`/v1/jobs/dsw_${dispute_id}`, as('operator'))).json;
+  await service.app.get(DisputeOutcomes).enqueue({ dispute_id, position: 1 });
+  const job = async () => (await service.get(`/v1/jobs/dsw_${dispute_id}_1`, as('operator'))).json;
   await eventually(async () => (await job()).status === 'completed', 'the job has run');
   expect([(await job()).result, (await action(action_id)).state]).toEqual(['changed', 'counted']);
 });
 
 test('an upheld dispute whose job was never enqueued is found by a sweep', async () => {
   const { action_id, dispute_id } = await disputed();
-  const upheld = service.app.get(UpheldDisputes);
+  const upheld = service.app.get(DisputeOutcomes);
   const lost = jest.spyOn(upheld, 'enqueue').mockResolvedValue(undefined);
   await answer(dispute_id, { outcome: 'upheld' });
   lost.mockRestore();

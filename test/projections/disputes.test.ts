@@ -26,18 +26,27 @@ const answered = (id: string, tris_id: string, outcome: Outcome): Given => ({
   stream: disputeStream(id),
   data: { tris_id, outcome, decided_by: LENDCO, note_hash: null },
 });
-const withdrawn = (tris_id: string, action_id: string): Given => ({
-  type: 'ActionWithdrawn',
-  data: {
-    tris_id,
-    action_id,
-    metric: 'default',
-    criticality: 'Critical',
-    platform_id: 'lendco-app',
-    source: 'vouched',
-    reason: 'disputed',
-  },
+const lapsed = (id: string, tris_id: string): Given => ({
+  type: 'DisputeLapsed',
+  stream: disputeStream(id),
+  data: { tris_id },
 });
+const changed =
+  (type: 'ActionWithdrawn' | 'ActionReinstated') =>
+  (tris_id: string, action_id: string): Given => ({
+    type,
+    data: {
+      tris_id,
+      action_id,
+      metric: 'default',
+      criticality: 'Critical',
+      platform_id: 'lendco-app',
+      source: 'vouched',
+      reason: 'disputed',
+    },
+  });
+const withdrawn = changed('ActionWithdrawn');
+const reinstated = changed('ActionReinstated');
 
 type Who = Parameters<typeof disputesOf>[0];
 /** Ids by position, in one batch and event by event. */
@@ -70,7 +79,8 @@ test('an open dispute is listed by identity, by who made the statement, and amon
     tris_id: ALICE,
     opened_at: Date.parse(RECORDED),
     position: 1,
-    isOpen: true,
+    state: 'open',
+    lapsed: null,
     answers: [],
   });
 });
@@ -99,9 +109,24 @@ test('an answered dispute leaves the lists of open ones only; opened again, it i
 
 test('an upheld dispute of an action is due until the action is withdrawn', async () => {
   const upheld = [opened(ONE, ALICE), answered(ONE, ALICE, 'upheld')];
-  expect((await after(...upheld)).due).toEqual([[`a-${ONE}`, ONE]]);
+  expect((await after(...upheld)).due).toEqual([[`a-${ONE}`, { dispute_id: ONE, position: 2 }]]);
   expect((await after(...upheld, withdrawn(ALICE, 'another'))).due).toHaveLength(1);
   expect((await after(...upheld, withdrawn(ALICE, `a-${ONE}`))).due).toEqual([]);
+});
+
+test('a dispute that has lapsed is not open, and due until the action is withdrawn; after a rejection, until it is reinstated', async () => {
+  const lapse = [opened(ONE, ALICE), lapsed(ONE, ALICE)];
+  const first = await after(...lapse);
+  for (const who of [null, { about: ALICE }, { by: LENDCO }]) {
+    expect([first.list(who, true), first.list(who)]).toEqual([[], [[1, ONE]]]);
+  }
+  expect(first.due).toEqual([[`a-${ONE}`, { dispute_id: ONE, position: 2 }]]);
+  const settled = [...lapse, withdrawn(ALICE, `a-${ONE}`)];
+  expect((await after(...settled)).due).toEqual([]);
+  expect((await after(...settled, answered(ONE, ALICE, 'upheld'), withdrawn(ALICE, `a-${ONE}`))).due).toEqual([]);
+  const rejected = [...settled, answered(ONE, ALICE, 'rejected')];
+  expect((await after(...rejected)).due).toEqual([[`a-${ONE}`, { dispute_id: ONE, position: 4 }]]);
+  expect((await after(...rejected, reinstated(ALICE, `a-${ONE}`))).due).toEqual([]);
 });
 
 test('a rejected dispute is never due, nor one of a verification or a BAD status', async () => {

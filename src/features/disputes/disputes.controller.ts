@@ -78,7 +78,7 @@ export class DisputesController {
     description:
       'For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization ' +
       'that owned the platform when the dispute was opened or granted the verification, or the key), or for operators ' +
-      '(`ops`).',
+      '(`ops`). Also after it has lapsed: a rejection reinstates the action.',
     type: DisputeDto,
     problems: ['not_found', 'self_statement', 'dispute_answered', 'write_conflict'],
   })

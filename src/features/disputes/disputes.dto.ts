@@ -5,7 +5,7 @@ import { IsSha256, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import type { GrantableStatus } from '../identity/domain/identity.js';
 import { ISSUER } from '../identity/accreditation.dto.js';
-import type { Outcome } from './domain/dispute.js';
+import { DISPUTE_STATES, type Dispute, type Outcome } from './domain/dispute.js';
 import { DISPUTABLE, OUTCOMES } from './domain/disputes.events.js';
 
 /** Without characters that a reader does not see, or that change the order of others; line feeds may be in it. */
@@ -106,6 +106,11 @@ export class DisputeDto extends DisputedDto {
   opened_at: string;
   /** Whether it waits for an answer. */
   open: boolean;
+  /** How it stands. `lapsed`: nobody answered in time, so the action does not count; it can be answered still. */
+  @ApiProperty({ enum: DISPUTE_STATES })
+  status: Dispute['state'];
+  /** When it lapsed last; null: never. */
+  lapsed_at: string | null;
   /** All of them, the oldest first: it can be opened again after a rejection. */
   answers: DisputeAnswerDto[];
 }

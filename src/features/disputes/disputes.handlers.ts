@@ -21,13 +21,14 @@ import {
   type Dispute,
   type Disputed,
   type Outcome,
+  DISPUTES_ACTOR,
   decideAnswer,
   decideOpen,
   disputeIdOf,
   disputeOf,
   disputeStream,
 } from './domain/dispute.js';
-import { UpheldDisputes } from './upheld-disputes.js';
+import { DisputeOutcomes } from './dispute-outcomes.js';
 import { disputedDto, storedDisputes } from './stored-disputes.js';
 
 /** The most open disputes of an identity. Processes that accept some at the same moment may each accept the last. */
@@ -99,7 +100,9 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
       if (stateOf(action) === 'withdrawn') {
         throw new Problem('statement_withdrawn', `The action ${action_id} is withdrawn: it counts nowhere.`);
       }
-      const event_id = action.changes.at(-1)?.id ?? action_id;
+      // What a rejection let count again is the statement that it was before.
+      const again = action.changes.findLast(({ type, by }) => type === 'ActionReinstated' && by !== DISPUTES_ACTOR);
+      const event_id = again?.id ?? action_id;
       const { platform_id } = data;
       return { ...none, about: 'action', event_id, action_id, platform_id, issuer: owner ?? action.by };
     }
@@ -142,7 +145,7 @@ export class AnswerDispute extends Command<Recorded<DisputeDto>> {
 export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
   constructor(
     private readonly writer: Writer,
-    private readonly upheld: UpheldDisputes,
+    private readonly outcomes: DisputeOutcomes,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
@@ -162,7 +165,8 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
     const update = await withTexts(this.keyValue, texts, () =>
       this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
     );
-    if (outcome === 'upheld' && dispute.action_id !== null) await this.upheld.enqueue(disputeId);
+    const isDue = dispute.action_id !== null && (outcome === 'upheld' || dispute.state === 'lapsed');
+    if (isDue) await this.outcomes.enqueue({ dispute_id: disputeId, position: update.position });
     const body = await dtoOf(disputeAfter(stream, update), this.keyValue, context.actor);
     return { body, position: update.position };
   }
@@ -218,13 +222,15 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
 async function dtoOf(dispute: Dispute, texts: KeyValue, { session }: Actor): Promise<DisputeDto> {
   const text = (hash: string | null) => (hash === null ? null : keptText(texts, hash));
   const named = (who: string | null) => (session && who?.includes(':') && !who.startsWith('tris') ? null : who);
-  const { issuer, answers } = dispute;
+  const { issuer, lapsed, answers } = dispute;
   return {
     ...disputedDto(dispute),
     issuer: named(issuer),
     statement: await text(dispute.statement_hash),
     opened_at: new Date(dispute.opened_at).toISOString(),
-    open: dispute.isOpen,
+    open: dispute.state === 'open',
+    status: dispute.state,
+    lapsed_at: lapsed && new Date(lapsed.at).toISOString(),
     answers: await Promise.all(
       answers.map(async ({ outcome, answered_at, decided_by, note_hash }) => ({
         outcome,

@@ -5,11 +5,11 @@ import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { RecordedActionsModule } from '../withdrawals/recorded-actions.module.js';
 import { DisputesController } from './disputes.controller.js';
 import { AnswerDisputeHandler, ListDisputesHandler, OpenDisputeHandler } from './disputes.handlers.js';
-import { UpheldDisputes } from './upheld-disputes.js';
+import { DisputeOutcomes } from './dispute-outcomes.js';
 
 @Module({
   imports: [SiweModule, RecordedActionsModule, ActionRecorderModule, JobsModule],
   controllers: [DisputesController],
-  providers: [UpheldDisputes, OpenDisputeHandler, AnswerDisputeHandler, ListDisputesHandler],
+  providers: [DisputeOutcomes, OpenDisputeHandler, AnswerDisputeHandler, ListDisputesHandler],
 })
 export class DisputesModule {}

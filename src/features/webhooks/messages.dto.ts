@@ -118,9 +118,9 @@ export class DisputeOpenedDto extends DisputedDto {
 }
 
 export class DisputeAnsweredDto extends DisputeOpenedDto {
-  /** Whether the dispute was upheld or rejected. */
-  @ApiProperty({ enum: OUTCOMES })
-  outcome: (typeof OUTCOMES)[number];
+  /** What the answer was. `lapsed`: nobody answered in time, so the action is withdrawn. */
+  @ApiProperty({ enum: [...OUTCOMES, 'lapsed'] })
+  outcome: (typeof OUTCOMES)[number] | 'lapsed';
 }
 
 export class TestMessageDto {
@@ -156,6 +156,6 @@ export const TOLD: Record<keyof typeof MESSAGES, string> = {
   'action.reinstated': 'A withdrawn action counts again',
   'decision.would_differ': 'A withdrawal made an access decision one that would differ',
   'dispute.opened': 'A person disputes a statement of the organization',
-  'dispute.answered': 'Such a dispute was answered',
+  'dispute.answered': 'Such a dispute was answered, or has lapsed',
   'webhook.test': 'A test that was asked for',
 };

@@ -222,10 +222,13 @@ export class Notices {
   /** A message for whoever made the disputed statement, and for the operators: nobody else may read the dispute. */
   private aboutDispute(webhook: Webhook, event: DomainEvent, dispute: Dispute): Notice[] {
     const { tris_id, issuer } = dispute;
-    const type = event.type === 'DisputeAnswered' ? 'dispute.answered' : 'dispute.opened';
+    const type = event.type === 'DisputeOpened' ? 'dispute.opened' : 'dispute.answered';
     const isParty = webhook.owner === null || webhook.owner === issuer;
     if (!isParty || !webhook.events.includes(type) || !concerns(webhook, tris_id)) return [];
-    const outcome = event.type === 'DisputeAnswered' && { outcome: event.data.outcome };
+    const outcome =
+      event.type === 'DisputeAnswered'
+        ? { outcome: event.data.outcome }
+        : event.type === 'DisputeLapsed' && { outcome: 'lapsed' as const };
     return [this.notice(webhook, event, type, tris_id, { ...disputedDto(dispute), ...outcome })];
   }
 

@@ -30,3 +30,6 @@ export const disputeAnswered = defineEvent('DisputeAnswered', {
   /** SHA-256 of the note, which is stored as statements are. */
   note_hash: nullable(text),
 });
+
+/** Same stream. Nobody answered the dispute of an action in time: the action is withdrawn, until a rejection. */
+export const disputeLapsed = defineEvent('DisputeLapsed', { tris_id: text });

@@ -1,0 +1,121 @@
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { DUE_DISPUTES, type DueDispute, disputesOf } from '../../../projections/disputes.js';
+import { internalActor } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Config } from '../../kernel/config.js';
+import { hashOf } from '../../kernel/hash.js';
+import { repeat } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
+import { JobKinds } from '../jobs/job-kinds.js';
+import { ActionChanges } from '../relay/action-changes.js';
+import { RecordedActions } from '../withdrawals/recorded-actions.js';
+import { DISPUTES_ACTOR, decideLapse, disputeOf, disputeStream, dueState } from './domain/dispute.js';
+import { storedDisputes } from './stored-disputes.js';
+
+const KIND = 'dispute_withdrawal';
+const RESULT = {
+  type: 'string' as const,
+  description:
+    'What became of the disputed action: `withdrawn`; `counted`, if it was withdrawn by a lapse and is reinstated; or ' +
+    '`changed`, if it was so already, or was changed since.',
+};
+const SWEEP_MS = 60_000;
+const DAY_MS = 86_400_000;
+/** Open disputes that are read at a time. */
+const PAGE = 100;
+
+/**
+ * Withdraws the actions of disputes that are upheld or lapse, and reinstates those of disputes that are rejected after a
+ * lapse, in one job for each. A job that runs twice changes an action once.
+ */
+@Injectable()
+export class DisputeOutcomes implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
+  private sweeps: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly views: Views,
+    private readonly actions: RecordedActions,
+    private readonly changes: ActionChanges,
+    private readonly kinds: JobKinds,
+    private readonly writer: Writer,
+    @Inject(Config) private readonly config: Config,
+    @Inject(CLOCK) private readonly clock: Clock,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  onModuleInit(): void {
+    this.kinds.add(
+      { kind: KIND, prefix: 'dsw', scope: 'ops', isOf: () => false, result: RESULT },
+      ({ input }) => this.settle(input['dispute_id'] as string),
+      { attempts: 10 },
+    );
+  }
+
+  /** A crash between an answer and its job, or a lost queue, leaves a dispute whose action still counts. */
+  onApplicationBootstrap(): void {
+    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
+  }
+
+  onApplicationShutdown(): void {
+    clearInterval(this.sweeps);
+  }
+
+  /** Idempotent by the dispute and its event. A job that used up its attempts starts again. */
+  async enqueue({ dispute_id, position }: DueDispute): Promise<void> {
+    const job = await this.jobs.enqueue(KIND, `dsw_${dispute_id}_${position}`, { dispute_id });
+    if (job.status === 'failed') await this.jobs.retry(KIND, job.id);
+  }
+
+  async sweep(): Promise<void> {
+    for (const { value } of await this.views.rows(DUE_DISPUTES)) await this.enqueue(value as DueDispute);
+    if (this.config.disputeDays > 0) await this.lapse(this.clock() - this.config.disputeDays * DAY_MS);
+  }
+
+  /** Lets the disputes lapse that were opened before a time, ms. They are listed in the order in which they were opened. */
+  private async lapse(opened: number): Promise<void> {
+    for (let cursor: string | undefined; ;) {
+      const listed = await this.views.page<string>(disputesOf(null, true), { cursor, limit: PAGE }, /^/);
+      const disputes = await storedDisputes(this.views, listed.page, listed.position);
+      const due = disputes.filter((dispute) => decideLapse(dispute, opened).length > 0);
+      // What fails is tried again by the next sweep, and holds up no other.
+      await Promise.allSettled(due.map(({ dispute_id }) => this.lapseOne(dispute_id, opened)));
+      if (listed.next_cursor === null || disputes.at(-1)!.opened_at > opened) return;
+      cursor = listed.next_cursor;
+    }
+  }
+
+  private async lapseOne(dispute_id: string, opened: number): Promise<void> {
+    const { position } = await this.writer.update(disputeStream(dispute_id), contextOf(dispute_id), (history) =>
+      decideLapse(disputeOf(history)!, opened),
+    );
+    await this.enqueue({ dispute_id, position });
+  }
+
+  /** Brings the action into the state that follows from the dispute; again, if that was answered meanwhile. */
+  private async settle(disputeId: string): Promise<string> {
+    for (let result = 'changed'; ;) {
+      const history = await this.store.readStream(disputeStream(disputeId));
+      const dispute = disputeOf(history)!;
+      const { action } = await this.actions.find(dispute.action_id!);
+      const to = dueState(dispute, history.at(-1)!.position, action);
+      if (to === null) return result;
+      await this.changes.change({ action, to, reason: 'disputed', context: contextOf(disputeId) });
+      result = to;
+    }
+  }
+}
+
+function contextOf(disputeId: string) {
+  const body_hash = hashOf(KIND, disputeId);
+  return { actor: internalActor(DISPUTES_ACTOR), correlation_id: disputeId, idempotency: null, body_hash };
+}
