@@ -13,7 +13,7 @@ import {
   signatureToCompactSignature,
 } from 'viem';
 import { serializeErc6492Signature } from 'viem/utils';
-import { type Service, startService } from '../policies/service.fixture.js';
+import { type Service, seen, startService } from '../policies/service.fixture.js';
 import { Anvil, type Compiled, FUNDED } from '../servers/anvil.js';
 import { compile } from '../../contracts/tools.mjs';
 import { internalActor } from '../../src/commands/context.js';
@@ -204,26 +204,52 @@ test('the call that a signature brings makes nobody the owner of a deployed wall
   expect(codeOf(await verify(service, broken.message, concatHex(['0x01', magic])))).toEqual([401, 'siwe_signature']);
 });
 
+/** Somebody else deploys a wallet to the same address of the other chain. */
+async function takeElsewhere(address: Hex, thief: typeof owner): Promise<void> {
+  await other.controls.setCode({ address, bytecode: (await anvil.reader.getCode({ address }))! });
+  const value = `0x${thief.address.slice(2).toLowerCase().padStart(64, '0')}` as const;
+  await other.controls.setStorageAt({ address, index: 0, value });
+}
+
 test('the signature of a contract counts on its own chain only', async () => {
   const claimed = await signInAs(wallet, { purpose: 'claim' });
   expect(claimed.json.tris_id).toBe(`tris:eip155:${CHAIN}:${wallet.toLowerCase()}`);
   expect((await signInAs(wallet, { purpose: 'claim' })).json.tris_id).toBe(claimed.json.tris_id);
   expect((await signInAs(wallet)).json.tris_id).toBe(claimed.json.tris_id);
-  // Somebody else deploys a wallet to the same address of another chain.
   const thief = newAccount();
-  const code = (await anvil.reader.getCode({ address: wallet }))!;
-  await other.controls.setCode({ address: wallet, bytecode: code });
-  await other.controls.setStorageAt({
-    address: wallet,
-    index: 0,
-    value: `0x${thief.address.slice(2).toLowerCase().padStart(64, '0')}`,
-  });
+  await takeElsewhere(wallet, thief);
   const there = await signInAs(wallet, { chain_id: OTHER }, thief);
   expect([there.status, there.json.tris_id]).toEqual([200, null]);
   const again = await signInAs(wallet, { chain_id: OTHER, purpose: 'claim' }, thief);
   expect(codeOf(again)).toEqual([409, 'wallet_already_linked']);
   const unlinked = await call(service, '/v1/wallets/unlink', { wallet }, bearer(there.json));
   expect(codeOf(unlinked)).toEqual([404, 'wallet_not_linked']);
+});
+
+test('a session of its address on another chain reads and disputes nothing of the TRIS of a contract', async () => {
+  const contract = await anvil.deploy(contracts['OwnedWallet']!, [owner.address]);
+  const own = (await signInAs(contract, { purpose: 'claim' })).json;
+  const flag = { action_type: 'default_flags', category: 'financial', criticality: 'critical', platform_id: 'lender' };
+  const { action_id } = (await service.post('/api/decision-relay', { tris_id: own.tris_id, ...flag })).json;
+  const thief = newAccount();
+  await takeElsewhere(contract, thief);
+  const theirs = (await signInAs(contract, { chain_id: OTHER }, thief)).json;
+  const read = async (path: string, tokens: { access_token: string }) =>
+    service.get(path, { ...bearer(tokens), ...(await seen(service)) });
+  expect((await read('/v1/me', own)).json).toMatchObject({ tris_ids: [own.tris_id], session: { chain_id: CHAIN } });
+  expect((await read('/v1/me', theirs)).json).toMatchObject({
+    tris_ids: [],
+    wallets: [],
+    session: { chain_id: OTHER },
+  });
+  for (const path of ['/v1/me/export', `/v1/actions/${action_id}`]) {
+    expect((await read(path, own)).status).toBe(200);
+    expect(codeOf(await read(path, theirs))).toEqual([403, 'forbidden']);
+  }
+  expect(codeOf(await call(service, '/v1/disputes', { action_id }, bearer(theirs)))).toEqual([403, 'forbidden']);
+  const { dispute_id } = (await call(service, '/v1/disputes', { action_id }, bearer(own))).json;
+  const listed = async (tokens: { access_token: string }) => (await read('/v1/disputes', tokens)).json.disputes;
+  expect([await listed(own), await listed(theirs)]).toMatchObject([[{ dispute_id }], []]);
 });
 
 test('a message that names the id to claim is for that kind of wallet only', async () => {
