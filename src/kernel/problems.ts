@@ -127,6 +127,7 @@ const BY_STATUS = {
   },
   404: {
     not_found: ['Not found', 'nothing at this address, or nothing with this id'],
+    event_id_unknown: ['Unknown event', 'no action or dead letter with this id; other events have a position only'],
     identity_not_found: ['Unknown identity', 'nothing is known about the identity, or nothing was known at that time'],
     policy_not_found: ['Unknown policy', 'no policy with this id'],
     decision_not_found: ['Unknown decision', "no decision with this id, or it is by another organization's policy"],

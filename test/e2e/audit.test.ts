@@ -182,7 +182,14 @@ test('positions of other logs, between events and beyond the head, and unknown a
   for (const position of [`${other}.1`, `${log()}.0`, `${log()}.9007199254740991`, `${log()}.x`, '1']) {
     expectProblem(await server.get(`/v1/audit/inclusion?position=${position}`), 400, 'position_unknown');
   }
-  expectProblem(await server.get(`/v1/audit/inclusion?event_id=${other}`), 404, 'not_found');
+  // Of events, actions have a row by their id; of what follows an action, its position is known.
+  const { id, type } = JSON.parse(lines.at(-1)!);
+  expect(type).toBe('CredonationRecorded');
+  for (const unknown of [other, id]) {
+    const answer = await server.get(`/v1/audit/inclusion?event_id=${unknown}`);
+    expectProblem(answer, 404, 'event_id_unknown');
+    expect(answer.json.detail).toContain('name the event by its position');
+  }
 });
 
 test('without a signed checkpoint there is none, and no tlog-proof', async () => {

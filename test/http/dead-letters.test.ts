@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { audit } from '../../src/features/access/audit.js';
+import { base64Of, leafOf } from '../../src/kernel/merkle.js';
 import { verify } from '../../src/read-side/verify.js';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { plantAction, plantEvent } from '../contracts/sample-events.js';
@@ -85,6 +86,16 @@ test('an undecodable event denies access until it is acknowledged, live and rebu
     [false, []],
     [true, []],
   ]);
+});
+
+test('an event that cannot be decoded is in the tree of the log, and is found by its id', async () => {
+  await act(ALICE);
+  const id = await plant({ tris_id: ALICE, metric: 7 });
+  const [{ position }] = await list('open');
+  const { status, json } = await service.get(`/v1/audit/inclusion?event_id=${id}`);
+  expect([status, json]).toEqual([200, expect.objectContaining({ position, index: json.size - 1 })]);
+  const event = (await service.stores.eventStore.readAt(Number(position.split('.')[1])))!;
+  expect(json.leaf).toBe(base64Of(leafOf(event)));
 });
 
 test('an access policy whose retirement cannot be read grants nothing, acknowledged or not; its next version does', async () => {

@@ -51,7 +51,7 @@ export class AuditController {
     description: 'docs/verify.md says how to check the proof, and what it proves.',
     etag: true,
     type: InclusionDto,
-    problems: ['not_found'],
+    problems: ['event_id_unknown', 'not_found'],
   })
   async inclusion(@Query() { size, ...event }: InclusionQuery): Promise<Read<InclusionDto>> {
     return readOf(await this.proofs.inclusion(event, size));

@@ -21,7 +21,7 @@ export class InclusionQuery {
   @Length(1, 128)
   position?: string;
 
-  /** The id of an action. Other events are found by their position only. */
+  /** The id of an action or of a dead letter. Other events are found by their position only. */
   @IsOptional()
   @IsUUID()
   event_id?: string;

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type ActionRow, actionRow } from '../../../projections/actions.js';
+import { type DeadLetterRow, deadLetterRow } from '../../../projections/dead-letters.js';
 import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
 import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
 import type { Position } from '../../kernel/event.js';
@@ -62,7 +63,7 @@ export class LogProofs {
     return { hashes: hashes.slice(0, width), positions: positions.slice(0, width) };
   }
 
-  /** @throws Problem validation_failed, position_unknown, not_found, projection_behind, projection_rebuilding */
+  /** @throws Problem validation_failed, position_unknown, event_id_unknown, not_found, projection_behind, projection_rebuilding */
   async inclusion(event: { position?: string; event_id?: string }, of?: number): Promise<InclusionDto> {
     const position = await this.positionOf(event);
     const { size, incomplete, reader } = await this.tree();
@@ -121,20 +122,29 @@ export class LogProofs {
 
   private async positionOf({ position: wire, event_id }: { position?: string; event_id?: string }): Promise<Position> {
     if ((wire === undefined) === (event_id === undefined)) throw refused('?position', 'give position or event_id');
-    if (event_id !== undefined) {
-      const row = await this.views.lookUp(
-        async () => (await this.views.read([{ get: actionRow(event_id) }])).results[0] as ActionRow | undefined,
-        (found) => found !== undefined,
-      );
-      if (!row) throw new Problem('not_found', `There is no action ${event_id}. Name other events by their position.`);
-      return row[1];
-    }
-    const position = parsePosition(wire!, this.views.logId);
+    const position =
+      event_id === undefined ? parsePosition(wire!, this.views.logId) : await this.positionById(event_id);
     if (!position || !(await this.views.has(position))) {
       throw new Problem('position_unknown', 'position must be that of an event of this log.');
     }
+    // Also if it is that of a row: the tree can be of another generation.
     await this.views.requirePosition(position, 'The read models have not reached this position yet.');
     return position;
+  }
+
+  /** @throws Problem event_id_unknown */
+  private async positionById(id: string): Promise<Position> {
+    const find = async () => {
+      const { results } = await this.views.read([{ get: actionRow(id) }, { get: deadLetterRow(id) }]);
+      const [action, letter] = results as [ActionRow | undefined, DeadLetterRow | undefined];
+      return action?.[1] ?? letter?.position;
+    };
+    const found = await this.views.lookUp(find, (position) => position !== undefined);
+    if (found !== undefined) return found;
+    throw new Problem(
+      'event_id_unknown',
+      `${id} is neither an action nor a dead letter; name the event by its position.`,
+    );
   }
 
   private sizeOf(name: string, asked: number | undefined, most: number, least: number): number {
