@@ -2,7 +2,7 @@ import { WEBHOOKS, type WebhookRow } from '../../projections/webhooks.js';
 import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
 import { SignedCheckpoints, logKeyFile, verifierKey } from '../credentials/log-key.js';
-import { ANNOUNCED_MS, KeyRing } from '../credentials/key-file.js';
+import { ANNOUNCED_MS } from '../credentials/key-file.js';
 import { beginOrigin } from '../features/checkpoints/begin-origin.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
@@ -56,6 +56,7 @@ export function signingKeysCommands(cli: Cli): void {
     .command('rotate')
     .description('announce a new key that signs later; running servers publish it within a second')
     .option(...VOUCHERS)
+    .option(...LOG)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
     .option(
       '--at-once',
@@ -68,6 +69,7 @@ export function signingKeysCommands(cli: Cli): void {
     .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
     .argument('<kid>')
     .option(...VOUCHERS)
+    .option(...LOG)
     .option('--overlap', 'it has not leaked: for a day, messages of webhooks are signed by their former secrets, too')
     .action(cli.withConfig(revoke));
 
@@ -79,7 +81,7 @@ export function signingKeysCommands(cli: Cli): void {
 
   keys
     .command('verifier-key')
-    .description('print the key by which others verify checkpoints of the log, as C2SP signed-note writes it')
+    .description('print the keys by which others verify checkpoints of the log, as C2SP signed-note writes them')
     .action(cli.withStores('existing', printVerifierKey));
 
   keys
@@ -91,14 +93,14 @@ export function signingKeysCommands(cli: Cli): void {
     .command('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)
+    .option(...LOG)
     .action(cli.withConfig(prune));
 }
 
 async function printVerifierKey({ config, stores, print }: StoresContext) {
   const last = await new SignedCheckpoints(config, stores.keyValue).last();
   if (last === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
-  const { jwk } = new KeyRing(logKeyFile(config), undefined, Date.now).current;
-  print(verifierKey(last.origin, jwk.x));
+  for (const { turn } of logKeyFile(config).read()) print(verifierKey(last.origin, turn.key.jwk.x));
   return EXIT.ok;
 }
 
@@ -140,10 +142,11 @@ async function rotate({ config, print }: Context, { in: minutes, atOnce, ...opti
 }
 
 async function revoke({ config, print, note }: Context, kid: string, options: Options & { overlap?: boolean }) {
-  if (options.vouchers && options.overlap) throw new UsageError('--vouchers and --overlap cannot be combined.');
+  const other = options.vouchers ? '--vouchers' : options.log ? '--log' : undefined;
+  if (other && options.overlap) throw new UsageError(`${other} and --overlap cannot be combined.`);
   const next = existing(config, options).revoke(kid, Date.now(), options.overlap);
   print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
-  if (!options.vouchers) note('The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.');
+  if (!other) note('The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.');
   return EXIT.ok;
 }
 

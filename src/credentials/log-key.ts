@@ -5,7 +5,7 @@ import type { Config } from '../kernel/config.js';
 import { replaceBy } from '../kernel/replace-file.js';
 import type { Logger } from '../kernel/logger.js';
 import { FOREVER_MS, type KeyValue } from '../stores/ports/key-value.js';
-import { KeyFile, KeyRing } from './key-file.js';
+import { KeyFile, type KeyKind, KeyRing } from './key-file.js';
 import { ED25519, type SigningKey } from './signing-keys.js';
 
 /** The key that signs checkpoints of the log, and the checkpoint that it has signed last (docs/decisions/0036). */
@@ -19,7 +19,9 @@ export interface Checkpoint {
 
 const KEPT = 'log-checkpoint';
 
-export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? config.inData('log-key.json'), ED25519);
+/** Without a shared secret. */
+const LOG_KEY: KeyKind<SigningKey> = { make: ED25519.make, read: ED25519.read };
+export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? config.inData('log-key.json'), LOG_KEY);
 
 /** The last checkpoint that was signed: beside the key, and in the cluster profile in PostgreSQL. */
 export class SignedCheckpoints {

@@ -4,6 +4,7 @@ import { cp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { leafOf, nodeHash, rootOf } from '../../src/kernel/merkle.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
+import { verifyCheckpoint } from '../../clients/typescript/src/audit.js';
 import { checkpointIn, verifierKey } from '../../src/credentials/log-key.js';
 import { becomes } from '../contracts/harness.js';
 import { Store, SLOW } from '../cli/credence.js';
@@ -191,6 +192,48 @@ test(
     await server.stop();
     expect(await note()).toBe(last);
     expect(existsSync(`${noteFile()}.tmp`)).toBe(false);
+  },
+  SLOW,
+);
+
+test(
+  'after a rotation the next key signs, and a revoked key signs nothing more',
+  async () => {
+    await store.run('signing-keys', 'create', '--log');
+    const server = await start();
+    const keys = async () => (await store.run('signing-keys', 'verifier-key')).stdout.trimEnd().split('\n');
+    /** The next checkpoint. It is signed by one of the keys, and by none of the others. */
+    const signedBy = async (key: string, others: string[]) => {
+      const { size } = checkpointIn(await note());
+      expect(await relayMany(server)).toBeGreaterThan(0);
+      await becomes(note, (text) => checkpointIn(text).size >= size + 1_000);
+      const next = await note();
+      expect(await verifyCheckpoint(next, { keys: [...others, key] })).toMatchObject({ size: checkpointIn(next).size });
+      await expect(verifyCheckpoint(next, { keys: others })).rejects.toThrow('no signature by');
+      return checkpointIn(next);
+    };
+    await becomes(note, (text) => text !== '');
+    const [first, ...none] = (await keys()) as [string];
+    expect(none).toEqual([]);
+    const { origin } = await verifyCheckpoint(await note(), { keys: first });
+    expect(await store.run('signing-keys', 'rotate', '--log', '--at-once')).toMatchObject({ code: 0, stderr: '' });
+    const [, second] = (await keys()) as [string, string];
+    expect(await keys()).toEqual([first, second]);
+    await signedBy(second, [first]);
+    const listed = await store.json<{ kid: string; status: string }[]>('signing-keys', 'list', '--log');
+    expect(listed.map(({ status }) => status)).toEqual(['retired', 'signing']);
+    const { kid } = listed[1]!;
+    expect(await store.run('signing-keys', 'revoke', kid, '--log', '--overlap')).toMatchObject({ code: 2 });
+    expect(await store.run('signing-keys', 'revoke', kid, '--log')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(new RegExp(`^revoked ${kid}; \\S+ signs from now\n$`)),
+      stderr: '', // No secret of a webhook follows from it.
+    });
+    const [, third] = (await keys()) as [string, string];
+    expect(await keys()).toEqual([first, third]);
+    expect(await signedBy(third, [first, second])).toMatchObject({ origin });
+    expect(Object.keys(JSON.parse(await readFile(keyFile, 'utf8')))).toEqual(['keys']);
+    await server.stop();
   },
   SLOW,
 );
