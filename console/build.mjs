@@ -1,4 +1,7 @@
-/** Bundles the console into dist/console: one script and one style sheet, also compressed, and the page that loads them. */
+/**
+ * Bundles the console into dist/console: a script for each page and one style sheet, also compressed, and the page that
+ * loads them.
+ */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -9,11 +12,31 @@ const TARGET = join(HERE, '../dist/console');
 
 rmSync(TARGET, { recursive: true, force: true });
 mkdirSync(join(TARGET, 'assets'), { recursive: true });
+
+/** The variables of the theme, which the library would otherwise write into a style element of the page. */
+const [theme] = (
+  await build({
+    stdin: { contents: "export * from '@mantine/core'; export { theme } from './src/theme.tsx';", resolveDir: HERE },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    jsx: 'automatic',
+    treeShaking: true,
+    define: { 'process.env.NODE_ENV': '"production"' },
+  })
+).outputFiles;
+const library = await import(`data:text/javascript;base64,${Buffer.from(theme.contents).toString('base64')}`);
+const merged = library.mergeMantineTheme(library.DEFAULT_THEME, library.theme);
+const variables = library.convertCssVariables(library.defaultCssVariablesResolver(merged));
+
 const { outputFiles } = await build({
+  banner: { css: variables },
   entryPoints: [join(HERE, 'src/main.tsx')],
   outdir: join(TARGET, 'assets'),
   entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
   bundle: true,
+  splitting: true,
   minify: true,
   write: false,
   format: 'esm',
@@ -28,6 +51,6 @@ for (const { path, contents } of outputFiles) {
   const kind = path.endsWith('.css') ? 'style' : 'script';
   writeFileSync(path, contents);
   writeFileSync(`${path}.gz`, gzipSync(contents, { level: 9 }));
-  page = page.replace(`{{${kind}}}`, `console/assets/${basename(path)}`);
+  if (basename(path).startsWith('main-')) page = page.replace(`{{${kind}}}`, `console/assets/${basename(path)}`);
 }
 writeFileSync(join(TARGET, 'index.html'), page);

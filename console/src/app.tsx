@@ -1,14 +1,20 @@
-import { useEffect } from 'react';
+import { Button, Group } from '@mantine/core';
+import { lazy, Suspense, useEffect } from 'react';
 import { Boundary } from './boundary.tsx';
-import { IdentityView } from './identity/identity-view.tsx';
 import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
-import { LabView } from './lab/lab-view.tsx';
-import { LiveView } from './live.tsx';
-import { OperationsView } from './operations/operations-view.tsx';
+import { Waiting } from './loading.tsx';
 import { OverviewView } from './overview.tsx';
 import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
+
+// Loaded when they are opened: the start page needs none of them.
+const IdentityView = lazy(async () => ({ default: (await import('./identity/identity-view.tsx')).IdentityView }));
+const LabView = lazy(async () => ({ default: (await import('./lab/lab-view.tsx')).LabView }));
+const LiveView = lazy(async () => ({ default: (await import('./live.tsx')).LiveView }));
+const OperationsView = lazy(async () => ({
+  default: (await import('./operations/operations-view.tsx')).OperationsView,
+}));
 
 const VIEWS: readonly [view: string, title: string][] = [
   ['', 'Overview'],
@@ -37,10 +43,10 @@ export function App() {
   return (
     <>
       {/* Not a link: the part after # of the address is what is shown. */}
-      <button type="button" className="skip" onClick={skip}>
+      <Button className="skip" onClick={skip}>
         Skip to the content
-      </button>
-      <header>
+      </Button>
+      <Group component="header" gap="md">
         <a className="brand" href={hrefOf('')}>
           <svg viewBox="0 0 24 24" aria-hidden="true">
             <path d="M4 14a8 8 0 0 1 16 0" />
@@ -48,33 +54,44 @@ export function App() {
           </svg>
           Credence
         </a>
-        <nav aria-label="Pages">
+        <Group component="nav" gap={2} aria-label="Pages">
           {VIEWS.map(([name, text]) => (
-            <a key={name} href={hrefOf(name)} aria-current={name === view ? 'page' : undefined}>
+            <Button
+              key={name}
+              component="a"
+              variant={name === view ? 'light' : 'subtle'}
+              color={name === view ? 'indigo' : 'gray'}
+              href={hrefOf(name)}
+              aria-current={name === view ? 'page' : undefined}
+            >
               {text}
-            </a>
+            </Button>
           ))}
-          <a href="docs">API</a>
-        </nav>
+          <Button component="a" variant="subtle" color="gray" href="docs">
+            API
+          </Button>
+        </Group>
         <SearchForm />
-        <div className="settings">
+        <Group gap="xs">
           <ThemePicker />
           <KeyDialog />
-        </div>
-      </header>
+        </Group>
+      </Group>
       <main tabIndex={-1}>
         <Boundary at={window.location.hash}>
-          {isIdentity ? (
-            <IdentityView key={id} trisId={id} parameters={parameters} />
-          ) : view === 'lab' ? (
-            <LabView id={id} />
-          ) : view === 'live' ? (
-            <LiveView />
-          ) : view === 'operations' ? (
-            <OperationsView />
-          ) : (
-            <OverviewView />
-          )}
+          <Suspense fallback={<Waiting what="the page" />}>
+            {isIdentity ? (
+              <IdentityView key={id} trisId={id} parameters={parameters} />
+            ) : view === 'lab' ? (
+              <LabView id={id} />
+            ) : view === 'live' ? (
+              <LiveView />
+            ) : view === 'operations' ? (
+              <OperationsView />
+            ) : (
+              <OverviewView />
+            )}
+          </Suspense>
         </Boundary>
       </main>
     </>

@@ -1,3 +1,4 @@
+import { Alert, Button, Code, Stack, Title } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 
 /** Shows why a view cannot be shown, instead of nothing. A change of `at` tries again. */
@@ -16,17 +17,15 @@ export class Boundary extends Component<{ at: string; children: ReactNode }, { e
     const { error } = this.state;
     if (!error) return this.props.children;
     return (
-      <div role="alert" className="failure">
-        <h1>This view cannot be shown</h1>
-        <p>
-          The page has failed: <code>{error.message}</code>. What is in the service has not changed.
-        </p>
-        <p className="actions">
-          <button type="button" onClick={() => this.setState({ error: null })}>
-            Try again
-          </button>
-        </p>
-      </div>
+      <Alert color="red">
+        <Stack gap="sm" align="flex-start">
+          <Title order={1}>This view cannot be shown</Title>
+          <span>
+            The page has failed: <Code>{error.message}</Code>. What is in the service has not changed.
+          </span>
+          <Button onClick={() => this.setState({ error: null })}>Try again</Button>
+        </Stack>
+      </Alert>
     );
   }
 }

@@ -1,74 +1,70 @@
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useRef, useState } from 'react';
-import { ApiError, checkKey, currentKey, sendKey } from './api.ts';
+import { type FormEvent, useState } from 'react';
+import { checkKey, currentKey, sendKey } from './api.ts';
+import { Dialog } from './dialog.tsx';
 
 /** Asks for the key that requests are sent with. */
 export function KeyDialog() {
   const client = useQueryClient();
-  const dialog = useRef<HTMLDialogElement>(null);
+  const [isOpen, setOpen] = useState(false);
   const [hasKey, setHasKey] = useState(currentKey() !== null);
   const [problem, setProblem] = useState<string | null>(null);
 
   const change = (key: string | null) => {
     sendKey(key);
     setHasKey(key !== null);
-    dialog.current!.close();
+    setOpen(false);
     // A key can select another lens, and permits more.
     void client.resetQueries();
   };
 
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const form = event.currentTarget;
-    const key = String(new FormData(form).get('key')).trim();
+    const key = String(new FormData(event.currentTarget).get('key')).trim();
     setProblem(null);
     try {
       await checkKey(key);
-      form.reset();
       change(key);
     } catch (error) {
-      setProblem((error as ApiError).message);
+      setProblem((error as Error).message);
     }
+  };
+
+  const close = () => {
+    setProblem(null);
+    setOpen(false);
   };
 
   return (
     <>
-      <button type="button" onClick={() => dialog.current!.showModal()}>
-        {hasKey ? 'API key: set' : 'API key'}
-      </button>
-      <dialog ref={dialog} aria-labelledby="key-title" onClose={() => setProblem(null)}>
-        <h2 id="key-title">API key</h2>
-        <p>Requests are sent with this key. It stays in this tab and is forgotten when the tab is closed.</p>
+      <Button onClick={() => setOpen(true)}>{hasKey ? 'API key: set' : 'API key'}</Button>
+      <Dialog opened={isOpen} onClose={close} title="API key">
         <form onSubmit={(event) => void submit(event)}>
-          <label>
-            Key
-            <input
+          <Stack gap="sm">
+            <Text size="sm">
+              Requests are sent with this key. It stays in this tab and is forgotten when the tab is closed.
+            </Text>
+            <TextInput
+              label="Key"
               name="key"
               type="password"
               required
+              withAsterisk={false}
               autoComplete="off"
-              aria-invalid={problem !== null}
-              aria-describedby="key-problem"
+              data-autofocus
+              error={problem && <span role="alert">{problem}</span>}
             />
-          </label>
-          <p id="key-problem" role="alert" className="problem">
-            {problem}
-          </p>
-          <p className="actions">
-            <button type="submit" className="primary">
-              Use key
-            </button>
-            {hasKey && (
-              <button type="button" onClick={() => change(null)}>
-                Forget key
-              </button>
-            )}
-            <button type="button" onClick={() => dialog.current!.close()}>
-              Cancel
-            </button>
-          </p>
+            <Group gap="xs">
+              <Button type="submit" variant="filled">
+                Use key
+              </Button>
+              {hasKey && <Button onClick={() => change(null)}>Forget key</Button>}
+              <Button onClick={close}>Cancel</Button>
+            </Group>
+          </Stack>
         </form>
-      </dialog>
+      </Dialog>
     </>
   );
 }

@@ -1,3 +1,4 @@
+import { Alert, Button, Code, EmptyState, Group, List, Loader, Stack, Text } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiError } from './api.ts';
@@ -25,9 +26,26 @@ export function Loaded<T>({
 /** @param reason of a first failure, while the request is being repeated */
 export function Waiting({ what, reason }: { what: string; reason?: Error | null }) {
   return (
-    <p role="status" className="waiting">
-      Loading {what}…{reason ? ` ${reason.message} Trying again.` : ''}
-    </p>
+    <Group gap="xs" role="status">
+      <Loader size="xs" />
+      <Text size="sm" c="dimmed">
+        Loading {what}…{reason ? ` ${reason.message} Trying again.` : ''}
+      </Text>
+    </Group>
+  );
+}
+
+/** What stands where there is nothing to show. */
+export function Empty({ children }: { children: ReactNode }) {
+  return <EmptyState size="sm" withIndicatorBackground description={children} />;
+}
+
+/** What should be seen before the rest. */
+export function Warning({ children }: { children: ReactNode }) {
+  return (
+    <Alert color="yellow" role="note">
+      {children}
+    </Alert>
   );
 }
 
@@ -38,36 +56,34 @@ const FINAL = new Set([400, 404, 409, 422]);
 export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   const problem = error instanceof ApiError ? error : null;
   return (
-    <div role="alert" className="failure">
-      <p>{error.message}</p>
-      {problem && problem.errors.length > 1 && (
-        <ul>
-          {problem.errors.map(({ pointer, message }) => (
-            <li key={`${pointer} ${message}`}>
-              <code>{pointer}</code> {message}
-            </li>
-          ))}
-        </ul>
-      )}
-      {problem?.status === 401 && <p>Enter a key with “API key” at the top of the page.</p>}
-      <p className="actions">
-        {retry && !FINAL.has(problem?.status ?? 0) && (
-          <button type="button" onClick={retry}>
-            Try again
-          </button>
+    <Alert color="red">
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">{error.message}</Text>
+        {problem && problem.errors.length > 1 && (
+          <List size="sm">
+            {problem.errors.map(({ pointer, message }) => (
+              <List.Item key={`${pointer} ${message}`}>
+                <Code>{pointer}</Code> {message}
+              </List.Item>
+            ))}
+          </List>
         )}
-        {problem && (
-          <small>
-            <code>{problem.code}</code>
-            {problem.requestId && (
-              <>
-                {' '}
-                request <code>{problem.requestId}</code>
-              </>
-            )}
-          </small>
-        )}
-      </p>
-    </div>
+        {problem?.status === 401 && <Text size="sm">Enter a key with “API key” at the top of the page.</Text>}
+        <Group gap="sm">
+          {retry && !FINAL.has(problem?.status ?? 0) && <Button onClick={retry}>Try again</Button>}
+          {problem && (
+            <Text size="xs" c="dimmed">
+              <Code>{problem.code}</Code>
+              {problem.requestId && (
+                <>
+                  {' '}
+                  request <Code>{problem.requestId}</Code>
+                </>
+              )}
+            </Text>
+          )}
+        </Group>
+      </Stack>
+    </Alert>
   );
 }

@@ -4,6 +4,7 @@ import uPlot from 'uplot';
 import { type Coordinates, get, type Score } from '../api.ts';
 import { hundredths } from '../format.tsx';
 import { Loaded } from '../loading.tsx';
+import { onThemeChange } from '../theme.tsx';
 import { atLeastAMinute, axisStyle, coloursOf, drawNow, fmtDate } from './score-chart.tsx';
 import { scorePath } from './use-score.ts';
 
@@ -86,13 +87,10 @@ function Plot({ points, now }: { points: readonly Point[]; now: number }) {
     };
     const resized = new ResizeObserver(() => element.clientWidth !== chart.width && again());
     resized.observe(element);
-    const dark = window.matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', again);
-    window.addEventListener('themechange', again);
+    const unfollow = onThemeChange(again);
     return () => {
       resized.disconnect();
-      dark.removeEventListener('change', again);
-      window.removeEventListener('themechange', again);
+      unfollow();
       chart.destroy();
     };
   }, [points, now]);

@@ -2,6 +2,7 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react'
 import uPlot from 'uplot';
 import { downsample, firstAtOrAfter } from '../downsample.ts';
 import { count, localTime, RATINGS, score, signed } from '../format.tsx';
+import { onThemeChange } from '../theme.tsx';
 import { type Axis, describe, type Events, type Series } from './history.ts';
 
 const HEIGHT = 280;
@@ -180,13 +181,10 @@ function usePlot(
       colours.current = coloursOf(frame.current!);
       chart.redraw(false, true);
     };
-    const dark = window.matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', recolour);
-    window.addEventListener('themechange', recolour);
+    const unfollow = onThemeChange(recolour);
     return () => {
       resized.disconnect();
-      dark.removeEventListener('change', recolour);
-      window.removeEventListener('themechange', recolour);
+      unfollow();
       plot.current = null;
       chart.destroy();
     };

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment } from 'react';
 import { type Schemas, get, remove } from '../api.ts';
 import { count, Time } from '../format.tsx';
-import { Failure, Loaded } from '../loading.tsx';
+import { Empty, Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
 import { Views } from './read-models.tsx';
@@ -27,7 +27,7 @@ export function Jobs({ shown, show }: { shown: string | null; show: (jobId: stri
       <Loaded query={jobs} what="the jobs">
         {({ jobs: list }) =>
           list.length === 0 ? (
-            <p>There is no job yet.</p>
+            <Empty>There is no job yet.</Empty>
           ) : (
             <Table label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
               {list.map((job) => (

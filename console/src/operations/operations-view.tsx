@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Schemas, get } from '../api.ts';
-import { Loaded } from '../loading.tsx';
+import { Loaded, Warning } from '../loading.tsx';
 import { DeadLetters } from './dead-letters.tsx';
 import { Jobs } from './jobs.tsx';
 import { Keys } from './keys.tsx';
@@ -44,9 +44,9 @@ function Sections({ me }: { me: Me }) {
       )}
       {hasWebhooks && <Webhooks />}
       {!isOperator && !hasWebhooks && (
-        <p className="warning">
+        <Warning>
           This key has neither the scope ops nor webhooks:write, so there is nothing here that it permits.
-        </p>
+        </Warning>
       )}
     </>
   );
