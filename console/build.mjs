@@ -29,7 +29,29 @@ const library = await import(`data:text/javascript;base64,${Buffer.from(theme.co
 const merged = library.mergeMantineTheme(library.DEFAULT_THEME, library.theme);
 const variables = library.convertCssVariables(library.defaultCssVariablesResolver(merged));
 
+const LIBRARY = join(HERE, 'node_modules/@mantine/core/esm');
+const files = new Map(
+  [...readFileSync(join(LIBRARY, 'index.mjs'), 'utf8').matchAll(/^import \{([^}]+)\} from "([^"]+)";/gm)].flatMap(
+    ([, names, file]) => names.split(',').map((name) => [name.trim(), join(LIBRARY, file)]),
+  ),
+);
+/** Imports each component from its own file: by way of the library's index, all would be in the first script. */
+const direct = {
+  name: 'direct',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[/\\]src[/\\].*\.tsx$/ }, ({ path }) => ({
+      loader: 'tsx',
+      contents: readFileSync(path, 'utf8').replace(/import \{([^}]+)\} from '@mantine\/core';/, (_all, names) =>
+        Array.from(
+          names.matchAll(/\w+/g),
+          ([name]) => `import { ${name} } from ${JSON.stringify(files.get(name))};`,
+        ).join(' '),
+      ),
+    })),
+};
+
 const { outputFiles } = await build({
+  plugins: [direct],
   banner: { css: variables },
   entryPoints: [join(HERE, 'src/main.tsx')],
   outdir: join(TARGET, 'assets'),

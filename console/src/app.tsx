@@ -1,4 +1,4 @@
-import { Button, Group } from '@mantine/core';
+import { Anchor, Box, Button, Group } from '@mantine/core';
 import { lazy, Suspense, useEffect } from 'react';
 import { Boundary } from './boundary.tsx';
 import { SearchForm } from './identity/search.tsx';
@@ -46,14 +46,24 @@ export function App() {
       <Button className="skip" onClick={skip}>
         Skip to the content
       </Button>
-      <Group component="header" gap="md">
-        <a className="brand" href={hrefOf('')}>
-          <svg viewBox="0 0 24 24" aria-hidden="true">
-            <path d="M4 14a8 8 0 0 1 16 0" />
-            <path d="m12 14 4-5" />
-          </svg>
-          Credence
-        </a>
+      <Group component="header" gap="md" py="xs" bg="var(--mantine-color-body)">
+        <Anchor href={hrefOf('')} underline="never" c="inherit" fz="lg" fw={700}>
+          <Group gap={6}>
+            <svg
+              width="26"
+              viewBox="0 0 24 24"
+              fill="none"
+              stroke="var(--mantine-color-anchor)"
+              strokeWidth="2.5"
+              strokeLinecap="round"
+              aria-hidden="true"
+            >
+              <path d="M4 14a8 8 0 0 1 16 0" />
+              <path d="m12 14 4-5" />
+            </svg>
+            Credence
+          </Group>
+        </Anchor>
         <Group component="nav" gap={2} aria-label="Pages">
           {VIEWS.map(([name, text]) => (
             <Button
@@ -77,7 +87,7 @@ export function App() {
           <KeyDialog />
         </Group>
       </Group>
-      <main tabIndex={-1}>
+      <Box component="main" tabIndex={-1} maw="75rem" mx="auto" p="md" pb="lg">
         <Boundary at={window.location.hash}>
           <Suspense fallback={<Waiting what="the page" />}>
             {isIdentity ? (
@@ -93,7 +103,7 @@ export function App() {
             )}
           </Suspense>
         </Boundary>
-      </main>
+      </Box>
     </>
   );
 }

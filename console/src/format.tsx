@@ -1,11 +1,16 @@
-/** Ratings from the lowest, and where the band of each ends in a drawing. BAD scores are 1 to 6, others at least 7. */
-export const RATINGS: readonly (readonly [name: string, below: number])[] = [
-  ['BAD', 6.5],
-  ['Poor', 20],
-  ['Fair', 40],
-  ['Good', 62],
-  ['Very Good', 80],
-  ['Excellent', 100],
+import { Badge } from '@mantine/core';
+
+/**
+ * Ratings from the lowest, where the band of each ends in a drawing, and its colour. BAD scores are 1 to 6, others at
+ * least 7.
+ */
+export const RATINGS: readonly (readonly [name: string, below: number, colour: string])[] = [
+  ['BAD', 6.5, 'red'],
+  ['Poor', 20, 'orange'],
+  ['Fair', 40, 'yellow'],
+  ['Good', 62, 'lime'],
+  ['Very Good', 80, 'green'],
+  ['Excellent', 100, 'cyan'],
 ];
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
@@ -41,7 +46,7 @@ export function Time({ value }: { value: string }) {
 }
 
 export function Rating({ name }: { name: string }) {
-  return <span className={`rating rating-${name.toLowerCase().replace(' ', '-')}`}>{name}</span>;
+  return <Badge color={RATINGS.find(([rating]) => rating === name)?.[2] ?? 'gray'}>{name}</Badge>;
 }
 
 /** The value of an input of type datetime-local, in the reader's zone, to the second; empty for no time. */

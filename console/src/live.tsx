@@ -1,11 +1,11 @@
+import { Anchor, Button, Group, Paper, Stack, Table, Text, TextInput, Title } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiError, type Changes, followChanges, get, type LiveEvent } from './api.ts';
 import { count, score, Time } from './format.tsx';
-import { Head } from './head.tsx';
-import { Failure, Waiting } from './loading.tsx';
+import { Empty, Failure, Waiting } from './loading.tsx';
 import { hrefOf } from './place.ts';
-import { Region } from './region.tsx';
+import { DataTable } from './table.tsx';
 
 const PAGE = 1000;
 /** While there is no stream. */
@@ -82,20 +82,23 @@ export function LiveView() {
   const limit = below === '' ? Infinity : Number(below);
   const rows = data?.rows.filter((row) => row.tris_id.includes(filter.trim()) && row.score < limit) ?? [];
   return (
-    <>
-      <h1>Live</h1>
-      <p>
+    <Stack>
+      <Title order={1}>Live</Title>
+      <Text c="dimmed">
         Identities whose score has changed, the latest first. The feed starts with the last change of every identity;
         the latest {count(KEPT)} are kept here.
-      </p>
-      <form className="actions" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          TRIS id contains{' '}
-          <input type="search" value={filter} spellCheck={false} onChange={({ target }) => setFilter(target.value)} />
-        </label>
-        <label>
-          Score below{' '}
-          <input
+      </Text>
+      <Paper component={Stack} gap="sm" withBorder p="md">
+        <Group align="flex-end">
+          <TextInput
+            label="TRIS id contains"
+            type="search"
+            value={filter}
+            spellCheck={false}
+            onChange={({ target }) => setFilter(target.value)}
+          />
+          <TextInput
+            label="Score below"
             type="number"
             min={1}
             max={100}
@@ -103,45 +106,40 @@ export function LiveView() {
             value={below}
             onChange={({ target }) => setBelow(target.value)}
           />
-        </label>
-        <button type="button" aria-pressed={isPaused} onClick={() => setIsPaused(!isPaused)}>
-          {isPaused ? 'Continue' : 'Pause'}
-        </button>
-      </form>
-      {error && <Failure error={error} retry={() => void query.refetch()} />}
-      {!data && !error && <Waiting what="the feed" reason={failureReason} />}
-      {data && (
-        <>
-          <p role="status" className="small">
-            {count(data.read)} changes read, {count(rows.length)} shown
-            {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
-          </p>
-          {rows.length > 0 && <ChangesTable rows={rows} />}
-        </>
-      )}
-    </>
+          <Button size="sm" aria-pressed={isPaused} onClick={() => setIsPaused(!isPaused)}>
+            {isPaused ? 'Continue' : 'Pause'}
+          </Button>
+        </Group>
+        {error && <Failure error={error} retry={() => void query.refetch()} />}
+        {!data && !error && <Waiting what="the feed" reason={failureReason} />}
+        {data && (
+          <>
+            <Text role="status" size="sm" c="dimmed">
+              {count(data.read)} changes read, {count(rows.length)} shown
+              {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
+            </Text>
+            {rows.length > 0 ? <ChangesTable rows={rows} /> : <Empty>No identity that is asked for has changed.</Empty>}
+          </>
+        )}
+      </Paper>
+    </Stack>
   );
 }
 
 function ChangesTable({ rows }: { rows: Feed['rows'] }) {
   return (
-    <Region label="Changes">
-      <table>
-        <Head columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']} />
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.position}>
-              <th scope="row">
-                <a href={hrefOf('identity', row.tris_id)}>{row.tris_id}</a>
-              </th>
-              <td className="number">{score(row.score)}</td>
-              <td className="number">{count(row.total_tct)}</td>
-              <td>{row.at === null ? 'earlier' : <Time value={row.at} />}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Region>
+    <DataTable label="Changes" columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']}>
+      {rows.map((row) => (
+        <Table.Tr key={row.position}>
+          <Table.Th scope="row">
+            <Anchor href={hrefOf('identity', row.tris_id)}>{row.tris_id}</Anchor>
+          </Table.Th>
+          <Table.Td ta="right">{score(row.score)}</Table.Td>
+          <Table.Td ta="right">{count(row.total_tct)}</Table.Td>
+          <Table.Td>{row.at === null ? 'earlier' : <Time value={row.at} />}</Table.Td>
+        </Table.Tr>
+      ))}
+    </DataTable>
   );
 }
 

@@ -1,10 +1,12 @@
+import { Anchor, Box, Code, Group, Paper, Progress, Stack, Text, Title, VisuallyHidden } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { currentKey, type Decisions, get, type Overview, type Schemas } from './api.ts';
 import { count, counted, percent, Rating, score, Time } from './format.tsx';
 import { Needs, useMay } from './lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from './lab/policies.ts';
-import { Loaded } from './loading.tsx';
+import { Empty, Loaded } from './loading.tsx';
+import { Details, Panel } from './panel.tsx';
 import { hrefOf } from './place.ts';
 import { duration } from './rate.ts';
 import { Term } from './term.tsx';
@@ -25,22 +27,29 @@ export function OverviewView() {
   });
   const { data } = overview;
   return (
-    <>
-      <h1>Overview</h1>
+    <Stack>
+      <Title order={1}>Overview</Title>
       {currentKey() === null && (
-        <p>
+        <Text c="dimmed">
           Enter an API key at the top to see all of this page; a development server has made one, in the file{' '}
-          <code>dev-api-key</code> of its data folder. The <a href={hrefOf('live')}>latest changes</a> need none while
-          reads are public.
-        </p>
+          <Code>dev-api-key</Code> of its data folder. The{' '}
+          <Anchor href={hrefOf('live')} underline="always">
+            latest changes
+          </Anchor>{' '}
+          need none while reads are public.
+        </Text>
       )}
-      <div className="tiles">
-        <Tile label="Identities" value={data?.identities} note={<a href={hrefOf('live')}>Latest changes</a>} />
+      <div className="grid tiles">
+        <Tile
+          label="Identities"
+          value={data?.identities}
+          note={<Anchor href={hrefOf('live')}>Latest changes</Anchor>}
+        />
         <Tile label="Actions" value={data?.actions} note="recorded, withdrawn ones too" />
         <Tile label="Organizations" value={data?.organizations} note="registered" />
         <PoliciesTile />
       </div>
-      <div className="grid">
+      <div className="grid thirds">
         <Panel title="The last hour, by the minute" className="wide">
           <Needs scope="ops" what="The traffic of this process" />
           {mayOperate && (
@@ -61,16 +70,7 @@ export function OverviewView() {
         <ChecksByPolicy />
         <Waiting />
       </div>
-    </>
-  );
-}
-
-function Panel({ title, className = '', children }: { title: ReactNode; className?: string; children: ReactNode }) {
-  return (
-    <section className={className}>
-      <h2>{title}</h2>
-      {children}
-    </section>
+    </Stack>
   );
 }
 
@@ -78,19 +78,23 @@ function Panel({ title, className = '', children }: { title: ReactNode; classNam
 function Tile({ label, value, note }: { label: ReactNode; value: number | null | undefined; note?: ReactNode }) {
   const mayOperate = useMay('ops');
   return (
-    <section className="tile">
-      <h2>{label}</h2>
-      <p className="big">{value == null ? '–' : count(value)}</p>
-      <p className="small">
+    <Paper component="section" withBorder p="md">
+      <Title order={2} size="sm" fw={500} c="dimmed">
+        {label}
+      </Title>
+      <Text fz="1.75rem" fw={600} lh={1.4} className="numbers">
+        {value == null ? '–' : count(value)}
+      </Text>
+      <Text size="sm" c="dimmed">
         {value == null && !mayOperate ? (
           <>
-            needs a key with <code>ops</code>
+            needs a key with <Code>ops</Code>
           </>
         ) : (
           note
         )}
-      </p>
-    </section>
+      </Text>
+    </Paper>
   );
 }
 
@@ -99,17 +103,12 @@ function PoliciesTile() {
   const aps = useAccessPolicies().data;
   const lenses = vps?.filter(({ active_for }) => active_for.length > 0).length ?? 0;
   const checked = aps?.filter(({ status }) => status === 'active').length ?? 0;
-  return (
-    <section className="tile">
-      <h2>Active policies</h2>
-      <p className="big">{vps && aps ? count(lenses + checked) : '–'}</p>
-      <p className="small">
-        <a href={hrefOf('lab')}>
-          {lenses === 1 ? '1 lens' : `${count(lenses)} lenses`}, {count(checked)} for access
-        </a>
-      </p>
-    </section>
+  const note = (
+    <Anchor href={hrefOf('lab')}>
+      {lenses === 1 ? '1 lens' : `${count(lenses)} lenses`}, {count(checked)} for access
+    </Anchor>
   );
+  return <Tile label="Active policies" value={vps && aps ? lenses + checked : undefined} note={note} />;
 }
 
 type Minute = Overview['minutes'][number];
@@ -126,11 +125,11 @@ function Traffic({ minutes }: { minutes: readonly Minute[] }) {
         parts={[({ granted }) => granted, ({ denied }) => denied]}
         note={`${count(granted)} granted, ${count(minutes.reduce((sum, minute) => sum + checks(minute), 0) - granted)} denied`}
       />
-      <p className="axis small">
+      <Group justify="space-between" fz="xs" c="dimmed">
         <span>60 minutes ago</span>
         <span>kept in memory by this process</span>
         <span>now</span>
-      </p>
+      </Group>
     </>
   );
 }
@@ -152,15 +151,23 @@ function Bars(props: {
   const all = sums.reduce((sum, one) => sum + one, 0);
   const text = `${count(all)}, at most ${count(most)} a minute`;
   return (
-    <figure className="bars">
+    <Box component="figure" m={0}>
       <figcaption>
-        <strong>{title}</strong> <span className="small">{note ? `${text}; ${note}` : text}</span>
+        <Text span size="sm" fw={600}>
+          {title}
+        </Text>{' '}
+        <Text span size="sm" c="dimmed">
+          {note ? `${text}; ${note}` : text}
+        </Text>
       </figcaption>
       <svg
         role="img"
         aria-label={`${title}: ${text}`}
         viewBox={`0 0 ${minutes.length * BAR} ${HEIGHT}`}
         preserveAspectRatio="none"
+        width="100%"
+        height={HEIGHT}
+        style={{ display: 'block', marginTop: 6, borderBottom: '1px solid var(--mantine-color-default-border)' }}
       >
         {minutes.flatMap((minute, i) => {
           let below = 0;
@@ -171,7 +178,7 @@ function Bars(props: {
             return (
               <rect
                 key={`${minute.at} ${n}`}
-                className={`part-${n}`}
+                fill={n === 0 ? 'var(--mantine-color-anchor)' : 'var(--mantine-color-error)'}
                 x={i * BAR + 1}
                 y={y}
                 width={BAR - 2}
@@ -181,7 +188,7 @@ function Bars(props: {
           });
         })}
       </svg>
-    </figure>
+    </Box>
   );
 }
 
@@ -202,13 +209,28 @@ function Service() {
     <Panel title="Service">
       <Loaded query={ready} what="its health">
         {({ checks }) => (
-          <ul className="lines">
+          <ul className="lines plain">
             {checks.map(({ name, status: state, detail }) => (
               <li key={name}>
-                <span className={`dot ${state}`} aria-hidden="true" />
+                <Box
+                  w={10}
+                  h={10}
+                  bdrs="50%"
+                  bg={state === 'ok' ? 'var(--mantine-color-green-7)' : 'var(--mantine-color-error)'}
+                  aria-hidden="true"
+                />
                 <span>
-                  {WORDS[name] ?? name} <span className={state === 'ok' ? 'hidden' : 'problem'}>{state}</span>{' '}
-                  <small>{detail}</small>
+                  {WORDS[name] ?? name}{' '}
+                  {state === 'ok' ? (
+                    <VisuallyHidden>{state}</VisuallyHidden>
+                  ) : (
+                    <Text span c="var(--mantine-color-error)">
+                      {state}
+                    </Text>
+                  )}{' '}
+                  <Text span size="sm" c="dimmed">
+                    {detail}
+                  </Text>
                 </span>
               </li>
             ))}
@@ -217,12 +239,12 @@ function Service() {
       </Loaded>
       <Needs scope="ops" what="The lag" />
       {status && (
-        <dl className="details">
-          <dt>Lag</dt>
-          <dd>{duration(Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds)))}</dd>
-          <dt>Events</dt>
-          <dd>{status.events === null ? 'not counted' : count(status.events)}</dd>
-        </dl>
+        <Details
+          rows={[
+            ['Lag', duration(Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds)))],
+            ['Events', status.events === null ? 'not counted' : count(status.events)],
+          ]}
+        />
       )}
     </Panel>
   );
@@ -236,19 +258,19 @@ const STATUS = (enabled: boolean) => ({
 });
 
 function RatingChanges({ changes }: { changes: Overview['rating_changes'] }) {
-  if (changes.length === 0) return <p>No rating has changed lately.</p>;
+  if (changes.length === 0) return <Empty>No rating has changed lately.</Empty>;
   return (
-    <ul className="lines">
+    <ul className="lines plain">
       {changes.map(({ tris_id, from, to, score: after, recorded_at }) => (
         <li key={tris_id}>
-          <a href={hrefOf('identity', tris_id)}>{tris_id}</a>
-          <span className="change">
+          <Anchor href={hrefOf('identity', tris_id)}>{tris_id}</Anchor>
+          <Text span>
             <Rating name={from} /> <span aria-label="to">→</span> <Rating name={to} />
-          </span>
-          <span className="number">{score(after)}</span>
-          <small>
+          </Text>
+          <span>{score(after)}</span>
+          <Text span size="sm" c="dimmed">
             <Time value={recorded_at} />
-          </small>
+          </Text>
         </li>
       ))}
     </ul>
@@ -276,21 +298,28 @@ function ChecksByPolicy() {
           {({ decisions, next_cursor }) => (
             <>
               {[...policies].map(([name, { granted, denied }]) => (
-                <div key={name} className="split">
-                  <a href={hrefOf('lab', name)}>{name}</a>
-                  <small>
-                    {count(granted)} granted, {count(denied)} denied
-                  </small>
-                  <span className="bar denied" aria-hidden="true">
-                    <span style={{ width: percentOf(granted, granted + denied) }} />
-                  </span>
+                <div key={name}>
+                  <Group justify="space-between" gap="xs">
+                    <Anchor href={hrefOf('lab', name)}>{name}</Anchor>
+                    <Text size="sm" c="dimmed">
+                      {count(granted)} granted, {count(denied)} denied
+                    </Text>
+                  </Group>
+                  <Progress.Root size="sm" mt={4} aria-hidden="true">
+                    <Progress.Section value={(100 * granted) / (granted + denied)} withAria={false} />
+                    <Progress.Section value={(100 * denied) / (granted + denied)} color="red" withAria={false} />
+                  </Progress.Root>
                 </div>
               ))}
-              <p className="small">
-                {decisions.length === 0
-                  ? 'Nobody has been checked yet.'
-                  : `Of the ${next_cursor === null ? '' : 'latest '}${counted(decisions.length, 'check')}: ${percent(decisions.filter(({ granted }) => granted).length / decisions.length)} granted.`}
-              </p>
+              {decisions.length === 0 ? (
+                <Empty>Nobody has been checked yet.</Empty>
+              ) : (
+                <Text size="sm" c="dimmed">
+                  Of the {next_cursor === null ? '' : 'latest '}
+                  {counted(decisions.length, 'check')}:{' '}
+                  {percent(decisions.filter(({ granted }) => granted).length / decisions.length)} granted.
+                </Text>
+              )}
             </>
           )}
         </Loaded>
@@ -298,8 +327,6 @@ function ChecksByPolicy() {
     </Panel>
   );
 }
-
-const percentOf = (part: number, all: number) => `${(100 * part) / all}%`;
 
 /** What somebody has to look at. */
 function Waiting() {
@@ -318,26 +345,28 @@ function Waiting() {
   ];
   return (
     <Panel title="What waits" className="full">
-      <div className="tiles plain">
+      <Group gap="xl">
         {rows.map(([label, value, href]) => (
-          <p key={label}>
-            <span className="big">{value ?? '–'}</span>{' '}
-            {value === undefined || value === '0' ? label : <a href={href}>{label}</a>}
-          </p>
+          <Text key={label}>
+            <Text span fz="1.375rem" fw={600} className="numbers">
+              {value ?? '–'}
+            </Text>{' '}
+            {value === undefined || value === '0' ? label : <Anchor href={href}>{label}</Anchor>}
+          </Text>
         ))}
-      </div>
+      </Group>
       <Needs scope="ops" what="What waits for operators" />
       {disputes?.disputes.slice(0, 5).map(({ dispute_id, tris_id, about, opened_at }) => (
-        <p key={dispute_id}>
-          <a href={hrefOf('identity', tris_id, new URLSearchParams({ tab: 'disputes' }))}>{tris_id}</a> disputes{' '}
-          {about === 'action' ? 'an action' : about === 'verification' ? 'a verification' : 'the BAD status'},{' '}
+        <Text key={dispute_id} size="sm">
+          <Anchor href={hrefOf('identity', tris_id, new URLSearchParams({ tab: 'disputes' }))}>{tris_id}</Anchor>{' '}
+          disputes {about === 'action' ? 'an action' : about === 'verification' ? 'a verification' : 'the BAD status'},{' '}
           <Time value={opened_at} />
-        </p>
+        </Text>
       ))}
-      <p className="small">
+      <Text size="sm" c="dimmed">
         A <Term name="TRIS">TRIS id</Term> names an identity, and its <Term name="DISC score">score</Term> says how
         credible it is. The field at the top finds one by the beginning of its id.
-      </p>
+      </Text>
     </Panel>
   );
 }

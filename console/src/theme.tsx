@@ -39,7 +39,14 @@ export const theme = createTheme({
   },
   components: {
     Badge: {
-      defaultProps: { variant: 'light', color: 'gray', radius: 'sm', tt: 'none', c: 'var(--mantine-color-text)' },
+      defaultProps: {
+        variant: 'light',
+        color: 'gray',
+        radius: 'sm',
+        tt: 'none',
+        fw: 500,
+        c: 'var(--mantine-color-text)',
+      },
     },
     Button: { defaultProps: { variant: 'default', size: 'xs' } },
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: 'sm', tabularNums: true } },

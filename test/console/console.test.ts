@@ -181,7 +181,9 @@ describeBrowser('the console', () => {
       await settled(page);
       return page.getByRole('main').innerText();
     };
-    const text = [await page.getByRole('main').innerText(), await tab('Endorsements'), await tab('Why')].join();
+    const text = [await page.getByRole('main').innerText(), await tab('Endorsements'), await tab('Why')]
+      .join()
+      .replaceAll(/\s+/g, ' ');
     for (const shown of [
       `of 100, ${score.score_rating}`,
       'No recent evidence',

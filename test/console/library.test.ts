@@ -16,7 +16,7 @@ const PAGE = `
   const h = React.createElement;
   createRoot(document.querySelector('#root')).render(
     h(m.MantineProvider, { theme, withCssVariables: false, withGlobalClasses: false, defaultColorScheme: 'auto' },
-      h(m.Alert, { title: 'Alert' }, 'text'), h(m.List, {}, h(m.List.Item, {}, 'List')), h(m.Anchor, { href: '#' }, 'Anchor'), h(m.Badge, { color: 'red' }, 'Badge'),
+      h(m.Alert, { title: 'Alert' }, 'text'), h(m.List, {}, h(m.List.Item, {}, 'List')), h(m.Anchor, { href: '#' }, 'Anchor'), h(m.Badge, { color: 'red' }, 'Badge'), h(m.Box, { c: 'dimmed' }, 'Box'),
       h(m.Blockquote, {}, 'Blockquote'), h(m.Button.Group, {}, h(m.Button, {}, 'Button')), h(m.Checkbox, { label: 'Checkbox' }),
       h(m.Code, { block: true }, 'Code'),
       h(m.DataList, {}, h(m.DataList.Item, {}, h(m.DataList.ItemLabel, {}, 'a'), h(m.DataList.ItemValue, {}, 'b'))),

@@ -1,10 +1,12 @@
+import { Table } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Score } from '../api.ts';
 import { count, decimal, Rating, score, signed } from '../format.tsx';
 import { Loaded } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
 import { coordinatesOf } from '../place.ts';
-import { Region } from '../region.tsx';
+import { DataTable } from '../table.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { useScore } from './use-score.ts';
 
@@ -17,13 +19,12 @@ export function Comparison(props: { trisId: string; parameters: URLSearchParams;
   const coordinates = useMemo(() => coordinatesOf(parameters, PREFIX), [parameters]);
   const b = useScore(trisId, coordinates);
   return (
-    <section aria-labelledby="comparison-title">
-      <h2 id="comparison-title">Comparison</h2>
+    <Panel title="Comparison">
       <CoordinatePicker trisId={trisId} coordinates={coordinates} legend="B" prefix={PREFIX} />
       <Loaded query={b} what="the compared score">
         {(right) => (a.data ? <Differences a={a.data} b={right} /> : null)}
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -39,39 +40,25 @@ function Differences({ a, b }: { a: Score; b: Score }) {
     ),
   ];
   return (
-    <Region label="Comparison of A and B">
-      <table className="comparison">
-        <thead>
-          <tr>
-            <td />
-            {['A', 'B', 'B − A'].map((name) => (
-              <th key={name} scope="col" className="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          <tr>
-            <th scope="row">Rating</th>
-            <td className="number">
-              <Rating name={a.score_rating} />
-            </td>
-            <td className="number">
-              <Rating name={b.score_rating} />
-            </td>
-            <td className="number">{a.score_rating === b.score_rating ? 'same' : 'changed'}</td>
-          </tr>
-          {rows.map(([name, left, right, format]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td className="number">{format(left)}</td>
-              <td className="number">{format(right)}</td>
-              <td className="number">{signed(right - left, format)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Region>
+    <DataTable label="Comparison of A and B" columns={['', 'A', 'B', 'B − A']} numbers={['A', 'B', 'B − A']}>
+      <Table.Tr>
+        <Table.Th scope="row">Rating</Table.Th>
+        <Table.Td ta="right">
+          <Rating name={a.score_rating} />
+        </Table.Td>
+        <Table.Td ta="right">
+          <Rating name={b.score_rating} />
+        </Table.Td>
+        <Table.Td ta="right">{a.score_rating === b.score_rating ? 'same' : 'changed'}</Table.Td>
+      </Table.Tr>
+      {rows.map(([name, left, right, format]) => (
+        <Table.Tr key={name}>
+          <Table.Th scope="row">{name}</Table.Th>
+          <Table.Td ta="right">{format(left)}</Table.Td>
+          <Table.Td ta="right">{format(right)}</Table.Td>
+          <Table.Td ta="right">{signed(right - left, format)}</Table.Td>
+        </Table.Tr>
+      ))}
+    </DataTable>
   );
 }

@@ -1,5 +1,6 @@
+import { Anchor, Code, Fieldset, Group, NativeSelect, Slider, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { type Coordinates, get, type History, type Models, type Policies } from '../api.ts';
 import { localTime, toInput } from '../format.tsx';
 import { setParameters } from '../place.ts';
@@ -7,8 +8,7 @@ import { scorePath } from './use-score.ts';
 
 const STEPS = 500;
 const HOUR = 3_600_000;
-/** A slider that is being moved changes the address when it rests. */
-const REST_MS = 250;
+const DEFAULT = 'the service’s default';
 
 /** Selects time and lens. What is selected is in the address, in parameters with `prefix`. */
 export function CoordinatePicker(props: { trisId: string; coordinates: Coordinates; legend: string; prefix: string }) {
@@ -29,8 +29,12 @@ export function CoordinatePicker(props: { trisId: string; coordinates: Coordinat
   const { vp, model } = coordinates;
   const lenses = vp === undefined || vp === 'model' || names.includes(vp) ? names : [vp, ...names];
   return (
-    <fieldset className="coordinates">
-      <legend>{legend}: when and under which lens</legend>
+    <Fieldset
+      legend={`${legend}: when and under which lens`}
+      className="grid fields"
+      m={0}
+      bg="var(--mantine-color-body)"
+    >
       <TimePicker
         label="As of (occurred by)"
         earliest={earliest?.occurred_at}
@@ -43,34 +47,27 @@ export function CoordinatePicker(props: { trisId: string; coordinates: Coordinat
         value={coordinates.known_at}
         onChange={(known_at) => change({ known_at, as_of_position: undefined })}
       />
-      <label>
-        Lens
-        <select value={vp ?? ''} onChange={({ target }) => change({ vp: target.value || undefined })}>
-          <option value="">the service’s default</option>
-          <option value="model">model (no policy)</option>
-          {lenses.map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <label>
-        Model
-        <select value={model ?? ''} onChange={({ target }) => change({ model: target.value || undefined })}>
-          <option value="">the service’s default</option>
-          {(models.data?.models.map(({ id }) => id) ?? [model ?? []].flat()).map((id) => (
-            <option key={id}>{id}</option>
-          ))}
-        </select>
-      </label>
+      <NativeSelect
+        label="Lens"
+        value={vp ?? ''}
+        onChange={({ target }) => change({ vp: target.value || undefined })}
+        data={[{ value: '', label: DEFAULT }, { value: 'model', label: 'model (no policy)' }, ...lenses]}
+      />
+      <NativeSelect
+        label="Model"
+        value={model ?? ''}
+        onChange={({ target }) => change({ model: target.value || undefined })}
+        data={[{ value: '', label: DEFAULT }, ...(models.data?.models.map(({ id }) => id) ?? [model ?? []].flat())]}
+      />
       {coordinates.as_of_position !== undefined && (
-        <p className="small">
-          Up to position <code>{coordinates.as_of_position}</code>.{' '}
-          <button type="button" className="link" onClick={() => change({ as_of_position: undefined })}>
+        <Text size="sm" c="dimmed">
+          Up to position <Code>{coordinates.as_of_position}</Code>.{' '}
+          <Anchor component="button" type="button" onClick={() => change({ as_of_position: undefined })}>
             Count all events
-          </button>
-        </p>
+          </Anchor>
+        </Text>
       )}
-    </fieldset>
+    </Fieldset>
   );
 }
 
@@ -85,57 +82,51 @@ function TimePicker(props: {
   const [now] = useState(() => Date.now());
   const chosen = value === undefined ? now : Date.parse(value);
   const [moving, setMoving] = useState<number | null>(null);
-  useEffect(() => {
-    if (moving === null) return undefined;
-    const timer = setTimeout(() => {
-      setMoving(null);
-      onChange(moving >= now ? undefined : new Date(moving).toISOString());
-    }, REST_MS);
-    return () => clearTimeout(timer);
-    // The handler is new on each render; only a movement starts the timer.
-    // oxlint-disable-next-line
-  }, [moving]);
   const from = Math.min(earliest === undefined ? now - HOUR : Date.parse(earliest), now - HOUR);
+  const step = Math.max(1000, Math.round((now - from) / STEPS));
   const shown = moving ?? chosen;
   const text = Number.isNaN(shown) ? 'not a time' : shown >= now ? 'now' : localTime(shown);
   return (
-    <div className="time-picker" role="group" aria-label={label}>
-      <label>
-        {label}
-        <input
-          type="datetime-local"
-          step={1}
-          value={value === undefined && moving === null ? '' : toInput(shown)}
-          max={toInput(now)}
-          onChange={({ target }) => {
-            if (target.value === '') return onChange(undefined);
-            const time = new Date(target.value).getTime();
-            if (time > 0) onChange(time >= now ? undefined : new Date(time).toISOString());
-          }}
-        />
-      </label>
-      <input
-        type="range"
-        aria-label={`${label}, slider`}
-        aria-valuetext={text}
-        min={from}
-        max={now}
-        step={Math.max(1000, Math.round((now - from) / STEPS))}
-        value={Number.isNaN(shown) ? now : shown}
+    <div role="group" aria-label={label}>
+      <TextInput
+        label={label}
+        type="datetime-local"
+        step={1}
+        value={value === undefined && moving === null ? '' : toInput(shown)}
+        max={toInput(now)}
         onChange={({ target }) => {
-          // The last step of a slider can end before its maximum.
-          const time = Number(target.value);
-          setMoving(now - time < (now - from) / STEPS ? now : time);
+          if (target.value === '') return onChange(undefined);
+          const time = new Date(target.value).getTime();
+          if (time > 0) onChange(time >= now ? undefined : new Date(time).toISOString());
         }}
       />
-      <span className="small">
-        {text}{' '}
+      <Slider
+        mt="sm"
+        size="sm"
+        thumbLabel={`${label}, slider`}
+        label={null}
+        thumbValueText={text}
+        min={from}
+        max={now}
+        step={step}
+        value={Number.isNaN(shown) ? now : shown}
+        onChange={setMoving}
+        onChangeEnd={(time) => {
+          setMoving(null);
+          // The last step of a slider can end before its maximum.
+          onChange(now - time < step ? undefined : new Date(time).toISOString());
+        }}
+      />
+      <Group gap="xs" mt={4}>
+        <Text size="sm" c="dimmed">
+          {text}
+        </Text>
         {value !== undefined && (
-          <button type="button" className="link" onClick={() => onChange(undefined)}>
+          <Anchor component="button" type="button" size="sm" onClick={() => onChange(undefined)}>
             Now
-          </button>
+          </Anchor>
         )}
-      </span>
+      </Group>
     </div>
   );
 }

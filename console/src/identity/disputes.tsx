@@ -1,7 +1,9 @@
+import { Anchor, Badge, Blockquote, Button, Code, Group, Stack, Text, Title } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { currentKey, get, type Schemas } from '../api.ts';
 import { Time } from '../format.tsx';
-import { Failure, Waiting } from '../loading.tsx';
+import { Empty, Failure, Waiting } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 
 const PAGE = 1000;
@@ -19,64 +21,76 @@ export function Disputes({ trisId }: { trisId: string }) {
   const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
   const found = data?.pages.flatMap(({ disputes }) => disputes).filter(({ tris_id }) => tris_id === trisId) ?? [];
   return (
-    <section aria-labelledby="disputes-title">
-      <h2 id="disputes-title">Disputes</h2>
+    <Panel title="Disputes">
       {currentKey() === null ? (
-        <p>
+        <Text>
           A person disputes a statement about them with the session of their wallet. Enter a key with “API key” to see
-          the disputes of the statements that it made; a key with <code>ops</code> sees all.
-        </p>
+          the disputes of the statements that it made; a key with <Code>ops</Code> sees all.
+        </Text>
       ) : (
         <>
           {!data && !error && <Waiting what="the disputes" reason={failureReason} />}
           {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-          {data && found.length === 0 && <p>{hasNextPage ? 'None among the first.' : 'None that this key may see.'}</p>}
+          {data && found.length === 0 && (
+            <Empty>{hasNextPage ? 'None among the first.' : 'None that this key may see.'}</Empty>
+          )}
           {found.map((dispute) => (
             <Dispute key={dispute.dispute_id} dispute={dispute} />
           ))}
           {hasNextPage && (
-            <button type="button" disabled={isFetching} onClick={() => void fetchNextPage()}>
-              Look further
-            </button>
+            <Group>
+              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
+                Look further
+              </Button>
+            </Group>
           )}
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
 function Dispute({ dispute }: { dispute: Schemas['DisputeDto'] }) {
   const { tris_id, about, action_id, platform_id, verification, issuer, statement, opened_at, open, answers } = dispute;
   return (
-    <article className="card">
-      <h3>
-        {about === 'action'
-          ? 'An action'
-          : about === 'verification'
-            ? `The verification ${verification}`
-            : 'The BAD status'}{' '}
-        <span className={open ? 'tag open' : 'tag'}>{open ? 'waits for an answer' : answers.at(-1)?.outcome}</span>
-      </h3>
-      <p className="small">
+    <Stack component="article" gap="xs">
+      <Group gap="xs">
+        <Title order={3}>
+          {about === 'action'
+            ? 'An action'
+            : about === 'verification'
+              ? `The verification ${verification}`
+              : 'The BAD status'}
+        </Title>
+        <Badge color={open ? 'yellow' : 'gray'}>{open ? 'waits for an answer' : answers.at(-1)?.outcome}</Badge>
+      </Group>
+      <Text size="sm" c="dimmed">
         {platform_id !== null && `On ${platform_id}, `}
         {issuer === null ? 'stated by the operators' : `stated by ${issuer}`}, opened <Time value={opened_at} />.
         {action_id !== null && (
           <>
             {' '}
-            <a href={hrefOf('identity', tris_id, new URLSearchParams({ tab: 'events', event: action_id }))}>
+            <Anchor
+              underline="always"
+              href={hrefOf('identity', tris_id, new URLSearchParams({ tab: 'events', event: action_id }))}
+            >
               Show the action
-            </a>
+            </Anchor>
           </>
         )}
-      </p>
-      {statement !== null && <blockquote>{statement}</blockquote>}
+      </Text>
+      {statement !== null && (
+        <Blockquote p="xs" m={0} style={{ whiteSpace: 'pre-wrap' }}>
+          {statement}
+        </Blockquote>
+      )}
       {answers.map(({ outcome, answered_at, decided_by, note }) => (
-        <p key={answered_at}>
+        <Text key={answered_at} size="sm">
           <strong>{outcome === 'upheld' ? 'Upheld' : 'Rejected'}</strong>
           {decided_by !== null && ` by ${decided_by}`}, <Time value={answered_at} />
           {note !== null && `: ${note}`}
-        </p>
+        </Text>
       ))}
-    </article>
+    </Stack>
   );
 }

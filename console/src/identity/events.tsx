@@ -1,7 +1,8 @@
+import { Anchor, Button, Checkbox, Code, Group, Table, Text } from '@mantine/core';
 import { useMemo, useState } from 'react';
 import { count, score, signed, Time } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Region } from '../region.tsx';
+import { Details, Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
 import { describe, type Events } from './history.ts';
 
 const ROWS = 25;
@@ -11,56 +12,35 @@ export function EventDetails({ events, index }: { events: Events; index: number 
   const entry = events.entries[index]!;
   const { what, from, to } = describe(events, index);
   return (
-    <section className="card" aria-labelledby="event-title">
-      <h3 id="event-title">{what}</h3>
-      <dl className="details">
-        <dt>Score</dt>
-        <dd>
-          {from === null ? 'first event, ' : `${score(from)} → `}
-          {score(to)} ({entry.score_rating})
-        </dd>
-        <dt>Net TCT</dt>
-        <dd>
-          {signed(entry.tct_delta, count)}, then {count(entry.total_tct)} in total
-        </dd>
-        {entry.platform_id !== null && (
-          <>
-            <dt>Platform</dt>
-            <dd>{entry.platform_id}</dd>
-          </>
-        )}
-        {entry.counterparty !== undefined && (
-          <>
-            <dt>Counterparty</dt>
-            <dd>{entry.counterparty}</dd>
-          </>
-        )}
-        {entry.source !== undefined && (
-          <>
-            <dt>Source</dt>
-            <dd>{entry.source}: its organization was not vetted when it was recorded</dd>
-          </>
-        )}
-        <dt>Occurred</dt>
-        <dd>
-          <Time value={entry.occurred_at} /> <small>{entry.occurred_at}</small>
-        </dd>
-        <dt>Recorded</dt>
-        <dd>
-          <Time value={entry.recorded_at} /> <small>{entry.recorded_at}</small>
-        </dd>
-        <dt>Event</dt>
-        <dd>
-          <code>{entry.event_type}</code> <code>{entry.event_id}</code>
-        </dd>
-        <dt>Position</dt>
-        <dd>
-          <code>{entry.position}</code>
-        </dd>
-      </dl>
-    </section>
+    <Panel title={what} order={3}>
+      <Details
+        rows={[
+          ['Score', `${from === null ? 'first event, ' : `${score(from)} → `}${score(to)} (${entry.score_rating})`],
+          ['Net TCT', `${signed(entry.tct_delta, count)}, then ${count(entry.total_tct)} in total`],
+          entry.platform_id !== null && ['Platform', entry.platform_id],
+          entry.counterparty !== undefined && ['Counterparty', entry.counterparty],
+          entry.source !== undefined && [
+            'Source',
+            `${entry.source}: its organization was not vetted when it was recorded`,
+          ],
+          ['Occurred', <At key="occurred" value={entry.occurred_at} />],
+          ['Recorded', <At key="recorded" value={entry.recorded_at} />],
+          ['Event', <Code key="event">{`${entry.event_type} ${entry.event_id}`}</Code>],
+          ['Position', <Code key="position">{entry.position}</Code>],
+        ]}
+      />
+    </Panel>
   );
 }
+
+const At = ({ value }: { value: string }) => (
+  <>
+    <Time value={value} />{' '}
+    <Text span size="sm" c="dimmed">
+      {value}
+    </Text>
+  </>
+);
 
 /** Events with the latest first, a page at a time. */
 export function EventTable(props: { events: Events; selected: number; onSelect: (index: number) => void }) {
@@ -78,50 +58,56 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
   const current = Math.min(page, pages - 1);
   return (
     <>
-      <p className="actions">
-        <label>
-          <input type="checkbox" checked={onlyFlags} onChange={({ target }) => setOnlyFlags(target.checked)} /> Only
-          forfeits
-        </label>
-        <button type="button" disabled={current === 0} onClick={() => setPage(current - 1)}>
+      <Group gap="xs">
+        <Checkbox
+          label="Only forfeits"
+          checked={onlyFlags}
+          onChange={({ target }) => setOnlyFlags(target.checked)}
+          mr="auto"
+        />
+        <Button disabled={current === 0} onClick={() => setPage(current - 1)}>
           Later
-        </button>
-        <span>
+        </Button>
+        <Text size="sm">
           Page {count(current + 1)} of {count(pages)}
-        </span>
-        <button type="button" disabled={current === pages - 1} onClick={() => setPage(current + 1)}>
+        </Text>
+        <Button disabled={current === pages - 1} onClick={() => setPage(current + 1)}>
           Earlier
-        </button>
-      </p>
-      <Region label="List of events">
-        <table className="events">
-          <Head columns={['Occurred', 'Event', 'Platform', 'Net TCT', 'Score']} numbers={['Net TCT', 'Score']} />
-          <tbody>
-            {chosen.slice(current * ROWS, (current + 1) * ROWS).map((index) => {
-              const entry = events.entries[index]!;
-              return (
-                <tr key={entry.event_id} className={index === selected ? 'selected' : ''}>
-                  <td>
-                    <Time value={entry.occurred_at} />
-                  </td>
-                  <th scope="row">
-                    <button type="button" className="link" onClick={() => onSelect(index)}>
-                      {describe(events, index).what}
-                    </button>
-                  </th>
-                  <td>{entry.platform_id}</td>
-                  <td data-label="Net TCT" className={entry.tct_delta < 0 ? 'number negative' : 'number'}>
-                    {signed(entry.tct_delta, count)}
-                  </td>
-                  <td data-label="Score" className="number">
-                    {score(entry.score)}
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </Region>
+        </Button>
+      </Group>
+      <DataTable
+        label="List of events"
+        className="events"
+        columns={['Occurred', 'Event', 'Platform', 'Net TCT', 'Score']}
+        numbers={['Net TCT', 'Score']}
+      >
+        {chosen.slice(current * ROWS, (current + 1) * ROWS).map((index) => {
+          const entry = events.entries[index]!;
+          return (
+            <Table.Tr key={entry.event_id} {...(index === selected && { className: 'selected' })}>
+              <Table.Td>
+                <Time value={entry.occurred_at} />
+              </Table.Td>
+              <Table.Th scope="row">
+                <Anchor component="button" type="button" ta="left" onClick={() => onSelect(index)}>
+                  {describe(events, index).what}
+                </Anchor>
+              </Table.Th>
+              <Table.Td>{entry.platform_id}</Table.Td>
+              <Table.Td
+                data-label="Net TCT"
+                ta="right"
+                {...(entry.tct_delta < 0 && { c: 'var(--mantine-color-error)' })}
+              >
+                {signed(entry.tct_delta, count)}
+              </Table.Td>
+              <Table.Td data-label="Score" ta="right">
+                {score(entry.score)}
+              </Table.Td>
+            </Table.Tr>
+          );
+        })}
+      </DataTable>
     </>
   );
 }

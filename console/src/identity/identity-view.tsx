@@ -1,3 +1,19 @@
+import {
+  Anchor,
+  Badge,
+  Box,
+  Button,
+  Code,
+  Group,
+  NativeSelect,
+  Paper,
+  Progress,
+  Stack,
+  Table,
+  Text,
+  Title,
+  VisuallyHidden,
+} from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { isValidElement, type ReactNode, useMemo, useState } from 'react';
 import {
@@ -12,10 +28,10 @@ import {
   type Wallets,
 } from '../api.ts';
 import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Failure, Loaded, Waiting } from '../loading.tsx';
+import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
+import { Figures, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
-import { Region } from '../region.tsx';
+import { DataTable } from '../table.tsx';
 import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
@@ -48,8 +64,8 @@ export function IdentityView({ trisId, parameters }: { trisId: string; parameter
   const tab = Object.hasOwn(TABS, asked) ? (asked as Tab) : isCompared ? 'time' : 'overview';
   const query = useScore(trisId, coordinates);
   return (
-    <>
-      <h1 className="id">{trisId}</h1>
+    <Stack>
+      <Title order={1}>{trisId}</Title>
       <Loaded query={query} what="the score">
         {(current) => (
           <Content trisId={trisId} current={current} coordinates={coordinates} parameters={parameters} tab={tab} />
@@ -59,19 +75,18 @@ export function IdentityView({ trisId, parameters }: { trisId: string; parameter
       {(tab === 'time' || query.error) && (
         <>
           <CoordinatePicker trisId={trisId} coordinates={coordinates} legend={isCompared ? 'A' : 'Score'} prefix="" />
-          <p className="actions">
-            <button
-              type="button"
+          <Group>
+            <Button
               aria-pressed={isCompared}
               onClick={() => setParameters({ compare: isCompared ? undefined : 'on', ...without(PREFIX, parameters) })}
             >
               {isCompared ? 'End the comparison' : 'Compare with another time or lens'}
-            </button>
-          </p>
+            </Button>
+          </Group>
           {isCompared && <Comparison trisId={trisId} parameters={parameters} a={query} />}
         </>
       )}
-    </>
+    </Stack>
   );
 }
 
@@ -119,12 +134,12 @@ function Content(props: {
           ))}
       </nav>
       {tab === 'overview' && (
-        <div className="overview">
+        <div className="grid sides">
           {events}
-          <div>
+          <Stack>
             <Categories metrics={current.disc_metrics} />
             <Verifications current={current} />
-          </div>
+          </Stack>
         </div>
       )}
       {tab === 'events' && events}
@@ -135,7 +150,7 @@ function Content(props: {
       {tab === 'access' && (
         <>
           {currentKey() === null && (
-            <p>Enter a key with “API key” to see the wallets and the access decisions that it may read.</p>
+            <Empty>Enter a key with “API key” to see the wallets and the access decisions that it may read.</Empty>
           )}
           <LinkedWallets trisId={trisId} />
           <AccessDecisions trisId={trisId} />
@@ -158,67 +173,66 @@ function Summary(props: { current: Score; coordinates: Coordinates; history: Ret
   const { current, coordinates, history } = props;
   const { bad_status: bad, evidence, reliability_interval: interval } = current;
   return (
-    <section aria-labelledby="score-title">
-      <h2 id="score-title" className="hidden">
-        Score
-      </h2>
-      {current.incomplete && (
-        <p className="warning">An event about this identity could not be decoded. The score does not count it.</p>
-      )}
-      {bad && (
-        <p className="warning">
-          BAD status {bad.level} since <Time value={bad.since} />, reason <code>{bad.reason_code}</code>. It determines
-          the score.
-        </p>
-      )}
-      <div className="standing">
-        <div>
-          <p className="headline">
-            <span className="big" data-testid="score">
-              {score(current.score)}
-            </span>{' '}
-            of 100, <Rating name={current.score_rating} />
-          </p>
-          <Gauge value={current.score} rating={current.score_rating} />
-          <p className="small">
-            <Term name="DISC score" /> on the bands of the <Term name="Rating">ratings</Term>
-          </p>
+    <Paper component="section" withBorder p="md" aria-labelledby="score-title">
+      <Stack gap="sm">
+        <VisuallyHidden>
+          <h2 id="score-title">Score</h2>
+        </VisuallyHidden>
+        {current.incomplete && (
+          <Warning>An event about this identity could not be decoded. The score does not count it.</Warning>
+        )}
+        {bad && (
+          <Warning>
+            BAD status {bad.level} since <Time value={bad.since} />, reason <Code>{bad.reason_code}</Code>. It
+            determines the score.
+          </Warning>
+        )}
+        <div className="grid standing">
+          <div>
+            <Group gap="xs" align="baseline">
+              <Text fz="2rem" fw={600} lh={1.3} className="numbers" data-testid="score">
+                {score(current.score)}
+              </Text>
+              <span>of 100, </span>
+              <Rating name={current.score_rating} />
+            </Group>
+            <Gauge value={current.score} rating={current.score_rating} />
+            <Text size="sm" c="dimmed">
+              <Term name="DISC score" /> on the bands of the <Term name="Rating">ratings</Term>
+            </Text>
+          </div>
+          <Figures
+            figures={[
+              [
+                <Term key="term" name="Reliability" />,
+                evidence ? WORDS[evidence.word] : score(current.reliability),
+                <>
+                  {hundredths(current.reliability)}
+                  {interval && `; ${hundredths(interval[0])} to ${hundredths(interval[1])} with a probability of 90 %`}
+                </>,
+              ],
+              [
+                <Term key="term" name="TCT" />,
+                count(current.total_tct),
+                <>
+                  {count(current.earned_tct)} earned, {count(current.forfeited_tct)}{' '}
+                  <Term name="Forfeits">forfeited</Term>
+                </>,
+              ],
+            ]}
+          />
         </div>
-        <dl className="figures">
-          <div className="figure">
-            <dt>
-              <Term name="Reliability" />
-            </dt>
-            <dd>
-              <span className="words">{evidence ? WORDS[evidence.word] : score(current.reliability)}</span>
-              <small>
-                {hundredths(current.reliability)}
-                {interval && `; ${hundredths(interval[0])} to ${hundredths(interval[1])} with a probability of 90 %`}
-              </small>
-            </dd>
-          </div>
-          <div className="figure">
-            <dt>
-              <Term name="TCT" />
-            </dt>
-            <dd>
-              <span className="words">{count(current.total_tct)}</span>
-              <small>
-                {count(current.earned_tct)} earned, {count(current.forfeited_tct)}{' '}
-                <Term name="Forfeits">forfeited</Term>
-              </small>
-            </dd>
-          </div>
-        </dl>
-      </div>
-      <LatestEvent history={history} />
-      <p className="small">
-        As of <Time value={current.as_of} />, <Term name="Position">position</Term> <code>{current.position}</code>,{' '}
-        <Term name="Lens">lens</Term> <code>{current.lens.policy_id ?? 'model'}</code>, model{' '}
-        <code>{current.model.id}</code>.{' '}
-        <a href={hrefOf('identity', current.tris_id, pinned(current, coordinates))}>Link to exactly these numbers</a>
-      </p>
-    </section>
+        <LatestEvent history={history} />
+        <Text size="sm" c="dimmed">
+          As of <Time value={current.as_of} />, <Term name="Position">position</Term> <Code>{current.position}</Code>,{' '}
+          <Term name="Lens">lens</Term> <Code>{current.lens.policy_id ?? 'model'}</Code>, model{' '}
+          <Code>{current.model.id}</Code>.{' '}
+          <Anchor underline="always" href={hrefOf('identity', current.tris_id, pinned(current, coordinates))}>
+            Link to exactly these numbers
+          </Anchor>
+        </Text>
+      </Stack>
+    </Paper>
   );
 }
 
@@ -243,27 +257,23 @@ const WORDS: Record<NonNullable<Score['evidence']>['word'], string> = {
 /** Where a score is on the bands of the ratings, 0 to 100. */
 function Gauge({ value, rating }: { value: number; rating: string }) {
   return (
-    <div className="gauge" role="img" aria-label={`${score(value)} of 100, ${rating}`}>
-      {RATINGS.map(([name, below], i) => {
+    <Box className="gauge" role="img" aria-label={`${score(value)} of 100, ${rating}`} pos="relative" mt={4} mb={28}>
+      {RATINGS.map(([name, below, colour], i) => {
         const from = RATINGS[i - 1]?.[1] ?? 0;
         return (
-          <span
-            key={name}
-            className={`rating-${name.toLowerCase().replace(' ', '-')}${name === rating ? ' here' : ''}`}
-            style={{ width: `${below - from}%` }}
-          >
-            <small>{count(from)}</small>
+          <span key={name} style={{ width: `${below - from}%`, background: `var(--mantine-color-${colour}-5)` }}>
+            {count(from)}
           </span>
         );
       })}
-      <span className="needle" style={{ left: `${value}%` }} />
-    </div>
+      <Box pos="absolute" top={-5} left={`${value}%`} w={4} h={24} ml={-2} bdrs={2} bg="var(--mantine-color-text)" />
+    </Box>
   );
 }
 
 /** The latest event in the log, and what it did. Nothing until all events are there. */
 function LatestEvent({ history: { events, hasNextPage } }: { history: ReturnType<typeof useEvents> }) {
-  if (!events || events.entries.length === 0 || hasNextPage) return <p className="latest">&nbsp;</p>;
+  if (!events || events.entries.length === 0 || hasNextPage) return <Text>&nbsp;</Text>;
   const index = events.entries.length - 1;
   const { what, from, to } = describe(events, index);
   const { tct_delta, occurred_at, score_rating } = events.entries[index]!;
@@ -271,7 +281,7 @@ function LatestEvent({ history: { events, hasNextPage } }: { history: ReturnType
   const did =
     tct_delta === 0 ? 'moved no TCT' : `${tct_delta < 0 ? 'forfeited' : 'earned'} ${count(Math.abs(tct_delta))} TCT`;
   return (
-    <p className="latest">
+    <Text>
       Latest event, <Time value={occurred_at} />: {what} {did};{' '}
       {from === null
         ? `the score began at ${score(to)}`
@@ -279,7 +289,7 @@ function LatestEvent({ history: { events, hasNextPage } }: { history: ReturnType
           ? `the score stayed at ${score(to)}`
           : `the score went from ${score(from)} to ${score(to)}`}
       {before !== undefined && before !== score_rating && `, the rating from ${before} to ${score_rating}`}.
-    </p>
+    </Text>
   );
 }
 
@@ -304,41 +314,42 @@ function History(props: {
   );
   const selectEvent = (index: number) => setParameters({ event: events?.entries[index]?.event_id });
   return (
-    <section aria-labelledby="history-title">
-      <h2 id="history-title">{isList ? 'Events' : `${SERIES[series]} over time`}</h2>
+    <Panel title={isList ? 'Events' : `${SERIES[series]} over time`}>
       {!events && !error && <Waiting what="the events" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-      {events?.entries.length === 0 && <p>No event counts at this time.</p>}
+      {events?.entries.length === 0 && <Empty>No event counts at this time.</Empty>}
       {events && events.entries.length > 0 && (
         <>
           {!isList && (
             <>
-              <div className="switches" role="group" aria-label="What the line shows">
-                {Object.entries(SERIES).map(([name, title]) => (
-                  <button
-                    key={name}
-                    type="button"
-                    aria-pressed={name === series}
-                    onClick={() => setParameters({ series: name === 'score' ? undefined : name })}
-                  >
-                    {title}
-                  </button>
-                ))}
-                {series !== 'reliability' && (
-                  <label>
-                    Axis{' '}
-                    <select
-                      value={axis}
-                      onChange={({ target }) =>
-                        setParameters({ axis: target.value === 'time' ? undefined : target.value })
-                      }
+              <Group justify="space-between" gap="xs">
+                <Button.Group aria-label="What the line shows">
+                  {Object.entries(SERIES).map(([name, title]) => (
+                    <Button
+                      key={name}
+                      variant={name === series ? 'light' : 'default'}
+                      aria-pressed={name === series}
+                      onClick={() => setParameters({ series: name === 'score' ? undefined : name })}
                     >
-                      <option value="time">time</option>
-                      <option value="number">number of the event</option>
-                    </select>
-                  </label>
+                      {title}
+                    </Button>
+                  ))}
+                </Button.Group>
+                {series !== 'reliability' && (
+                  <NativeSelect
+                    aria-label="Axis"
+                    size="xs"
+                    value={axis}
+                    onChange={({ target }) =>
+                      setParameters({ axis: target.value === 'time' ? undefined : target.value })
+                    }
+                    data={[
+                      { value: 'time', label: 'by time' },
+                      { value: 'number', label: 'by number of the event' },
+                    ]}
+                  />
                 )}
-              </div>
+              </Group>
               {series === 'reliability' ? (
                 reliability(Date.parse(events.entries[0]!.occurred_at) / 1000)
               ) : (
@@ -352,31 +363,31 @@ function History(props: {
                   onSelect={selectEvent}
                 />
               )}
-              <p className="small">
+              <Text size="sm" c="dimmed">
                 {series === 'reliability'
                   ? 'The shaded interval has a probability of 90 %.'
                   : 'Circles earn TCT, triangles forfeit it, squares change a status.'}
                 {events.late > 0 &&
                   series !== 'reliability' &&
                   ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}
-              </p>
+              </Text>
             </>
           )}
           {selected >= 0 && <EventDetails events={events} index={selected} />}
-          <p role="status" className="small">
+          <Text role="status" size="sm" c="dimmed">
             {counted(events.entries.length, 'event')}
             {hasNextPage ? ' loaded' : ''}
             {isFetching ? ', loading more…' : '.'}
-          </p>
+          </Text>
           {hasNextPage && !isFetching && !error && (
-            <button type="button" onClick={() => void fetchNextPage()}>
-              Load more events
-            </button>
+            <Group>
+              <Button onClick={() => void fetchNextPage()}>Load more events</Button>
+            </Group>
           )}
           {isList && <EventTable events={events} selected={selected} onSelect={selectEvent} />}
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
@@ -384,58 +395,61 @@ function Categories({ metrics }: { metrics: Record<string, number> }) {
   const known = Object.entries(metrics).filter(([, health]) => health > 0);
   const others = Object.keys(metrics).length - known.length;
   return (
-    <section aria-labelledby="categories-title">
-      <h2 id="categories-title">
-        <Term name="Health">Health</Term> by category, 0 to 1
-      </h2>
+    <Panel
+      title={
+        <>
+          <Term name="Health">Health</Term> by category, 0 to 1
+        </>
+      }
+    >
       {known.map(([category, health]) => (
-        <div key={category} className="split">
-          <span>{category}</span>
-          <span className="number">{hundredths(health)}</span>
-          <Bar share={health} />
+        <div key={category}>
+          <Group justify="space-between" gap="xs" fz="sm">
+            <span>{category}</span>
+            <span className="numbers">{hundredths(health)}</span>
+          </Group>
+          <Progress size="sm" mt={4} value={100 * health} aria-hidden="true" />
         </div>
       ))}
-      <p className="small">
-        {known.length === 0
-          ? 'No category has recent evidence.'
-          : others > 0 && `No recent evidence in the ${count(others)} others.`}
-      </p>
-    </section>
-  );
-}
-
-function Bar({ share }: { share: number }) {
-  return (
-    <span className="bar" aria-hidden="true">
-      <span style={{ width: `${Math.min(1, Math.max(0, share)) * 100}%` }} />
-    </span>
+      {known.length === 0 ? (
+        <Empty>No category has recent evidence.</Empty>
+      ) : (
+        others > 0 && (
+          <Text size="sm" c="dimmed">
+            No recent evidence in the {count(others)} others.
+          </Text>
+        )
+      )}
+    </Panel>
   );
 }
 
 function Verifications({ current }: { current: Score }) {
   return (
-    <section aria-labelledby="verifications-title">
-      <h2 id="verifications-title">Verifications</h2>
-      {current.verification.length === 0 && <p>None at this time.</p>}
+    <Panel title="Verifications">
+      {current.verification.length === 0 && <Empty>None at this time.</Empty>}
       {current.verification.map(({ status, issuer, scheme, expires_at, accredited }) => (
-        <p key={`${status} ${issuer} ${scheme}`} className="card">
+        <Text key={`${status} ${issuer} ${scheme}`} size="sm">
           <strong>{status}</strong>
-          <span>
-            by {issuer}, scheme {scheme}
-          </span>
-          <span>
-            {expires_at ? (
-              <>
-                expires <Time value={expires_at} />
-              </>
-            ) : (
-              'does not expire'
-            )}
-          </span>
-          {!accredited && <span>The issuer is not accredited: counts only in policies that name it.</span>}
-        </p>
+          <br />
+          by {issuer}, scheme {scheme}
+          <br />
+          {expires_at ? (
+            <>
+              expires <Time value={expires_at} />
+            </>
+          ) : (
+            'does not expire'
+          )}
+          {!accredited && (
+            <>
+              <br />
+              The issuer is not accredited: counts only in policies that name it.
+            </>
+          )}
+        </Text>
       ))}
-    </section>
+    </Panel>
   );
 }
 
@@ -445,17 +459,16 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
     queryFn: ({ signal }) => get<Explanation>(scorePath(trisId, '/explain'), { ...coordinates }, signal),
   });
   return (
-    <section aria-labelledby="explain-title">
-      <h2 id="explain-title">What the score consists of</h2>
+    <Panel title="What the score consists of">
       <Loaded query={query} what="the explanation">
         {({ summary, contributions, forfeits, platforms, counterparties, next_rating: next }) => (
           <>
-            {summary && <p>{summary}</p>}
+            {summary && <Text>{summary}</Text>}
             {next && (
-              <p>
+              <Text>
                 {count(next.tct_needed)} TCT are missing for {next.rating}
                 {next.days_needed != null && `, which takes at least ${counted(next.days_needed, 'day')}`}.
-              </p>
+              </Text>
             )}
             <Rows
               caption="Contributions"
@@ -503,7 +516,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
           </>
         )}
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -521,18 +534,21 @@ function Received({ trisId }: { trisId: string }) {
   const endorsers = useMemo(() => byEndorser(data?.pages ?? []), [data]);
   const total = data?.pages.reduce((sum, { validations }) => sum + validations.length, 0) ?? 0;
   return (
-    <section aria-labelledby="credonations-title">
-      <h2 id="credonations-title">
-        <Term name="Credonation">Credonations</Term> received
-      </h2>
+    <Panel
+      title={
+        <>
+          <Term name="Credonation">Credonations</Term> received
+        </>
+      }
+    >
       {!data && !error && <Waiting what="the credonations" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
       {data && (
         <>
           {total > 0 && (
-            <p className="small">
+            <Text size="sm" c="dimmed">
               {hasNextPage ? `The first ${count(total)}` : count(total)}, of all times, by endorser.
-            </p>
+            </Text>
           )}
           <Rows
             caption="By endorser"
@@ -546,13 +562,15 @@ function Received({ trisId }: { trisId: string }) {
             ])}
           />
           {hasNextPage && (
-            <button type="button" disabled={isFetching} onClick={() => void fetchNextPage()}>
-              Load more credonations
-            </button>
+            <Group>
+              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
+                Load more credonations
+              </Button>
+            </Group>
           )}
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
@@ -578,8 +596,7 @@ function LinkedWallets({ trisId }: { trisId: string }) {
   const { status } = (query.error as ApiError | null) ?? { status: 200 };
   if (currentKey() === null || status === 403 || status === 404) return null;
   return (
-    <section aria-labelledby="wallets-title">
-      <h2 id="wallets-title">Wallets</h2>
+    <Panel title="Wallets">
       <Loaded query={query} what="the wallets">
         {({ wallets }) => (
           <Rows
@@ -594,7 +611,7 @@ function LinkedWallets({ trisId }: { trisId: string }) {
           />
         )}
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -614,8 +631,7 @@ function AccessDecisions({ trisId }: { trisId: string }) {
   if (currentKey() === null || (error as ApiError | null)?.status === 403) return null;
   const decisions = data?.pages.flatMap((page) => page.decisions) ?? [];
   return (
-    <section aria-labelledby="decisions-title">
-      <h2 id="decisions-title">Access decisions</h2>
+    <Panel title="Access decisions">
       {!data && !error && <Waiting what="the access decisions" reason={failureReason} />}
       {error && <Failure error={error} retry={() => void fetchNextPage()} />}
       {data && (
@@ -627,27 +643,31 @@ function AccessDecisions({ trisId }: { trisId: string }) {
             rows={decisions.map((decision) => [
               <Time key={decision.jti} value={decision.checked_at} />,
               linkTo('lab', decision.policy_id),
-              decision.granted ? (decision.revoked ? 'granted, token revoked' : 'granted') : 'denied',
+              <Badge key="decision" color={decision.granted ? 'green' : 'red'}>
+                {decision.granted ? (decision.revoked ? 'granted, token revoked' : 'granted') : 'denied'}
+              </Badge>,
               decision.score === null ? '' : score(decision.score),
               decision.reasons.map(({ rule, outcome }) => `${rule} ${outcome}`).join(', '),
               decision.checked_by,
             ])}
           />
           {hasNextPage && (
-            <button type="button" disabled={isFetching} onClick={() => void fetchNextPage()}>
-              Load more decisions
-            </button>
+            <Group>
+              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
+                Load more decisions
+              </Button>
+            </Group>
           )}
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
 const linkTo = (view: string, id: string) => (
-  <a key={id} href={hrefOf(view, id)}>
+  <Anchor key={id} href={hrefOf(view, id)}>
     {id}
-  </a>
+  </Anchor>
 );
 
 const SHOWN_ROWS = 25;
@@ -655,36 +675,24 @@ const SHOWN_ROWS = 25;
 /** A table of which the first column names the row. More than a few rows are shown on request. */
 function Rows(props: { caption: string; empty: string; head: string[]; rows: React.ReactNode[][] }) {
   const { caption, empty, head, rows } = props;
-  if (rows.length === 0) {
-    return (
-      <p>
-        {caption}: {empty}
-      </p>
-    );
-  }
   const body = (some: React.ReactNode[][]) => (
-    <Region label={caption}>
-      <table>
-        <Head columns={head} numbers={head.filter((_, i) => isNumber(rows[0]![i]))} />
-        <tbody>
-          {some.map(([name, ...cells]) => (
-            <tr key={keyOf(name)}>
-              <th scope="row">{name}</th>
-              {cells.map((cell, i) => (
-                <td key={head[i + 1]} className={isNumber(cell) ? 'number' : ''}>
-                  {cell}
-                </td>
-              ))}
-            </tr>
+    <DataTable label={caption} columns={head} numbers={head.filter((_, i) => isNumber(rows[0]![i]))}>
+      {some.map(([name, ...cells]) => (
+        <Table.Tr key={keyOf(name)}>
+          <Table.Th scope="row">{name}</Table.Th>
+          {cells.map((cell, i) => (
+            <Table.Td key={head[i + 1]} {...(isNumber(cell) && { ta: 'right' })}>
+              {cell}
+            </Table.Td>
           ))}
-        </tbody>
-      </table>
-    </Region>
+        </Table.Tr>
+      ))}
+    </DataTable>
   );
   return (
     <>
-      <h3>{caption}</h3>
-      {body(rows.slice(0, SHOWN_ROWS))}
+      <Title order={3}>{caption}</Title>
+      {rows.length === 0 ? <Empty>{empty}</Empty> : body(rows.slice(0, SHOWN_ROWS))}
       {rows.length > SHOWN_ROWS && (
         <details>
           <summary>{count(rows.length - SHOWN_ROWS)} more</summary>

@@ -1,9 +1,11 @@
+import { Anchor, Badge, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { get, type Schemas } from '../api.ts';
 import { count, Time } from '../format.tsx';
 import { Needs, useMay } from '../lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
-import { Loaded } from '../loading.tsx';
+import { Empty, Loaded } from '../loading.tsx';
+import { Details, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 
 const rankOf = (trisId: string) => ({
@@ -42,11 +44,10 @@ export function Organization({ trisId }: { trisId: string }) {
   const { lenses, access } = useOwned(trisId);
   const vetted = organization.data?.vetted ?? (rank.isSuccess ? true : undefined);
   return (
-    <div className="overview">
-      <section aria-labelledby="policies-title">
-        <h2 id="policies-title">Policies</h2>
-        {lenses.length + access.length === 0 && <p>It owns no policy.</p>}
-        <ul className="lines">
+    <div className="grid sides">
+      <Panel title="Policies">
+        {lenses.length + access.length === 0 && <Empty>It owns no policy.</Empty>}
+        <ul className="lines plain">
           {[
             ...lenses.map(({ policy_id, status, active_for }) => ({
               policy_id,
@@ -56,49 +57,46 @@ export function Organization({ trisId }: { trisId: string }) {
             ...access.map(({ policy_id, status }) => ({ policy_id, what: 'access policy', state: status })),
           ].map(({ policy_id, what, state }) => (
             <li key={policy_id}>
-              <a href={hrefOf('lab', policy_id)}>{policy_id}</a>
-              <small>{what}</small>
-              <span className="tag">{state}</span>
+              <Anchor href={hrefOf('lab', policy_id)}>{policy_id}</Anchor>
+              <Text span size="sm" c="dimmed">
+                {what}
+              </Text>
+              <Badge>{state}</Badge>
             </li>
           ))}
         </ul>
-      </section>
-      <div>
-        <section aria-labelledby="standing-title">
-          <h2 id="standing-title">Rank and vetting</h2>
-          <dl className="details">
-            <dt>Rank</dt>
-            <dd>
-              {rank.data ? (
-                <>
-                  <strong>{rank.data.disc_rank}</strong>, by {count(rank.data.tct_total)} TCT in total
-                </>
-              ) : (
-                'none: only vetted organizations have one'
-              )}
-            </dd>
-            <dt>Vetting</dt>
-            <dd>{vetted === undefined ? 'not known to this key' : vetted ? 'vetted' : 'not vetted'}</dd>
-            {organization.data && (
-              <>
-                <dt>Registered</dt>
-                <dd>
-                  <Time value={organization.data.registered_at} />
-                </dd>
-              </>
-            )}
-          </dl>
-        </section>
-        <section aria-labelledby="platforms-title">
-          <h2 id="platforms-title">Platforms</h2>
+      </Panel>
+      <Stack>
+        <Panel title="Rank and vetting">
+          <Details
+            rows={[
+              [
+                'Rank',
+                rank.data ? (
+                  <>
+                    <strong>{rank.data.disc_rank}</strong>, by {count(rank.data.tct_total)} TCT in total
+                  </>
+                ) : (
+                  'none: only vetted organizations have one'
+                ),
+              ],
+              ['Vetting', vetted === undefined ? 'not known to this key' : vetted ? 'vetted' : 'not vetted'],
+              organization.data !== undefined && [
+                'Registered',
+                <Time key="at" value={organization.data.registered_at} />,
+              ],
+            ]}
+          />
+        </Panel>
+        <Panel title="Platforms">
           <Needs scope="ops" what="The list" />
           {mayOperate && (
             <Loaded query={organization} what="the platforms">
               {({ platform_ids }) =>
                 platform_ids.length === 0 ? (
-                  <p>It owns none.</p>
+                  <Empty>It owns none.</Empty>
                 ) : (
-                  <ul className="lines">
+                  <ul className="lines plain">
                     {platform_ids.map((id) => (
                       <li key={id}>{id}</li>
                     ))}
@@ -107,8 +105,8 @@ export function Organization({ trisId }: { trisId: string }) {
               }
             </Loaded>
           )}
-        </section>
-      </div>
+        </Panel>
+      </Stack>
     </div>
   );
 }

@@ -1,3 +1,4 @@
+import { Box, Paper, Stack } from '@mantine/core';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
 import { downsample, firstAtOrAfter } from '../downsample.ts';
@@ -111,7 +112,7 @@ export function ScoreChart({
   const current = shown < 0 ? selected : shown;
   const text = useMemo(() => (current < 0 ? 'no event' : sentenceOf(events, current)), [events, current]);
   return (
-    <div className="chart">
+    <Box pos="relative">
       <div
         ref={frame}
         className="plot"
@@ -127,7 +128,7 @@ export function ScoreChart({
         onPointerLeave={() => setActive(-1)}
       />
       {place && shown >= 0 && <Tip events={events} index={shown} {...place} width={frame.current!.clientWidth} />}
-    </div>
+    </Box>
   );
 }
 
@@ -205,16 +206,37 @@ function Tip(props: { events: Events; index: number; left: number; top: number; 
   const isRight = left > width / 2;
   return (
     <>
-      <div className="spot" style={{ left, top }} />
-      <div className="tip" style={{ top, ...(isRight ? { right: width - left + 12 } : { left: left + 12 }) }}>
-        <strong>{what}</strong>
-        {entry.tct_delta !== 0 && <span>{signed(entry.tct_delta, count)} TCT</span>}
-        <span>
-          {from === null ? '' : `${score(from)} → `}
-          {score(to)} {entry.score_rating}
-        </span>
-        <span>{localTime(entry.occurred_at)}</span>
-      </div>
+      <Box
+        pos="absolute"
+        left={left}
+        top={top}
+        w={14}
+        h={14}
+        m={-7}
+        bdrs="50%"
+        bd="2px solid var(--mantine-color-text)"
+        style={{ pointerEvents: 'none' }}
+      />
+      <Paper
+        className="tip"
+        withBorder
+        pos="absolute"
+        px="xs"
+        py={6}
+        maw="18rem"
+        top={top}
+        {...(isRight ? { right: width - left + 12 } : { left: left + 12 })}
+      >
+        <Stack gap={0} fz="sm">
+          <strong>{what}</strong>
+          {entry.tct_delta !== 0 && <span>{signed(entry.tct_delta, count)} TCT</span>}
+          <span>
+            {from === null ? '' : `${score(from)} → `}
+            {score(to)} {entry.score_rating}
+          </span>
+          <span>{localTime(entry.occurred_at)}</span>
+        </Stack>
+      </Paper>
     </>
   );
 }
@@ -245,17 +267,17 @@ function select({ events, axis, values, now }: Line, min: number, max: number): 
 /** uPlot draws on a canvas, which knows no style sheet. */
 export function coloursOf(element: HTMLElement): Colours {
   const probe = element.appendChild(document.createElement('span'));
-  const colour = (name: string) => {
-    probe.style.color = `var(--${name})`;
+  const colour = (value: string) => {
+    probe.style.color = value;
     return getComputedStyle(probe).color;
   };
   const colours = {
-    line: colour('line'),
-    text: colour('muted'),
-    grid: colour('grid'),
-    flag: colour('bad'),
-    status: colour('text'),
-    bands: RATINGS.map(([name]) => colour(`band-${name.toLowerCase().replace(' ', '-')}`)),
+    line: colour('var(--mantine-color-anchor)'),
+    text: colour('var(--mantine-color-dimmed)'),
+    grid: colour('light-dark(#00000012, #ffffff14)'),
+    flag: colour('var(--mantine-color-error)'),
+    status: colour('var(--mantine-color-text)'),
+    bands: RATINGS.map(([, , name]) => colour(`color-mix(in srgb, var(--mantine-color-${name}-5) 18%, transparent)`)),
   };
   probe.remove();
   return colours;

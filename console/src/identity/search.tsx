@@ -1,3 +1,4 @@
+import { Box, Group, Paper, Text, TextInput, VisuallyHidden } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type KeyboardEvent, useEffect, useId, useState } from 'react';
 import { currentKey, type Found, get, post, type Score } from '../api.ts';
@@ -84,13 +85,10 @@ export function SearchForm() {
     setActive(step >= options.length ? -1 : step);
   };
   return (
-    <form role="search" className="search" onSubmit={submit}>
-      <label htmlFor={id} className="hidden">
-        Find an identity
-      </label>
-      <input
+    <Box component="form" role="search" flex="1 1 14rem" pos="relative" onSubmit={submit}>
+      <TextInput
         id={id}
-        type="text"
+        aria-label="Find an identity"
         role="combobox"
         aria-autocomplete="list"
         aria-expanded={isShown}
@@ -110,9 +108,33 @@ export function SearchForm() {
         onBlur={() => setOpen(false)}
         onKeyDown={move}
       />
-      <ul id={`${id}-list`} role="listbox" aria-label="Identities found" hidden={!isShown}>
+      <Paper
+        component="ul"
+        id={`${id}-list`}
+        role="listbox"
+        aria-label="Identities found"
+        display={isShown ? 'block' : 'none'}
+        withBorder
+        shadow="md"
+        pos="absolute"
+        top="calc(100% + 4px)"
+        miw="min(22rem, calc(100vw - 2rem))"
+        w="100%"
+        p={4}
+        m={0}
+        className="plain"
+        style={{ zIndex: 4 }}
+      >
         {options.map(({ tris_id, platform_id, rating }, i) => (
-          <li
+          <Group
+            component="li"
+            justify="space-between"
+            wrap="nowrap"
+            px="xs"
+            py={6}
+            bdrs="sm"
+            {...(i === active && { bg: 'var(--mantine-color-indigo-light)' })}
+            style={{ cursor: 'pointer', overflowWrap: 'anywhere' }}
             key={`${tris_id} ${platform_id}`}
             id={`${id}-${i}`}
             role="option"
@@ -124,15 +146,18 @@ export function SearchForm() {
           >
             <span>
               {tris_id}
-              {platform_id !== null && <small> owns {platform_id}</small>}
+              {platform_id !== null && (
+                <Text span size="sm" c="dimmed">
+                  {' '}
+                  owns {platform_id}
+                </Text>
+              )}
             </span>
             {rating !== undefined && <Rating name={rating} />}
-          </li>
+          </Group>
         ))}
-      </ul>
-      <span role="status" className="hidden">
-        {isShown ? `${options.length} found` : ''}
-      </span>
-    </form>
+      </Paper>
+      <VisuallyHidden role="status">{isShown ? `${options.length} found` : ''}</VisuallyHidden>
+    </Box>
   );
 }

@@ -1,9 +1,11 @@
+import { Anchor, Button, Code, Group, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { ApiError, get } from '../api.ts';
 import { Time } from '../format.tsx';
-import { Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
+import { Details, Panel } from '../panel.tsx';
+import { Loaded } from '../loading.tsx';
 import { storeDraft } from './draft.ts';
 import { AP_PATH, type ListedAccessPolicy, nextId, useAccessPolicies } from './policies.ts';
 
@@ -19,11 +21,11 @@ export function AccessPolicyView({ policyId }: { policyId: string }) {
   const listed = all.data?.find(({ policy_id }) => policy_id === policyId);
   const isPrivate = read.error instanceof ApiError && read.error.status !== 404 && listed !== undefined;
   return (
-    <>
-      <h1>{policyId}</h1>
-      <p className="actions">
-        <a href={hrefOf('lab')}>All policies</a>
-      </p>
+    <Stack>
+      <Title order={1}>{policyId}</Title>
+      <Group gap="xs">
+        <Anchor href={hrefOf('lab')}>All policies</Anchor>
+      </Group>
       {isPrivate ? (
         <Shown policy={listed} />
       ) : (
@@ -31,7 +33,7 @@ export function AccessPolicyView({ policyId }: { policyId: string }) {
           {(policy) => <Shown policy={policy} rules={policy.rules} />}
         </Loaded>
       )}
-    </>
+    </Stack>
   );
 }
 
@@ -44,45 +46,51 @@ function Shown({ policy, rules }: { policy: ListedAccessPolicy; rules?: unknown 
     window.location.hash = hrefOf('lab', 'access');
   };
   return (
-    <div className="overview">
-      <section aria-labelledby="rules-title">
-        <h2 id="rules-title">Rules</h2>
+    <div className="grid sides">
+      <Panel title="Rules">
         {rules === undefined ? (
-          <p>The rules are private: their owner and operators may read them.</p>
+          <Text>The rules are private: their owner and operators may read them.</Text>
         ) : (
           <>
             <Region label="Rules as JSON">
-              <pre>{JSON.stringify(rules, null, 2)}</pre>
+              <Code block>{JSON.stringify(rules, null, 2)}</Code>
             </Region>
-            <p className="actions">
-              <button type="button" onClick={edit}>
-                Draft a new version
-              </button>
-            </p>
+            <Group gap="xs">
+              <Button onClick={edit}>Draft a new version</Button>
+            </Group>
           </>
         )}
-      </section>
-      <section aria-labelledby="about-title">
-        <h2 id="about-title">About</h2>
-        <dl className="details">
-          <dt>Owner</dt>
-          <dd>
-            {tris_org === null ? 'the platform’s operators' : <a href={hrefOf('identity', tris_org)}>{tris_org}</a>}
-          </dd>
-          <dt>Status</dt>
-          <dd>{status}</dd>
-          <dt>Who may read the rules</dt>
-          <dd>{visibility === 'public' ? 'everybody' : 'its owner and operators'}</dd>
-          <dt>Lens</dt>
-          <dd>{vp === null ? 'the owner’s' : <a href={hrefOf('lab', vp)}>{vp}</a>}</dd>
-          <dt>Tokens last</dt>
-          <dd>{ttl_seconds} s</dd>
-          <dt>Created</dt>
-          <dd>
-            <Time value={created_at} />
-          </dd>
-        </dl>
-      </section>
+      </Panel>
+      <Panel title="About">
+        <Details
+          rows={[
+            [
+              'Owner',
+              tris_org === null ? (
+                'the platform’s operators'
+              ) : (
+                <Anchor key="owner" href={hrefOf('identity', tris_org)}>
+                  {tris_org}
+                </Anchor>
+              ),
+            ],
+            ['Status', status],
+            ['Who may read the rules', visibility === 'public' ? 'everybody' : 'its owner and operators'],
+            [
+              'Lens',
+              vp === null ? (
+                'the owner’s'
+              ) : (
+                <Anchor key="lens" href={hrefOf('lab', vp)}>
+                  {vp}
+                </Anchor>
+              ),
+            ],
+            ['Tokens last', `${ttl_seconds} s`],
+            ['Created', <Time key="created" value={created_at} />],
+          ]}
+        />
+      </Panel>
     </div>
   );
 }

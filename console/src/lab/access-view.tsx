@@ -1,12 +1,14 @@
+import { Alert, Anchor, Button, Group, List, NativeSelect, Stack, Text, TextInput, Title } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { ApiError, type Schemas, post } from '../api.ts';
 import { count, decimal, score } from '../format.tsx';
-import { Failure } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
+import { Panel } from '../panel.tsx';
+import { Failure } from '../loading.tsx';
 import { JsonField } from './draft-editor.tsx';
 import { isObject, parsed, toText, useStoredText, withValue } from './draft.ts';
-import { Field, Problems, under } from './fields.tsx';
+import { errorAt, Problems, under } from './fields.tsx';
 import { Needs } from './needs.tsx';
 import { AP_PATH, type ListedAccessPolicy, usePolicies } from './policies.ts';
 import { RuleEditor } from './rule-editor.tsx';
@@ -50,38 +52,34 @@ export function AccessView() {
     suggested: new Set(check.isSuccess ? result?.how_to_pass.flatMap(({ pointers }) => pointers) : []),
   };
   return (
-    <>
-      <h1>Draft of an access policy</h1>
-      <p className="actions">
-        <a href={hrefOf('lab')}>All policies</a>
-        <button type="button" onClick={() => edit(toText(NEW_AP))}>
-          Start over
-        </button>
-      </p>
-      <section aria-labelledby="check-title">
-        <h2 id="check-title">Check</h2>
+    <Stack>
+      <Title order={1}>Draft of an access policy</Title>
+      <Group gap="xs">
+        <Anchor href={hrefOf('lab')}>All policies</Anchor>
+        <Button onClick={() => edit(toText(NEW_AP))}>Start over</Button>
+      </Group>
+      <Panel title="Check">
         <Needs scope="policies:write" what="A check of rules" />
-        <label>
-          Subject to check the rules against{' '}
-          <input
-            value={subject}
-            placeholder="tris:…"
-            maxLength={128}
-            spellCheck={false}
-            onChange={({ target }) => setSubject(target.value)}
-          />
-        </label>
+        <TextInput
+          label="Subject to check the rules against"
+          value={subject}
+          placeholder="tris:…"
+          maxLength={128}
+          spellCheck={false}
+          onChange={({ target }) => setSubject(target.value)}
+        />
         <Problems problems={problems.filter(({ pointer }) => pointer.startsWith('/subjects'))} />
         <div role="status">
           {check.isSuccess && result && <Verdict result={result} lens={check.data.lens?.policy_id ?? null} />}
         </div>
         {check.error && !create.error && <Failure error={check.error} retry={() => void check.refetch()} />}
-      </section>
-      <h2>Policy</h2>
-      <p className="small">The draft is kept in this tab. Rules and JSON show the same draft.</p>
-      <div className="columns">
-        <section aria-labelledby="rules-title">
-          <h3 id="rules-title">Rules</h3>
+      </Panel>
+      <Title order={2}>Policy</Title>
+      <Text size="sm" c="dimmed">
+        The draft is kept in this tab. Rules and JSON show the same draft.
+      </Text>
+      <div className="grid columns">
+        <Panel title="Rules" order={3}>
           {draft ? (
             <>
               <Settings draft={draft} problems={problems} onChange={change} />
@@ -93,23 +91,17 @@ export function AccessView() {
               />
             </>
           ) : (
-            <p>The rules are shown again when the JSON can be read.</p>
+            <Text>The rules are shown again when the JSON can be read.</Text>
           )}
-        </section>
-        <section aria-labelledby="json-title">
-          <h3 id="json-title">JSON</h3>
+        </Panel>
+        <Panel title="JSON" order={3}>
           <JsonField text={text} onChange={edit} label="The access policy as JSON" />
-        </section>
+        </Panel>
       </div>
-      <p className="actions">
-        <button
-          type="button"
-          className="primary"
-          disabled={draft === null || create.isPending}
-          onClick={() => create.mutate()}
-        >
+      <Group gap="xs">
+        <Button variant="filled" disabled={draft === null || create.isPending} onClick={() => create.mutate()}>
           Create the policy
-        </button>
+        </Button>
         <span role="status">
           {create.isSuccess && (
             <>
@@ -117,9 +109,9 @@ export function AccessView() {
             </>
           )}
         </span>
-      </p>
+      </Group>
       {create.error && <Failure error={create.error} retry={() => create.mutate()} />}
-    </>
+    </Stack>
   );
 }
 
@@ -151,55 +143,43 @@ function Settings(props: {
   const vp = draft['vp'] == null ? '' : String(draft['vp']);
   const names = (policies.data ?? []).map(({ policy_id }) => policy_id);
   return (
-    <div className="coordinates plain">
-      <Field label="Id, with its version" problems={problems} pointer="/policy_id">
-        {(tied) => (
-          <input
-            {...tied}
-            value={String(draft['policy_id'] ?? '')}
-            spellCheck={false}
-            onChange={({ target }) => onChange(['policy_id'], target.value)}
-          />
-        )}
-      </Field>
-      <Field label="Lifetime of its tokens, seconds" problems={problems} pointer="/ttl_seconds">
-        {(tied) => (
-          <input
-            {...tied}
-            type="number"
-            min={1}
-            max={86_400}
-            value={typeof draft['ttl_seconds'] === 'number' ? draft['ttl_seconds'] : ''}
-            onChange={({ target }) => onChange(['ttl_seconds'], target.value === '' ? undefined : Number(target.value))}
-          />
-        )}
-      </Field>
-      <Field label="Lens" problems={problems} pointer="/vp">
-        {(tied) => (
-          <select
-            {...tied}
-            value={vp}
-            onChange={({ target }) => onChange(['vp'], target.value === '' ? undefined : target.value)}
-          >
-            <option value="">the owner’s, or the platform’s</option>
-            {[...new Set([...names, ...(vp === '' ? [] : [vp])])].map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        )}
-      </Field>
-      <Field label="Who may read the rules" problems={problems} pointer="/visibility">
-        {(tied) => (
-          <select
-            {...tied}
-            value={draft['visibility'] === 'public' ? 'public' : 'private'}
-            onChange={({ target }) => onChange(['visibility'], target.value)}
-          >
-            <option value="private">private: its owner and operators</option>
-            <option value="public">public: everybody, with reasons of denials</option>
-          </select>
-        )}
-      </Field>
+    <div className="grid fields">
+      <TextInput
+        label="Id, with its version"
+        error={errorAt(problems, '/policy_id')}
+        value={String(draft['policy_id'] ?? '')}
+        spellCheck={false}
+        onChange={({ target }) => onChange(['policy_id'], target.value)}
+      />
+      <TextInput
+        label="Lifetime of its tokens, seconds"
+        error={errorAt(problems, '/ttl_seconds')}
+        type="number"
+        min={1}
+        max={86_400}
+        value={typeof draft['ttl_seconds'] === 'number' ? draft['ttl_seconds'] : ''}
+        onChange={({ target }) => onChange(['ttl_seconds'], target.value === '' ? undefined : Number(target.value))}
+      />
+      <NativeSelect
+        label="Lens"
+        error={errorAt(problems, '/vp')}
+        value={vp}
+        onChange={({ target }) => onChange(['vp'], target.value === '' ? undefined : target.value)}
+        data={[
+          { value: '', label: 'the owner’s, or the platform’s' },
+          ...new Set([...names, ...(vp === '' ? [] : [vp])]),
+        ]}
+      />
+      <NativeSelect
+        label="Who may read the rules"
+        error={errorAt(problems, '/visibility')}
+        value={draft['visibility'] === 'public' ? 'public' : 'private'}
+        onChange={({ target }) => onChange(['visibility'], target.value)}
+        data={[
+          { value: 'private', label: 'private: its owner and operators' },
+          { value: 'public', label: 'public: everybody, with reasons of denials' },
+        ]}
+      />
     </div>
   );
 }
@@ -207,26 +187,26 @@ function Settings(props: {
 function Verdict({ result, lens }: { result: DryRun['results'][number]; lens: string | null }) {
   const { subject_tris, granted, how_to_pass } = result;
   return (
-    <div className={granted ? 'card' : 'warning'}>
-      <p>
+    <Alert color={granted ? 'green' : 'yellow'} role="note">
+      <Text>
         <strong>
           {subject_tris} {granted ? 'passes' : 'does not pass'}
         </strong>
         {result.score === null ? ': nothing is known about it.' : `, with a score of ${score(result.score)}`}
         {result.score !== null && ` through ${lens ?? 'the model’s own lens'}.`}
-      </p>
-      {!granted && how_to_pass.length === 0 && <p>No increase would be enough.</p>}
+      </Text>
+      {!granted && how_to_pass.length === 0 && <Text>No increase would be enough.</Text>}
       {how_to_pass.length > 0 && (
         <>
-          <p>A smallest set of changes that passes:</p>
-          <ul>
+          <Text>A smallest set of changes that passes:</Text>
+          <List size="sm">
             {how_to_pass.map((change) => (
-              <li key={change.fact}>{wordsOf(change)}</li>
+              <List.Item key={change.fact}>{wordsOf(change)}</List.Item>
             ))}
-          </ul>
+          </List>
         </>
       )}
-    </div>
+    </Alert>
   );
 }
 

@@ -1,8 +1,10 @@
+import { Anchor, Box, Group, Progress, Table, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { count, decimal, percent, Rating, RATINGS, score, signed } from '../format.tsx';
-import { Head } from '../head.tsx';
 import { hrefOf } from '../place.ts';
-import { Region } from '../region.tsx';
+import { Figures, Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
+import { Empty } from '../loading.tsx';
 import type { AccessChange, LensName, Mover, Reason, Summary } from './policies.ts';
 
 const NAMES = RATINGS.map(([name]) => name);
@@ -16,30 +18,20 @@ export function Change(props: {
 }) {
   const { summary, lenses } = props;
   const { count: all, up, down, unchanged, mean_delta, histogram, top_movers } = summary;
-  const link = (trisId: string) => <a href={comparisonHref(trisId, lenses)}>{trisId}</a>;
-  if (all === 0) return <p>There is no identity to compare.</p>;
+  const link = (trisId: string) => <Anchor href={comparisonHref(trisId, lenses)}>{trisId}</Anchor>;
+  if (all === 0) return <Empty>There is no identity to compare.</Empty>;
   return (
     <>
-      <dl className="figures">
-        {(
-          [
-            ['Identities', count(all), ''],
-            ['Rise', count(up), percent(up / all)],
-            ['Fall', count(down), percent(down / all)],
-            ['Unchanged', count(unchanged), percent(unchanged / all)],
-            ['Mean change', signed(mean_delta, decimal), 'points'],
-          ] as const
-        ).map(([name, figure, more]) => (
-          <div key={name} className="figure">
-            <dt>{name}</dt>
-            <dd>
-              <span className="big">{figure}</span>
-              <small>{more}</small>
-            </dd>
-          </div>
-        ))}
-      </dl>
-      <div className="columns">
+      <Figures
+        figures={[
+          ['Identities', count(all), ''],
+          ['Rise', count(up), percent(up / all)],
+          ['Fall', count(down), percent(down / all)],
+          ['Unchanged', count(unchanged), percent(unchanged / all)],
+          ['Mean change', signed(mean_delta, decimal), 'points'],
+        ]}
+      />
+      <div className="grid columns">
         <Bars
           caption="Scores"
           what="Score"
@@ -87,152 +79,138 @@ function Bars(props: {
 }) {
   const { caption, what, names, before, after } = props;
   const most = Math.max(1, ...before, ...after);
-  const cell = (value: number, kind: string) => (
-    <td>
-      <span className="amount">
-        <span className={`bar ${kind}`} aria-hidden="true">
-          {value > 0 && <span style={{ width: `max(2px, ${(100 * value) / most}%)` }} />}
-        </span>
+  const cell = (value: number, color: string) => (
+    <Table.Td w="42%">
+      <Group gap="xs" wrap="nowrap">
+        <Progress size="sm" flex={1} color={color} value={(100 * value) / most} aria-hidden="true" />
         <span>{count(value)}</span>
-      </span>
-    </td>
+      </Group>
+    </Table.Td>
   );
   return (
-    <section>
-      <h3>{caption}</h3>
-      <Region label={`${caption} before and after`}>
-        <table className="distribution">
-          <Head columns={[what, 'Before', 'After']} />
-          <tbody>
-            {names.map((name, i) => (
-              <tr key={name}>
-                <th scope="row">{name}</th>
-                {cell(before[i]!, 'was')}
-                {cell(after[i]!, 'is')}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Region>
-    </section>
+    <Panel title={caption} order={3} isLandmark={false}>
+      <DataTable label={`${caption} before and after`} columns={[what, 'Before', 'After']}>
+        {names.map((name, i) => (
+          <Table.Tr key={name}>
+            <Table.Th scope="row">{name}</Table.Th>
+            {cell(before[i]!, 'gray')}
+            {cell(after[i]!, 'indigo')}
+          </Table.Tr>
+        ))}
+      </DataTable>
+    </Panel>
   );
 }
 
 /** How many identities go from which rating to which: the darker, the more of those with the old rating. */
 function Moves({ moves }: { moves: Summary['rating_moves'] }) {
   return (
-    <section>
-      <h3>Changes of rating</h3>
-      <p className="small">Rows: the rating before. Columns: the rating after.</p>
-      <Region label="Changes of rating">
-        <table className="matrix">
-          <Head columns={['from, to', ...NAMES]} numbers={NAMES} />
-          <tbody>
-            {NAMES.map((from) => {
-              const row = NAMES.map((to) => moves[from]?.[to] ?? 0);
-              const sum = Math.max(
-                1,
-                row.reduce((a, b) => a + b, 0),
-              );
-              return (
-                <tr key={from}>
-                  <th scope="row">{from}</th>
-                  {row.map((moved, i) => (
-                    <td key={NAMES[i]} className={NAMES[i] === from ? 'number same' : 'number'}>
-                      {moved > 0 && <span className="shade" style={{ opacity: 0.08 + (0.17 * moved) / sum }} />}
-                      {moved === 0 ? '·' : count(moved)}
-                    </td>
-                  ))}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </Region>
-    </section>
+    <Panel title="Changes of rating" order={3} isLandmark={false}>
+      <Text size="sm" c="dimmed">
+        Rows: the rating before. Columns: the rating after.
+      </Text>
+      <DataTable label="Changes of rating" columns={['from, to', ...NAMES]} numbers={NAMES}>
+        {NAMES.map((from) => {
+          const row = NAMES.map((to) => moves[from]?.[to] ?? 0);
+          const sum = Math.max(
+            1,
+            row.reduce((a, b) => a + b, 0),
+          );
+          return (
+            <Table.Tr key={from}>
+              <Table.Th scope="row">{from}</Table.Th>
+              {row.map((moved, i) => (
+                <Table.Td key={NAMES[i]} ta="right" pos="relative" {...(NAMES[i] === from && { fw: 700 })}>
+                  {moved > 0 && (
+                    <Box
+                      pos="absolute"
+                      inset={0}
+                      bg="var(--mantine-color-anchor)"
+                      opacity={0.08 + (0.17 * moved) / sum}
+                    />
+                  )}
+                  {moved === 0 ? '·' : count(moved)}
+                </Table.Td>
+              ))}
+            </Table.Tr>
+          );
+        })}
+      </DataTable>
+    </Panel>
   );
 }
 
 function Movers(props: { caption: string; movers: readonly Mover[]; link: (trisId: string) => ReactNode }) {
   const { caption, movers, link } = props;
   return (
-    <section>
-      <h3>{caption}</h3>
+    <Panel title={caption} order={3} isLandmark={false}>
       {movers.length === 0 ? (
-        <p>None.</p>
+        <Empty>None.</Empty>
       ) : (
-        <Region label={caption}>
-          <table>
-            <Head
-              columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT']}
-              numbers={['Before', 'After', 'Change']}
-            />
-            <tbody>
-              {movers.map(({ tris_id, before, after, delta, reasons }) => (
-                <tr key={tris_id}>
-                  <th scope="row">{link(tris_id)}</th>
-                  <td className="number">{score(before.score)}</td>
-                  <td className="number">
-                    {score(after.score)} <Rating name={after.score_rating} />
-                  </td>
-                  <td className={delta < 0 ? 'number negative' : 'number'}>{signed(delta, score)}</td>
-                  <td>
-                    <Reasons reasons={reasons} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Region>
+        <DataTable
+          label={caption}
+          columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT']}
+          numbers={['Before', 'After', 'Change']}
+        >
+          {movers.map(({ tris_id, before, after, delta, reasons }) => (
+            <Table.Tr key={tris_id}>
+              <Table.Th scope="row">{link(tris_id)}</Table.Th>
+              <Table.Td ta="right">{score(before.score)}</Table.Td>
+              <Table.Td ta="right">
+                {score(after.score)} <Rating name={after.score_rating} />
+              </Table.Td>
+              <Table.Td ta="right" {...(delta < 0 && { c: 'var(--mantine-color-error)' })}>
+                {signed(delta, score)}
+              </Table.Td>
+              <Table.Td>
+                <Reasons reasons={reasons} />
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </DataTable>
       )}
-    </section>
+    </Panel>
   );
 }
 
 export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
   return (
-    <span className="small">
+    <Text span size="sm" c="dimmed">
       {reasons.map(({ metric, before_tct, after_tct }, i) => (
         <span key={metric}>
           {i > 0 && ', '}
           {metric} {signed(after_tct - before_tct, count)}
         </span>
       ))}
-    </span>
+    </Text>
   );
 }
 
 function Access({ changes, link }: { changes: readonly AccessChange[]; link: (trisId: string) => ReactNode }) {
   return (
-    <section>
-      <h3>Access policies</h3>
+    <Panel title="Access policies" order={3} isLandmark={false}>
       {changes.length === 0 ? (
-        <p>No access policy was evaluated.</p>
+        <Empty>No access policy was evaluated.</Empty>
       ) : (
-        <Region label="Access before and after">
-          <table>
-            <Head columns={['Policy', ...OUTCOMES, 'Who']} numbers={OUTCOMES} />
-            <tbody>
-              {changes.map((change) => (
-                <tr key={change.policy_id}>
-                  <th scope="row">
-                    <a href={hrefOf('lab', change.policy_id)}>{change.policy_id}</a>
-                  </th>
-                  <td className="number">{count(change.granted_before)}</td>
-                  <td className="number">{count(change.granted_after)}</td>
-                  <td className="number">{count(change.gained)}</td>
-                  <td className="number">{count(change.lost)}</td>
-                  <td className="small">
-                    <Some what="gain" ids={change.gained_by} of={change.gained} link={link} />
-                    <Some what="lose" ids={change.lost_by} of={change.lost} link={link} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Region>
+        <DataTable label="Access before and after" columns={['Policy', ...OUTCOMES, 'Who']} numbers={OUTCOMES}>
+          {changes.map((change) => (
+            <Table.Tr key={change.policy_id}>
+              <Table.Th scope="row">
+                <Anchor href={hrefOf('lab', change.policy_id)}>{change.policy_id}</Anchor>
+              </Table.Th>
+              <Table.Td ta="right">{count(change.granted_before)}</Table.Td>
+              <Table.Td ta="right">{count(change.granted_after)}</Table.Td>
+              <Table.Td ta="right">{count(change.gained)}</Table.Td>
+              <Table.Td ta="right">{count(change.lost)}</Table.Td>
+              <Table.Td fz="sm" c="dimmed">
+                <Some what="gain" ids={change.gained_by} of={change.gained} link={link} />
+                <Some what="lose" ids={change.lost_by} of={change.lost} link={link} />
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </DataTable>
       )}
-    </section>
+    </Panel>
   );
 }
 

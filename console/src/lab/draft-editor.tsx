@@ -1,10 +1,11 @@
+import { Button, Group, NativeSelect, Progress, Stack, Table, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { memo, useCallback, useRef } from 'react';
 import { type FieldError } from '../api.ts';
 import { decimal } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Region } from '../region.tsx';
+import { Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
 import { isConfiguration, isObject, parsed, toText, weightsOf, withValue } from './draft.ts';
-import { Field, Problems } from './fields.tsx';
+import { errorAt, Problems } from './fields.tsx';
 import { CATEGORIES, DOCUMENTED_METRICS, HUNDREDTHS, hundredthsOf } from './metrics.ts';
 
 type Path = readonly (string | number)[];
@@ -26,19 +27,17 @@ export function DraftEditor(props: {
     if ('value' in now) changed(toText(withValue(now.value, path, value)));
   }, []);
   return (
-    <div className="columns">
-      <section aria-labelledby="form-title">
-        <h3 id="form-title">Form</h3>
+    <div className="grid columns">
+      <Panel title="Form" order={3}>
         {'problem' in draft ? (
-          <p>The form shows the draft again when the JSON can be read.</p>
+          <Text>The form shows the draft again when the JSON can be read.</Text>
         ) : (
           <DraftForm value={draft.value} problems={problems} onChange={change} />
         )}
-      </section>
-      <section aria-labelledby="json-title">
-        <h3 id="json-title">JSON</h3>
+      </Panel>
+      <Panel title="JSON" order={3}>
         <JsonField text={text} onChange={onChange} label="The policy as JSON" />
-      </section>
+      </Panel>
     </div>
   );
 }
@@ -47,23 +46,16 @@ export function DraftEditor(props: {
 export function JsonField(props: { text: string; onChange: (text: string) => void; label: string }) {
   const { text, onChange, label } = props;
   const draft = parsed(text);
-  const problem = 'problem' in draft ? draft.problem : null;
   return (
-    <>
-      <textarea
-        className="json"
-        aria-label={label}
-        aria-invalid={problem !== null}
-        aria-describedby="json-problem"
-        spellCheck={false}
-        rows={Math.min(40, Math.max(12, text.split('\n').length))}
-        value={text}
-        onChange={({ target }) => onChange(target.value)}
-      />
-      <p id="json-problem" role="status" className="problem small">
-        {problem !== null && `This is not JSON: ${problem}`}
-      </p>
-    </>
+    <Textarea
+      styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+      aria-label={label}
+      spellCheck={false}
+      rows={Math.min(40, Math.max(12, text.split('\n').length))}
+      value={text}
+      error={'problem' in draft && <span role="status">This is not JSON: {draft.problem}</span>}
+      onChange={({ target }) => onChange(target.value)}
+    />
   );
 }
 
@@ -77,60 +69,53 @@ function DraftForm(props: {
   const metadata = isObject(draft['metadata']) ? draft['metadata'] : {};
   const inputs = Array.isArray(draft['inputs']) ? (draft['inputs'] as unknown[]) : [];
   const text = (label: string, pointer: string, path: Path, shown: unknown) => (
-    <Field label={label} problems={problems} pointer={pointer}>
-      {(tied) => (
-        <input
-          {...tied}
-          value={shown === undefined ? '' : String(shown)}
-          spellCheck={false}
-          onChange={({ target }) => onChange(path, target.value)}
-        />
-      )}
-    </Field>
+    <TextInput
+      label={label}
+      error={errorAt(problems, pointer)}
+      value={shown === undefined ? '' : String(shown)}
+      spellCheck={false}
+      onChange={({ target }) => onChange(path, target.value)}
+    />
   );
   return (
     <>
       <Problems problems={problems.filter(({ pointer }) => pointer === '')} />
-      <div className="coordinates plain">
+      <div className="grid fields">
         {text('Id, with its version', '/policy_id', ['policy_id'], draft['policy_id'])}
         {text('Organization that owns it', '/tris_org', ['tris_org'], draft['tris_org'])}
         {text('Version', '/metadata/version', ['metadata', 'version'], metadata['version'])}
-        <Field label="Declared total weight" problems={problems} pointer="/metadata/total_weight">
-          {(tied) => (
-            <input
-              {...tied}
-              type="number"
-              step="0.01"
-              value={typeof metadata['total_weight'] === 'number' ? metadata['total_weight'] : ''}
-              onChange={({ target }) =>
-                onChange(['metadata', 'total_weight'], target.value === '' ? null : Number(target.value))
-              }
-            />
-          )}
-        </Field>
+        <TextInput
+          label="Declared total weight"
+          error={errorAt(problems, '/metadata/total_weight')}
+          type="number"
+          step="0.01"
+          value={typeof metadata['total_weight'] === 'number' ? metadata['total_weight'] : ''}
+          onChange={({ target }) =>
+            onChange(['metadata', 'total_weight'], target.value === '' ? null : Number(target.value))
+          }
+        />
       </div>
-      <h4>Inputs</h4>
+      <Title order={4}>Inputs</Title>
       <Problems problems={problems.filter(({ pointer }) => pointer === '/inputs')} />
       <datalist id="metrics">
         {DOCUMENTED_METRICS.map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
-      <ol className="inputs">
+      <Stack component="ol" gap="sm" p={0} m={0}>
         {inputs.map((input, i) => (
           // Inputs have no id. Their index is enough as a key: all that they show is in the draft.
           // oxlint-disable-next-line
           <InputRow key={i} index={i} input={input} problems={inputProblems(problems, i)} onChange={onChange} />
         ))}
-      </ol>
-      <p>
-        <button
-          type="button"
+      </Stack>
+      <Text>
+        <Button
           onClick={() => onChange(['inputs', inputs.length], { metric: '', criticality: 'Moderate', weight: 0.07 })}
         >
           Add an input
-        </button>
-      </p>
+        </Button>
+      </Text>
       <Weights draft={draft} />
     </>
   );
@@ -157,49 +142,39 @@ const InputRow = memo(function InputRow(props: InputRowProps) {
   const select = (criticality: string) =>
     onChange(['inputs', index], { ...input, criticality, weight: HUNDREDTHS[criticality]! / 100 });
   return (
-    <li>
-      <Field label={`Metric ${index + 1}`} problems={problems} pointer={`${at}/metric`}>
-        {(tied) => (
-          <input
-            {...tied}
-            value={String(input['metric'] ?? '')}
-            list="metrics"
-            spellCheck={false}
-            onChange={({ target }) => onChange(['inputs', index, 'metric'], target.value)}
-          />
-        )}
-      </Field>
-      <Field
+    <Group component="li" gap="xs" align="flex-start">
+      <TextInput
+        label={`Metric ${index + 1}`}
+        error={errorAt(problems, `${at}/metric`)}
+        flex="1 1 14rem"
+        value={String(input['metric'] ?? '')}
+        list="metrics"
+        spellCheck={false}
+        onChange={({ target }) => onChange(['inputs', index, 'metric'], target.value)}
+      />
+      <NativeSelect
         label="Criticality and weight"
         // Choosing a criticality sets its weight, so what is wrong with either belongs here.
-        problems={problems.map((problem) =>
-          problem.pointer === `${at}/weight` ? { ...problem, pointer: `${at}/criticality` } : problem,
-        )}
-        pointer={`${at}/criticality`}
-      >
-        {(tied) => (
-          <select
-            {...tied}
-            value={isKnown ? String(input['criticality']).replace(/^./, (first) => first.toUpperCase()) : ''}
-            onChange={({ target }) => select(target.value)}
-          >
-            {!isKnown && <option value="">choose</option>}
-            {Object.entries(HUNDREDTHS).map(([name, hundredths]) => (
-              <option key={name} value={name}>
-                {name}, {hundredths / 100}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
-      <button
-        type="button"
+        error={errorAt(problems, `${at}/criticality`) ?? errorAt(problems, `${at}/weight`)}
+        value={isKnown ? String(input['criticality']).replace(/^./, (first) => first.toUpperCase()) : ''}
+        onChange={({ target }) => select(target.value)}
+        data={[
+          ...(isKnown ? [] : [{ value: '', label: 'choose' }]),
+          ...Object.entries(HUNDREDTHS).map(([name, hundredths]) => ({
+            value: name,
+            label: `${name}, ${hundredths / 100}`,
+          })),
+        ]}
+      />
+      <Button
+        size="sm"
+        mt="1.5rem"
         aria-label={`Remove metric ${index + 1}`}
         onClick={() => onChange(['inputs', index], undefined)}
       >
         Remove
-      </button>
-    </li>
+      </Button>
+    </Group>
   );
 }, isSameRow);
 
@@ -207,34 +182,27 @@ const InputRow = memo(function InputRow(props: InputRowProps) {
 export function Weights({ draft }: { draft: unknown }) {
   const { total, byCategory } = weightsOf(draft);
   return (
-    <Region label="Weights by category">
-      <table>
-        <Head columns={['Category', 'Share of the weights', 'Sum']} numbers={['Sum']} />
-        <tbody>
-          {CATEGORIES.filter((name) => byCategory.has(name)).map((name) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>
-                <span className="bar" aria-hidden="true">
-                  <span style={{ width: `${(100 * byCategory.get(name)!) / Math.max(total, 0.01)}%` }} />
-                </span>
-              </td>
-              <td className="number">{decimal(byCategory.get(name)!)}</td>
-            </tr>
-          ))}
-          <tr>
-            <th scope="row">Total</th>
-            <td className="small">
-              {isConfiguration(total)
-                ? 'can be promoted for the platform'
-                : 'cannot be promoted for the platform, which takes 0.95 to 1.05'}
-            </td>
-            <td className="number" data-testid="total-weight">
-              {decimal(total)}
-            </td>
-          </tr>
-        </tbody>
-      </table>
-    </Region>
+    <DataTable label="Weights by category" columns={['Category', 'Share of the weights', 'Sum']} numbers={['Sum']}>
+      {CATEGORIES.filter((name) => byCategory.has(name)).map((name) => (
+        <Table.Tr key={name}>
+          <Table.Th scope="row">{name}</Table.Th>
+          <Table.Td>
+            <Progress size="sm" value={(100 * byCategory.get(name)!) / Math.max(total, 0.01)} aria-hidden="true" />
+          </Table.Td>
+          <Table.Td ta="right">{decimal(byCategory.get(name)!)}</Table.Td>
+        </Table.Tr>
+      ))}
+      <Table.Tr>
+        <Table.Th scope="row">Total</Table.Th>
+        <Table.Td fz="sm" c="dimmed">
+          {isConfiguration(total)
+            ? 'can be promoted for the platform'
+            : 'cannot be promoted for the platform, which takes 0.95 to 1.05'}
+        </Table.Td>
+        <Table.Td ta="right" data-testid="total-weight">
+          {decimal(total)}
+        </Table.Td>
+      </Table.Tr>
+    </DataTable>
   );
 }

@@ -1,3 +1,4 @@
+import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiError, type FieldError, post } from '../api.ts';
@@ -33,31 +34,26 @@ export function DraftView() {
   const isTold = ({ pointer }: FieldError) =>
     create.isError || !('value' in draft) || valueAt(draft.value, pointer) !== '';
   return (
-    <>
-      <h1>Draft of a validation policy</h1>
-      <p className="actions">
-        <a href={hrefOf('lab')}>All policies</a>
-        <button type="button" onClick={() => edit(toText(NEW_VP))}>
-          Start over
-        </button>
-      </p>
-      <h2>Policy</h2>
-      <p className="small">The draft is kept in this tab. Form and JSON show the same draft.</p>
+    <Stack>
+      <Title order={1}>Draft of a validation policy</Title>
+      <Group gap="xs">
+        <Anchor href={hrefOf('lab')}>All policies</Anchor>
+        <Button onClick={() => edit(toText(NEW_VP))}>Start over</Button>
+      </Group>
+      <Title order={2}>Policy</Title>
+      <Text size="sm" c="dimmed">
+        The draft is kept in this tab. Form and JSON show the same draft.
+      </Text>
       <DraftEditor
         text={text}
         onChange={edit}
         problems={distinct([...refused, ...refusedTry, ...faults.filter(isTold)])}
       />
-      <p className="actions">
-        <button
-          type="button"
-          className="primary"
-          disabled={'problem' in draft || create.isPending}
-          onClick={() => create.mutate()}
-        >
+      <Group gap="xs">
+        <Button variant="filled" disabled={'problem' in draft || create.isPending} onClick={() => create.mutate()}>
           Create the policy
-        </button>
-        <span className="small" role="status" data-testid="faults">
+        </Button>
+        <Text span size="sm" c="dimmed" role="status" data-testid="faults">
           {'problem' in draft
             ? 'The JSON cannot be read.'
             : faults.length === 0
@@ -65,11 +61,11 @@ export function DraftView() {
               : faults.length === 1
                 ? 'One thing to correct.'
                 : `${faults.length} things to correct.`}
-        </span>
-      </p>
+        </Text>
+      </Group>
       {create.error && <Failure error={create.error} retry={() => create.mutate()} />}
       <DryRun policy={'value' in draft && isObject(draft.value) ? draft.value : null} onRefused={setRefusedTry} />
-    </>
+    </Stack>
   );
 }
 

@@ -1,11 +1,12 @@
+import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Table, Text, Textarea } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { ApiError, type FieldError, post } from '../api.ts';
 import { count, Rating, score, signed } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Failure } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
-import { Region } from '../region.tsx';
+import { Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
+import { Failure, Warning } from '../loading.tsx';
 import { Change, Reasons } from './change.tsx';
 import { useStoredText } from './draft.ts';
 import { Needs } from './needs.tsx';
@@ -64,70 +65,63 @@ export function DryRun(props: {
   const errors = run.error instanceof ApiError ? run.error.errors : [];
   const isWrong = errors.some(({ pointer }) => pointer.startsWith('/subjects')) || ids.length > MOST_SUBJECTS;
   return (
-    <section aria-labelledby="dry-run-title">
-      <h2 id="dry-run-title">Dry run</h2>
+    <Panel title="Dry run">
       <Needs scope="policies:write" what="A dry run" />
       <form onSubmit={submit}>
-        <label>
-          Identities, up to {MOST_SUBJECTS}, separated by spaces or lines
-          <textarea
-            className="json"
+        <Stack gap="sm">
+          <Textarea
+            label={`Identities, up to ${MOST_SUBJECTS}, separated by spaces or lines`}
+            styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
             rows={3}
             spellCheck={false}
             value={text}
-            aria-invalid={isWrong}
+            error={ids.length > MOST_SUBJECTS ? `${count(ids.length)} are more than ${MOST_SUBJECTS}.` : isWrong}
             onChange={({ target }) => setText(target.value)}
           />
-        </label>
-        {ids.length > MOST_SUBJECTS && (
-          <p className="problem small">
-            {count(ids.length)} are more than {MOST_SUBJECTS}.
-          </p>
-        )}
-        <p className="actions">
-          <label>
-            Compared with the lens of{' '}
-            <select value={scope} onChange={({ target }) => setScope(target.value as Scope)}>
-              {SCOPES.map((name) => (
-                <option key={name} value={name}>
-                  {name === 'platform' ? 'the platform' : 'its organization'}
-                </option>
-              ))}
-            </select>
-          </label>
-          {active.length > 0 && (
-            <label>
-              <input type="checkbox" checked={withAccess} onChange={({ target }) => setWithAccess(target.checked)} />{' '}
-              With access decisions
-              {active.length > MOST_ACCESS_POLICIES && `, of the first ${MOST_ACCESS_POLICIES} policies`}
-            </label>
-          )}
-          <button
-            type="submit"
-            className="primary"
-            disabled={policy === null || ids.length === 0 || ids.length > MOST_SUBJECTS || run.isPending}
-          >
-            Try on these
-          </button>
-          <button
-            type="button"
-            disabled={policy === null || run.isPending}
-            onClick={() => run.mutate({ subjects: undefined, draft })}
-          >
-            Try on everyone
-          </button>
-        </p>
+          <Group gap="xs">
+            <NativeSelect
+              aria-label="Compared with the lens of"
+              size="xs"
+              value={scope}
+              onChange={({ target }) => setScope(target.value as Scope)}
+              data={SCOPES.map((name) => ({
+                value: name,
+                label: `compared with the lens of ${name === 'platform' ? 'the platform' : 'its organization'}`,
+              }))}
+            />
+            {active.length > 0 && (
+              <Checkbox
+                label={`With access decisions${active.length > MOST_ACCESS_POLICIES ? `, of the first ${MOST_ACCESS_POLICIES} policies` : ''}`}
+                checked={withAccess}
+                onChange={({ target }) => setWithAccess(target.checked)}
+              />
+            )}
+            <Button
+              type="submit"
+              variant="filled"
+              disabled={policy === null || ids.length === 0 || ids.length > MOST_SUBJECTS || run.isPending}
+            >
+              Try on these
+            </Button>
+            <Button
+              disabled={policy === null || run.isPending}
+              onClick={() => run.mutate({ subjects: undefined, draft })}
+            >
+              Try on everyone
+            </Button>
+          </Group>
+        </Stack>
       </form>
-      <p role="status" className="small">
+      <Text size="sm" c="dimmed" role="status">
         {run.isPending && 'Comparing…'}
-      </p>
+      </Text>
       {run.error && <Failure error={run.error} retry={() => run.mutate({ ...run.variables, draft })} />}
       {run.data && (
         <>
-          {run.variables.draft !== draft && <p className="warning">The draft has changed since.</p>}
-          <p>
+          {run.variables.draft !== draft && <Warning>The draft has changed since.</Warning>}
+          <Text>
             <strong>{run.data.lens.policy_id ?? 'the model’s own lens'}</strong> → <strong>{run.data.policy_id}</strong>
-          </p>
+          </Text>
           {run.data.results.length > 0 ? (
             <Subjects results={run.data.results} />
           ) : (
@@ -135,48 +129,46 @@ export function DryRun(props: {
           )}
         </>
       )}
-    </section>
+    </Panel>
   );
 }
 
 function Subjects({ results }: { results: readonly EvaluatedSubject[] }) {
   return (
-    <Region label="Identities before and after">
-      <table>
-        <Head
-          columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT', 'Access']}
-          numbers={['Before', 'After', 'Change']}
-        />
-        <tbody>
-          {results.map(({ tris_id, current, projected, reasons, access, problem }) => (
-            <tr key={tris_id}>
-              <th scope="row">
-                <a href={hrefOf('identity', tris_id)}>{tris_id}</a>
-              </th>
-              {current && projected ? (
-                <>
-                  <td className="number">
-                    {score(current.score)} <Rating name={current.score_rating} />
-                  </td>
-                  <td className="number">
-                    {score(projected.score)} <Rating name={projected.score_rating} />
-                  </td>
-                  <td className={projected.score < current.score ? 'number negative' : 'number'}>
-                    {signed(projected.score - current.score, score)}
-                  </td>
-                  <td>
-                    <Reasons reasons={reasons} />
-                  </td>
-                  <td className="small">{accessText(access)}</td>
-                </>
-              ) : (
-                <td colSpan={5}>{problem?.detail}</td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Region>
+    <DataTable
+      label="Identities before and after"
+      columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT', 'Access']}
+      numbers={['Before', 'After', 'Change']}
+    >
+      {results.map(({ tris_id, current, projected, reasons, access, problem }) => (
+        <Table.Tr key={tris_id}>
+          <Table.Th scope="row">
+            <Anchor href={hrefOf('identity', tris_id)}>{tris_id}</Anchor>
+          </Table.Th>
+          {current && projected ? (
+            <>
+              <Table.Td ta="right">
+                {score(current.score)} <Rating name={current.score_rating} />
+              </Table.Td>
+              <Table.Td ta="right">
+                {score(projected.score)} <Rating name={projected.score_rating} />
+              </Table.Td>
+              <Table.Td ta="right" {...(projected.score < current.score && { c: 'var(--mantine-color-error)' })}>
+                {signed(projected.score - current.score, score)}
+              </Table.Td>
+              <Table.Td>
+                <Reasons reasons={reasons} />
+              </Table.Td>
+              <Table.Td fz="sm" c="dimmed">
+                {accessText(access)}
+              </Table.Td>
+            </>
+          ) : (
+            <Table.Td colSpan={5}>{problem?.detail}</Table.Td>
+          )}
+        </Table.Tr>
+      ))}
+    </DataTable>
   );
 }
 

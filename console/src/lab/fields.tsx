@@ -1,38 +1,20 @@
-import { type ReactNode, useId } from 'react';
+import { Text } from '@mantine/core';
 import type { FieldError } from '../api.ts';
 
-/** A control with its label, and what is wrong with its value below it. */
-export function Field(props: {
-  label: string;
-  problems: readonly FieldError[];
-  /** RFC 6901: what of `problems` belongs to the field. */
-  pointer: string;
-  /** The control, with the attributes that connect it to its problems. */
-  children: (tied: { 'aria-invalid': boolean; 'aria-describedby': string | undefined }) => ReactNode;
-}) {
-  const { label, problems, pointer, children } = props;
-  const id = useId();
+/** What is wrong with the value at `pointer` (RFC 6901), for the `error` of its field. */
+export function errorAt(problems: readonly FieldError[], pointer: string): string | undefined {
   const own = problems.filter((problem) => problem.pointer === pointer);
-  const tied = { 'aria-invalid': own.length > 0, 'aria-describedby': own.length > 0 ? id : undefined };
-  return (
-    <div className="field">
-      <label>
-        {label}
-        {children(tied)}
-      </label>
-      <Problems id={id} problems={own} />
-    </div>
-  );
+  return own.length === 0 ? undefined : own.map(({ message }) => message).join(' ');
 }
 
-export function Problems({ id, problems }: { id?: string; problems: readonly FieldError[] }) {
+export function Problems({ problems }: { problems: readonly FieldError[] }) {
   if (problems.length === 0) return null;
   return (
-    <span id={id} className="problem small">
+    <Text size="sm" c="var(--mantine-color-error)">
       {problems.map(({ code, message }) => (
         <span key={`${code} ${message}`}>{message} </span>
       ))}
-    </span>
+    </Text>
   );
 }
 

@@ -1,11 +1,12 @@
+import { Anchor, Badge, Button, Group, Stack, Table, Text, Title } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { get } from '../api.ts';
 import { Time } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
-import { Region } from '../region.tsx';
 import { Term } from '../term.tsx';
+import { Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
+import { Empty, Failure, Loaded } from '../loading.tsx';
 import { AccessPolicyView } from './access-policy-view.tsx';
 import { AccessView } from './access-view.tsx';
 import { storeDraft } from './draft.ts';
@@ -31,87 +32,94 @@ export function LabView({ id }: { id: string }) {
   if (id.startsWith('AP_')) return <AccessPolicyView key={id} policyId={id} />;
   if (id !== '') return <PolicyView key={id} policyId={id} />;
   return (
-    <>
-      <h1>Policy lab</h1>
-      <p className="actions">
-        <a href={hrefOf('lab', 'draft')}>Draft of a validation policy</a>
-        <a href={hrefOf('lab', 'access')}>Draft of an access policy</a>
-      </p>
+    <Stack>
+      <Title order={1}>Policy lab</Title>
+      <Group gap="xs">
+        <Button component="a" href={hrefOf('lab', 'draft')}>
+          Draft of a validation policy
+        </Button>
+        <Button component="a" href={hrefOf('lab', 'access')}>
+          Draft of an access policy
+        </Button>
+      </Group>
       <ValidationPolicies />
       <AccessPolicies />
-    </>
+    </Stack>
   );
 }
 
 function ValidationPolicies() {
   const query = usePolicies();
   return (
-    <section aria-labelledby="vps-title">
-      <h2 id="vps-title">
-        <Term name="VP">Validation policies</Term>
-      </h2>
+    <Panel title={<Term name="VP">Validation policies</Term>}>
       <Loaded query={query} what="the validation policies">
         {(policies) => (
           <>
-            <p>
+            <Text>
               The platform’s <Term name="Lens">lens</Term> is{' '}
               {policies.find(isPlatforms) ? (
-                <a href={hrefOf('lab', policies.find(isPlatforms)!.policy_id)}>
+                <Anchor href={hrefOf('lab', policies.find(isPlatforms)!.policy_id)}>
                   {policies.find(isPlatforms)!.policy_id}
-                </a>
+                </Anchor>
               ) : (
                 <strong>the model’s own</strong>
               )}
               .
-            </p>
+            </Text>
             {policies.length === 0 ? (
-              <p>There is no validation policy yet.</p>
+              <Empty>There is no validation policy yet.</Empty>
             ) : (
-              <Region label="List of validation policies">
-                <table>
-                  <Head columns={['Name', 'Owner', 'Versions', 'Active for', 'Latest from']} />
-                  <tbody>
-                    {byName(policies).map(({ name, versions }) => {
-                      const latest = versions.at(-1)!;
-                      return (
-                        <tr key={name}>
-                          <th scope="row">
-                            <a href={hrefOf('lab', latest.policy_id)}>{name}</a>
-                          </th>
-                          <td>{latest.tris_org}</td>
-                          <td className="versions">
-                            {versions.map(({ policy_id, status }) => (
-                              <span key={policy_id}>
-                                <a href={hrefOf('lab', policy_id)} aria-label={policy_id}>
-                                  V{nameAndNumber(policy_id)[1]}
-                                </a>
-                                {status === 'retired' && ' (retired)'}{' '}
-                              </span>
-                            ))}
-                          </td>
-                          <td>
-                            {versions.flatMap(({ policy_id, active_for, tris_org }) =>
-                              active_for.map((scope) => (
-                                <span key={`${policy_id} ${scope}`} className="tag">
-                                  V{nameAndNumber(policy_id)[1]}: {scope === 'platform' ? 'the platform' : tris_org}
-                                </span>
-                              )),
-                            )}
-                          </td>
-                          <td>
-                            <Time value={latest.created_at} />
-                          </td>
-                        </tr>
-                      );
-                    })}
-                  </tbody>
-                </table>
-              </Region>
+              <DataTable
+                label="List of validation policies"
+                columns={['Name', 'Owner', 'Versions', 'Active for', 'Latest from']}
+              >
+                {byName(policies).map(({ name, versions }) => {
+                  const latest = versions.at(-1)!;
+                  return (
+                    <Table.Tr key={name}>
+                      <Table.Th scope="row">
+                        <Anchor href={hrefOf('lab', latest.policy_id)}>{name}</Anchor>
+                      </Table.Th>
+                      <Table.Td>{latest.tris_org}</Table.Td>
+                      <Table.Td>
+                        <Group gap={2}>
+                          {versions.map(({ policy_id, status }) => (
+                            <span key={policy_id}>
+                              <Button
+                                component="a"
+                                variant="subtle"
+                                size="compact-sm"
+                                href={hrefOf('lab', policy_id)}
+                                aria-label={policy_id}
+                              >
+                                V{nameAndNumber(policy_id)[1]}
+                              </Button>
+                              {status === 'retired' && ' (retired)'}
+                            </span>
+                          ))}
+                        </Group>
+                      </Table.Td>
+                      <Table.Td>
+                        {versions.flatMap(({ policy_id, active_for, tris_org }) =>
+                          active_for.map((scope) => (
+                            <Badge key={`${policy_id} ${scope}`} color="green" mr={4}>
+                              V{nameAndNumber(policy_id)[1]}: {scope === 'platform' ? 'the platform' : tris_org}
+                            </Badge>
+                          )),
+                        )}
+                      </Table.Td>
+                      <Table.Td>
+                        <Time value={latest.created_at} />
+                      </Table.Td>
+                    </Table.Tr>
+                  );
+                })}
+              </DataTable>
             )}
           </>
         )}
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -148,51 +156,49 @@ function AccessPolicies() {
     },
   });
   return (
-    <section aria-labelledby="aps-title">
-      <h2 id="aps-title">
-        <Term name="AP">Access policies</Term>
-      </h2>
+    <Panel title={<Term name="AP">Access policies</Term>}>
       {edit.error && <Failure error={edit.error} />}
       <Loaded query={query} what="the access policies">
         {(policies) =>
           policies.length === 0 ? (
-            <p>There is no access policy yet.</p>
+            <Empty>There is no access policy yet.</Empty>
           ) : (
-            <Region label="List of access policies">
-              <table>
-                <Head columns={['Policy', 'Status', 'Owner', 'Lens', 'Visibility', 'Created', 'Draft']} />
-                <tbody>
-                  {policies.map((policy) => (
-                    <tr key={policy.policy_id}>
-                      <th scope="row">
-                        <a href={hrefOf('lab', policy.policy_id)}>{policy.policy_id}</a>
-                      </th>
-                      <td>{policy.status}</td>
-                      <td>{policy.tris_org ?? 'the platform’s operators'}</td>
-                      <td>{policy.vp === null ? 'the owner’s' : <a href={hrefOf('lab', policy.vp)}>{policy.vp}</a>}</td>
-                      <td>{policy.visibility}</td>
-                      <td>
-                        <Time value={policy.created_at} />
-                      </td>
-                      <td>
-                        {mayRead(policy, me.data) && (
-                          <button
-                            type="button"
-                            aria-label={`Draft a new version of ${policy.policy_id}`}
-                            onClick={() => edit.mutate(policy)}
-                          >
-                            New version
-                          </button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Region>
+            <DataTable
+              label="List of access policies"
+              columns={['Policy', 'Status', 'Owner', 'Lens', 'Visibility', 'Created', 'Draft']}
+            >
+              {policies.map((policy) => (
+                <Table.Tr key={policy.policy_id}>
+                  <Table.Th scope="row">
+                    <Anchor href={hrefOf('lab', policy.policy_id)}>{policy.policy_id}</Anchor>
+                  </Table.Th>
+                  <Table.Td>
+                    <Badge color={policy.status === 'active' ? 'green' : 'gray'}>{policy.status}</Badge>
+                  </Table.Td>
+                  <Table.Td>{policy.tris_org ?? 'the platform’s operators'}</Table.Td>
+                  <Table.Td>
+                    {policy.vp === null ? 'the owner’s' : <Anchor href={hrefOf('lab', policy.vp)}>{policy.vp}</Anchor>}
+                  </Table.Td>
+                  <Table.Td>{policy.visibility}</Table.Td>
+                  <Table.Td>
+                    <Time value={policy.created_at} />
+                  </Table.Td>
+                  <Table.Td>
+                    {mayRead(policy, me.data) && (
+                      <Button
+                        aria-label={`Draft a new version of ${policy.policy_id}`}
+                        onClick={() => edit.mutate(policy)}
+                      >
+                        New version
+                      </Button>
+                    )}
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </DataTable>
           )
         }
       </Loaded>
-    </section>
+    </Panel>
   );
 }

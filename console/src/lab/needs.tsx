@@ -1,3 +1,4 @@
+import { Code, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type Schemas, currentKey, get } from '../api.ts';
 
@@ -21,15 +22,15 @@ export function Needs({ scope, what }: { scope: Me['scopes'][number]; what: stri
   const { data } = useMe();
   if (currentKey() === null) {
     return (
-      <p className="small">
-        {what} needs a key with the scope <code>{scope}</code>.
-      </p>
+      <Text size="sm" c="dimmed">
+        {what} needs a key with the scope <Code>{scope}</Code>.
+      </Text>
     );
   }
   if (!data || data.scopes.includes(scope)) return null;
   return (
-    <p className="small">
-      {what} needs the scope <code>{scope}</code>, which the key <code>{data.key_id}</code> does not have.
-    </p>
+    <Text size="sm" c="dimmed">
+      {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
+    </Text>
   );
 }

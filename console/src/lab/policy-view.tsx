@@ -1,11 +1,12 @@
+import { Anchor, Badge, Button, Code, Group, List, NativeSelect, Stack, Table, Text, Title } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { post } from '../api.ts';
 import { decimal, Time } from '../format.tsx';
-import { Head } from '../head.tsx';
-import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
-import { Region } from '../region.tsx';
+import { Details, Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
+import { Failure, Loaded, Warning } from '../loading.tsx';
 import { Weights } from './draft-editor.tsx';
 import { isConfiguration, storeDraft, type VpDraft } from './draft.ts';
 import { nextId, type Policy, type Replay, type Scope, SCOPES, usePolicies, usePolicy, VP_PATH } from './policies.ts';
@@ -16,15 +17,15 @@ import { SwitchDialog } from './switch-dialog.tsx';
 export function PolicyView({ policyId }: { policyId: string }) {
   const query = usePolicy(policyId);
   return (
-    <>
-      <h1>{policyId}</h1>
-      <p className="actions">
-        <a href={hrefOf('lab')}>All policies</a>
-      </p>
+    <Stack>
+      <Title order={1}>{policyId}</Title>
+      <Group gap="xs">
+        <Anchor href={hrefOf('lab')}>All policies</Anchor>
+      </Group>
       <Loaded query={query} what="the policy">
         {(policy) => <Shown policy={policy} />}
       </Loaded>
-    </>
+    </Stack>
   );
 }
 
@@ -32,79 +33,68 @@ function Shown({ policy }: { policy: Policy }) {
   const { policy_id, tris_org, status, active_for, computed_weight, metadata, warnings } = policy;
   return (
     <>
-      <dl className="details">
-        <dt>Owner</dt>
-        <dd>{tris_org}</dd>
-        <dt>Status</dt>
-        <dd>{status}</dd>
-        <dt>Active lens of</dt>
-        <dd>
-          {active_for.length === 0
-            ? 'nobody'
-            : active_for.map((scope) => (scope === 'platform' ? 'the platform' : tris_org)).join(' and ')}
-        </dd>
-        <dt>Version</dt>
-        <dd>{metadata.version}</dd>
-        <dt>Weights</dt>
-        <dd>
-          {decimal(computed_weight)}, declared {decimal(metadata.total_weight)}
-        </dd>
-        <dt>Content</dt>
-        <dd>
-          <code>{policy.content_hash}</code>
-        </dd>
-      </dl>
+      <Panel title="About">
+        <Details
+          rows={[
+            ['Owner', tris_org],
+            ['Status', <Badge key="status">{status}</Badge>],
+            [
+              'Active lens of',
+              active_for.length === 0
+                ? 'nobody'
+                : active_for.map((scope) => (scope === 'platform' ? 'the platform' : tris_org)).join(' and '),
+            ],
+            ['Version', metadata.version],
+            ['Weights', `${decimal(computed_weight)}, declared ${decimal(metadata.total_weight)}`],
+            ['Content', <Code key="content">{policy.content_hash}</Code>],
+          ]}
+        />
+      </Panel>
       {warnings.length > 0 && (
-        <div className="warning">
+        <Warning>
           {warnings.map(({ pointer, message }) => (
-            <span key={`${pointer} ${message}`}>{message}</span>
+            <Text key={`${pointer} ${message}`} size="sm">
+              {message}
+            </Text>
           ))}
-        </div>
+        </Warning>
       )}
       <Actions policy={policy} isConfiguration={isConfiguration(computed_weight)} />
-      <div className="columns">
-        <section aria-labelledby="inputs-title">
-          <h2 id="inputs-title">Inputs</h2>
-          <Region label="List of inputs">
-            <table>
-              <Head columns={['Metric', 'Criticality', 'Weight']} numbers={['Weight']} />
-              <tbody>
-                {policy.inputs.map(({ metric, criticality, weight }) => (
-                  <tr key={metric}>
-                    <th scope="row">{metric}</th>
-                    <td>{criticality}</td>
-                    <td className="number">{decimal(weight)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Region>
-        </section>
-        <section aria-labelledby="weights-title">
-          <h2 id="weights-title">Weights</h2>
+      <div className="grid columns">
+        <Panel title="Inputs">
+          <DataTable label="List of inputs" columns={['Metric', 'Criticality', 'Weight']} numbers={['Weight']}>
+            {policy.inputs.map(({ metric, criticality, weight }) => (
+              <Table.Tr key={metric}>
+                <Table.Th scope="row">{metric}</Table.Th>
+                <Table.Td>{criticality}</Table.Td>
+                <Table.Td ta="right">{decimal(weight)}</Table.Td>
+              </Table.Tr>
+            ))}
+          </DataTable>
+        </Panel>
+        <Panel title="Weights">
           <Weights draft={policy} />
-        </section>
+        </Panel>
       </div>
-      <section aria-labelledby="states-title">
-        <h2 id="states-title">History</h2>
-        <ul>
+      <Panel title="History">
+        <List size="sm">
           {policy.history.map(({ status: state, scope, replay_id, at, position }) => (
-            <li key={`${position} ${state}`}>
+            <List.Item key={`${position} ${state}`}>
               <Time value={at} /> {state.replace('_', ' ')}
               {scope && ` for ${scope === 'platform' ? 'the platform' : tris_org}`}
               {replay_id && (
                 <>
                   {' '}
-                  after <a href={hrefOf('lab', replay_id)}>a replay</a>
+                  after <Anchor href={hrefOf('lab', replay_id)}>a replay</Anchor>
                 </>
               )}
-            </li>
+            </List.Item>
           ))}
-        </ul>
-      </section>
-      <p className="small">
-        A policy never changes. <code>{policy_id}</code> stays as it is when a new version is created.
-      </p>
+        </List>
+      </Panel>
+      <Text size="sm" c="dimmed">
+        A policy never changes. <Code>{policy_id}</Code> stays as it is when a new version is created.
+      </Text>
     </>
   );
 }
@@ -133,34 +123,29 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
     window.location.hash = hrefOf('lab', 'draft');
   };
   return (
-    <section aria-labelledby="actions-title">
-      <h2 id="actions-title">Try and promote</h2>
+    <Panel title="Try and promote">
       <Needs scope="policies:write" what="A replay" />
       {scope === 'platform' && <Needs scope="ops" what="A promotion for the platform" />}
       {isUnfit && (
-        <p className="small">
+        <Text size="sm" c="dimmed">
           The weights add up to {decimal(policy.computed_weight)}; for the platform they must add up to 0.95 to 1.05.
-        </p>
+        </Text>
       )}
-      <p className="actions">
-        <label>
-          For{' '}
-          <select value={scope} onChange={({ target }) => setScope(target.value as Scope)}>
-            {SCOPES.map((name) => (
-              <option key={name} value={name}>
-                {name === 'platform' ? 'the platform' : tris_org}
-              </option>
-            ))}
-          </select>
-        </label>
-        <button
-          type="button"
-          className="primary"
-          disabled={!mayWrite || replay.isPending}
-          onClick={() => replay.mutate()}
-        >
+      <Group gap="xs">
+        <NativeSelect
+          aria-label="For"
+          size="xs"
+          maw="100%"
+          value={scope}
+          onChange={({ target }) => setScope(target.value as Scope)}
+          data={SCOPES.map((name) => ({
+            value: name,
+            label: `for ${name === 'platform' ? 'the platform' : tris_org}`,
+          }))}
+        />
+        <Button variant="filled" disabled={!mayWrite || replay.isPending} onClick={() => replay.mutate()}>
           Replay over everyone
-        </button>
+        </Button>
         {!active_for.includes(scope) && status !== 'retired' && (
           <SwitchDialog
             policyId={policy_id}
@@ -173,11 +158,9 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
         {active_for.includes(scope) && (
           <SwitchDialog policyId={policy_id} owner={tris_org} scope={scope} action="rollback" isPermitted={maySwitch} />
         )}
-        <button type="button" onClick={edit}>
-          Draft a new version
-        </button>
-      </p>
+        <Button onClick={edit}>Draft a new version</Button>
+      </Group>
       {replay.error && <Failure error={replay.error} retry={() => replay.mutate()} />}
-    </section>
+    </Panel>
   );
 }

@@ -1,9 +1,10 @@
+import { Anchor, Button, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { get, post, remove } from '../api.ts';
 import { count, decimal, Time } from '../format.tsx';
-import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
+import { Failure, Loaded, Warning } from '../loading.tsx';
 import { Change } from './change.tsx';
 import { isConfiguration } from './draft.ts';
 import { useMay } from './needs.tsx';
@@ -23,16 +24,16 @@ export function ReplayView({ replayId }: { replayId: string }) {
     refetchInterval: ({ state }) => (state.data && !isOpen(state.data.status) ? false : LOOK_MS),
   });
   return (
-    <>
-      <h1>Replay over everyone</h1>
-      <p className="actions">
-        <a href={hrefOf('lab')}>All policies</a>
-        {query.data?.policy_id && <a href={hrefOf('lab', query.data.policy_id)}>{query.data.policy_id}</a>}
-      </p>
+    <Stack>
+      <Title order={1}>Replay over everyone</Title>
+      <Group gap="xs">
+        <Anchor href={hrefOf('lab')}>All policies</Anchor>
+        {query.data?.policy_id && <Anchor href={hrefOf('lab', query.data.policy_id)}>{query.data.policy_id}</Anchor>}
+      </Group>
       <Loaded query={query} what="the replay">
         {(replay) =>
           isOpen(replay.status) ? (
-            <Progress
+            <Underway
               replay={replay}
               path={path}
               looked={query.dataUpdatedAt}
@@ -43,31 +44,31 @@ export function ReplayView({ replayId }: { replayId: string }) {
           )
         }
       </Loaded>
-    </>
+    </Stack>
   );
 }
 
-function Progress(props: { replay: Replay; path: string; looked: number; onCancelled: () => void }) {
+function Underway(props: { replay: Replay; path: string; looked: number; onCancelled: () => void }) {
   const { replay, path, looked, onCancelled } = props;
   const { done, total } = replay.progress;
   const rate = useRate(done, looked);
   const cancel = useMutation({ mutationFn: () => remove<Replay>(path), onSuccess: onCancelled });
   return (
-    <section>
-      <p>
+    <Paper component={Stack} gap="sm" align="flex-start" withBorder p="md">
+      <Text>
         {replay.policy_id ?? 'A version of the model'}, started <Time value={replay.started_at} />.
-      </p>
-      <progress aria-label="Identities compared" max={Math.max(1, total)} value={done} />
-      <p role="status" data-testid="progress">
+      </Text>
+      <Progress w="100%" aria-label="Identities compared" value={(100 * done) / Math.max(1, total)} />
+      <Text role="status" data-testid="progress">
         {replay.status === 'queued'
           ? 'Queued.'
           : `${count(done)} of ${count(total)} identities${rate ? `, ${count(rate)} per second, ${duration((total - done) / rate)} left` : ''}.`}
-      </p>
-      <button type="button" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+      </Text>
+      <Button disabled={cancel.isPending} onClick={() => cancel.mutate()}>
         Cancel the replay
-      </button>
+      </Button>
       {cancel.error && <Failure error={cancel.error} retry={() => cancel.mutate()} />}
-    </section>
+    </Paper>
   );
 }
 
@@ -83,29 +84,29 @@ function Finished({ replay }: { replay: Replay }) {
   const seconds = finished_at === null ? 0 : (Date.parse(finished_at) - Date.parse(started_at)) / 1000;
   return (
     <>
-      <p role="status">
+      <Text role="status">
         {status === 'completed' && result
           ? `${nameOf(result.before, result)} → ${nameOf(result.after, result)}: ${count(result.count)} identities in ${decimal(seconds)} s.`
           : `The replay ${status === 'cancelled' ? 'was cancelled' : status}.`}
-      </p>
-      {error !== null && status === 'failed' && <p className="warning">{error}</p>}
-      <p className="actions">
+      </Text>
+      {error !== null && status === 'failed' && <Warning>{error}</Warning>}
+      <Group gap="xs">
         {status === 'completed' && policy_id !== null && <Promotion replay={replay} policyId={policy_id} />}
         {policy_id !== null && (
-          <button type="button" disabled={!mayReplay || again.isPending} onClick={() => again.mutate()}>
+          <Button disabled={!mayReplay || again.isPending} onClick={() => again.mutate()}>
             Replay again
-          </button>
+          </Button>
         )}
-      </p>
+      </Group>
       {again.error && <Failure error={again.error} />}
       {result && (
         <>
-          <h2>Result</h2>
+          <Title order={2}>Result</Title>
           <Change summary={result} lenses={result} />
-          <p className="small">
-            Up to position <code>{result.position}</code>, as of <Time value={result.as_of} />, model{' '}
-            <code>{result.after.model.id}</code>.
-          </p>
+          <Text size="sm" c="dimmed">
+            Up to position <Code>{result.position}</Code>, as of <Time value={result.as_of} />, model{' '}
+            <Code>{result.after.model.id}</Code>.
+          </Text>
         </>
       )}
     </>

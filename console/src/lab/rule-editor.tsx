@@ -1,3 +1,4 @@
+import { Badge, Button, Code, Fieldset, Group, NativeSelect, TextInput, VisuallyHidden } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { FieldError, Schemas } from '../api.ts';
 import { RATINGS } from '../format.tsx';
@@ -45,23 +46,21 @@ export function RuleEditor(props: {
   const where = pointer === '' ? 'the rules' : pointer;
   const own = kind === 'conditions' ? pointer : pointerTo(pointer, kind);
   return (
-    <fieldset className="rule">
-      <legend className="hidden">Rule at {where}</legend>
-      <div className="actions">
-        <select
+    <Fieldset variant="unstyled" className="rule" my="xs" py="xs" pl="sm">
+      <VisuallyHidden component="legend">Rule at {where}</VisuallyHidden>
+      <Group gap="xs">
+        <NativeSelect
           aria-label={`Kind of ${where}`}
+          size="xs"
           value={kind}
           onChange={({ target }) => onChange(ofKind(rule, target.value as Kind))}
-        >
-          {Object.entries(KINDS).map(([name, label]) => (
-            <option key={name} value={name}>
-              {label}
-            </option>
-          ))}
-        </select>
+          data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
+        />
         {kind === 'at_least' && isObject(rule) && (
-          <input
+          <TextInput
             type="number"
+            size="xs"
+            w="5rem"
             aria-label={`How many, at ${where}`}
             min={1}
             max={parts.length}
@@ -70,15 +69,15 @@ export function RuleEditor(props: {
           />
         )}
         <Outcome marks={marks} pointer={own} />
-        <button type="button" aria-label={`Wrap ${where}`} onClick={() => onChange({ all: [rule] })}>
+        <Button variant="subtle" aria-label={`Wrap ${where}`} onClick={() => onChange({ all: [rule] })}>
           Wrap
-        </button>
+        </Button>
         {onRemove && (
-          <button type="button" aria-label={`Remove ${where}`} onClick={onRemove}>
+          <Button variant="subtle" aria-label={`Remove ${where}`} onClick={onRemove}>
             Remove
-          </button>
+          </Button>
         )}
-      </div>
+      </Group>
       <Problems problems={marks.problems.filter((problem) => problem.pointer === pointer || problem.pointer === own)} />
       {kind === 'conditions' ? (
         <Conditions rule={isObject(rule) ? rule : {}} pointer={pointer} marks={marks} onChange={onChange} />
@@ -97,17 +96,17 @@ export function RuleEditor(props: {
             />
           ))}
           {isList && (
-            <button
-              type="button"
+            <Button
+              variant="subtle"
               aria-label={`Add a rule to ${where}`}
               onClick={() => onChange(withValue(rule, [at, parts.length], NEW_RULE))}
             >
               Add a rule
-            </button>
+            </Button>
           )}
         </>
       )}
-    </fieldset>
+    </Fieldset>
   );
 }
 
@@ -126,27 +125,34 @@ function Conditions(props: {
   const row = (path: readonly (string | number)[], controls: ReactNode, isLast: boolean) => {
     const at = pointerTo(pointer, ...path);
     return (
-      <li key={at} className={marks.outcomes.get(at)?.outcome ?? ''}>
+      <Group
+        component="li"
+        key={at}
+        gap="xs"
+        align="flex-end"
+        py={4}
+        {...(marks.outcomes.has(at) && { className: marks.outcomes.get(at)!.outcome })}
+      >
         {controls}
         <Outcome marks={marks} pointer={at} />
         {(names.length > 1 || !isLast) && (
-          <button
-            type="button"
+          <Button
+            variant="subtle"
             aria-label={`Remove ${at}`}
             onClick={() => change(isLast ? path.slice(0, 1) : path, undefined)}
           >
             Remove
-          </button>
+          </Button>
         )}
         <Problems
           problems={marks.problems.filter((problem) => problem.pointer === at || problem.pointer.startsWith(`${at}/`))}
         />
-      </li>
+      </Group>
     );
   };
   return (
     <>
-      <ul className="conditions">
+      <ul className="conditions plain">
         {names.flatMap((name) => {
           const value = rule[name];
           if (name === 'metrics' && isObject(value)) {
@@ -180,7 +186,9 @@ function Conditions(props: {
           return [row([name], <Simple name={name} value={value} onChange={(next) => change([name], next)} />, true)];
         })}
       </ul>
-      <select
+      <NativeSelect
+        size="xs"
+        maw="14rem"
         aria-label={`Add a condition to ${pointer === '' ? 'the rules' : pointer}`}
         value=""
         onChange={({ target }) => {
@@ -195,14 +203,14 @@ function Conditions(props: {
             );
           } else change([name], NEW_CONDITIONS[name]);
         }}
-      >
-        <option value="">Add a condition…</option>
-        {[...new Set([...absent, 'metrics', 'verification'])].map((name) => (
-          <option key={name} value={name}>
-            {CONDITION_NAMES[name]}
-          </option>
-        ))}
-      </select>
+        data={[
+          { value: '', label: 'Add a condition…' },
+          ...[...new Set([...absent, 'metrics', 'verification'])].map((name) => ({
+            value: name,
+            label: CONDITION_NAMES[name]!,
+          })),
+        ]}
+      />
     </>
   );
 }
@@ -211,36 +219,33 @@ function Simple({ name, value, onChange }: { name: string; value: unknown; onCha
   const threshold = THRESHOLDS[name];
   if (threshold) {
     return (
-      <label>
-        {threshold.label}{' '}
-        <input
-          type="number"
-          min={0}
-          max={threshold.max}
-          step={threshold.step}
-          value={typeof value === 'number' ? value : ''}
-          onChange={({ target }) => onChange(numberOf(target.value))}
-        />
-      </label>
+      <TextInput
+        label={threshold.label}
+        type="number"
+        size="xs"
+        min={0}
+        max={threshold.max}
+        step={threshold.step}
+        value={typeof value === 'number' ? value : ''}
+        onChange={({ target }) => onChange(numberOf(target.value))}
+      />
     );
   }
   if (name === 'rating_min') {
     const isKnown = RATINGS.some(([rating]) => rating === value);
     return (
-      <label>
-        Rating at least{' '}
-        <select value={isKnown ? String(value) : ''} onChange={({ target }) => onChange(target.value)}>
-          {!isKnown && <option value="">choose</option>}
-          {RATINGS.map(([rating]) => (
-            <option key={rating}>{rating}</option>
-          ))}
-        </select>
-      </label>
+      <NativeSelect
+        label="Rating at least"
+        size="xs"
+        value={isKnown ? String(value) : ''}
+        onChange={({ target }) => onChange(target.value)}
+        data={[...(isKnown ? [] : [{ value: '', label: 'choose' }]), ...RATINGS.map(([rating]) => rating)]}
+      />
     );
   }
   return (
     <span>
-      <code>{name}</code> is not a condition that this editor knows.
+      <Code>{name}</Code> is not a condition that this editor knows.
     </span>
   );
 }
@@ -258,18 +263,17 @@ function Health(props: {
     );
   return (
     <>
-      <label>
-        Health of{' '}
-        <select value={category} onChange={({ target }) => rename(target.value)}>
-          {[...new Set([...CATEGORY_NAMES, category])]
-            .filter((name) => name === category || !(name in value))
-            .map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-        </select>
-      </label>
-      <input
+      <NativeSelect
+        label="Health of"
+        size="xs"
+        value={category}
+        onChange={({ target }) => rename(target.value)}
+        data={[...new Set([...CATEGORY_NAMES, category])].filter((name) => name === category || !(name in value))}
+      />
+      <TextInput
         type="number"
+        size="xs"
+        w="5rem"
         aria-label={`Least health, at ${at}`}
         min={0}
         max={1}
@@ -292,21 +296,18 @@ function Verification({ entry, at, onChange }: { entry: unknown; at: string; onC
   };
   return (
     <>
-      <label>
-        Verification{' '}
-        <select
-          value={String(named['status'])}
-          onChange={({ target }) => onChange(isObject(entry) ? { ...entry, status: target.value } : target.value)}
-        >
-          {[...new Set([...STATUSES, String(named['status'])])].map((status) => (
-            <option key={status}>{status}</option>
-          ))}
-        </select>
-      </label>
+      <NativeSelect
+        label="Verification"
+        size="xs"
+        value={String(named['status'])}
+        onChange={({ target }) => onChange(isObject(entry) ? { ...entry, status: target.value } : target.value)}
+        data={[...new Set([...STATUSES, String(named['status'])])]}
+      />
       {named['status'] !== STATUSES.at(-1) &&
         (['issuers', 'schemes'] as const).map((field) => (
           // Uncontrolled: a space at the end of a list is not in the draft.
-          <input
+          <TextInput
+            size="xs"
             key={`${field} ${names(named[field]) === '' ? 'none' : 'some'}`}
             aria-label={`Only these ${field}, at ${at}`}
             placeholder={field === 'issuers' ? 'any issuer' : 'any scheme'}
@@ -324,11 +325,11 @@ function Outcome({ marks, pointer }: { marks: Marks; pointer: string }) {
   if (!node) return null;
   const { outcome, actual } = node;
   return (
-    <span className={`outcome ${outcome}`}>
+    <Badge className={`outcome ${outcome}`} color={outcome === 'met' ? 'green' : outcome === 'failed' ? 'red' : 'gray'}>
       {outcome}
       {outcome !== 'met' && typeof actual === 'number' && ` (${actual})`}
       {outcome !== 'met' && typeof actual === 'string' && ` (${actual})`}
       {marks.suggested.has(pointer) && ', suggested to change'}
-    </span>
+    </Badge>
   );
 }

@@ -1,7 +1,9 @@
+import { Button, Group, List, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useId, useRef } from 'react';
+import { useState } from 'react';
 import { get, post } from '../api.ts';
 import { count, decimal, signed } from '../format.tsx';
+import { Dialog } from '../dialog.tsx';
 import { Failure } from '../loading.tsx';
 import { type Replay, type Scope, type Switch, usePolicies, VP_PATH } from './policies.ts';
 
@@ -20,9 +22,8 @@ export function SwitchDialog(props: {
   replay?: Replay;
 }) {
   const { policyId, owner, scope, action, isPermitted, replay } = props;
-  const dialog = useRef<HTMLDialogElement>(null);
+  const [isOpen, setOpen] = useState(false);
   const client = useQueryClient();
-  const title = useId();
   const whose = scope === 'platform' ? 'the platform' : owner;
   const policies = usePolicies();
   const active = policies.data?.find(
@@ -45,30 +46,22 @@ export function SwitchDialog(props: {
   const isApplied = change.isSuccess && (job === undefined || pending.data?.status === 'applied');
   const verb = action === 'promote' ? 'Promote' : 'Roll back';
   const nameOf = (id: string | null | undefined) => id ?? 'the lens without a policy of its own';
-  const close = () => dialog.current!.close();
-  // Not before the dialog is closed: what is loaded again may remove the dialog itself.
-  const closed = () => {
+  const close = () => {
+    setOpen(false);
+    // Not before the dialog is closed: what is loaded again may remove the dialog itself.
     if (change.isSuccess) void client.invalidateQueries();
     change.reset();
   };
   return (
     <>
-      <button type="button" disabled={!isPermitted} onClick={() => dialog.current!.showModal()}>
+      <Button disabled={!isPermitted} onClick={() => setOpen(true)}>
         {verb}…
-      </button>
-      <dialog
-        ref={dialog}
-        aria-labelledby={title}
-        // Under way, it can no longer be cancelled.
-        closedby={change.isPending ? 'none' : 'closerequest'}
-        onClose={closed}
-      >
-        <h2 id={title}>
-          {verb} {policyId} for {whose}
-        </h2>
+      </Button>
+      {/* Under way, it can no longer be cancelled. */}
+      <Dialog title={`${verb} ${policyId} for ${whose}`} opened={isOpen} onClose={close} isBusy={change.isPending}>
         {!change.isSuccess && (
           <>
-            <p>
+            <Text size="sm">
               {action === 'promote'
                 ? `${policyId} becomes the lens of ${whose}, in place of ${active?.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens')}.`
                 : `${policyId} is no longer the lens of ${whose}. The lens that was active before it was promoted returns.`}{' '}
@@ -76,30 +69,30 @@ export function SwitchDialog(props: {
                 ? 'Everybody whose organization has no lens of its own sees scores through it at once, and access is decided by it.'
                 : `Requests with keys of ${owner} see scores through it at once, and its access policies decide by it.`}{' '}
               The feed of changes starts again, since every score may differ.
-            </p>
+            </Text>
             {action === 'promote' && <Effect replay={replay} />}
           </>
         )}
         {change.isSuccess && (
-          <p role="status">
+          <Text role="status">
             {isApplied
               ? `Done. The lens of ${whose} is ${nameOf(change.data.active.policy_id)}; it was ${nameOf(change.data.previous.policy_id)}.`
               : 'Recorded. The read models are switching…'}
-          </p>
+          </Text>
         )}
         {change.error && <Failure error={change.error} />}
         {pending.error && <Failure error={pending.error} retry={() => void pending.refetch()} />}
-        <p className="actions">
+        <Group gap="xs">
           {!change.isSuccess && (
-            <button type="button" className="primary" disabled={change.isPending} onClick={() => change.mutate()}>
+            <Button variant="filled" disabled={change.isPending} onClick={() => change.mutate()}>
               {verb} for {whose}
-            </button>
+            </Button>
           )}
-          <button type="button" disabled={change.isPending} onClick={close}>
+          <Button disabled={change.isPending} onClick={close}>
             {change.isSuccess ? 'Close' : 'Cancel'}
-          </button>
-        </p>
-      </dialog>
+          </Button>
+        </Group>
+      </Dialog>
     </>
   );
 }
@@ -107,10 +100,10 @@ export function SwitchDialog(props: {
 function Effect({ replay }: { replay: Replay | undefined }) {
   if (!replay?.result)
     return (
-      <p>
+      <Text size="sm">
         This promotion is not based on a replay. On the page of a replay you see what changes, and the replay is
         recorded with the promotion.
-      </p>
+      </Text>
     );
   const { count: all, up, down, mean_delta, rating_moves, access } = replay.result;
   const rated = Object.entries(rating_moves).flatMap(([from, row]) =>
@@ -118,20 +111,20 @@ function Effect({ replay }: { replay: Replay | undefined }) {
   );
   return (
     <>
-      <p>By the replay, of {count(all)} identities:</p>
-      <ul>
-        <li>
+      <Text size="sm">By the replay, of {count(all)} identities:</Text>
+      <List size="sm">
+        <List.Item>
           {count(up)} rise and {count(down)} fall, by {signed(mean_delta, decimal)} points in the mean of all
-        </li>
-        <li>{count(rated.reduce((a, b) => a + b, 0))} change their rating</li>
+        </List.Item>
+        <List.Item>{count(rated.reduce((a, b) => a + b, 0))} change their rating</List.Item>
         {access
           .filter(({ gained, lost }) => gained + lost > 0)
           .map(({ policy_id, gained, lost }) => (
-            <li key={policy_id}>
+            <List.Item key={policy_id}>
               {policy_id}: {count(gained)} gain access, {count(lost)} lose it
-            </li>
+            </List.Item>
           ))}
-      </ul>
+      </List>
     </>
   );
 }

@@ -1,5 +1,7 @@
+import { Button, Group, Stack } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useId, useRef } from 'react';
+import { type FormEvent, type ReactNode, useState } from 'react';
+import { Dialog } from '../dialog.tsx';
 import { Failure } from '../loading.tsx';
 
 /** A button that opens a dialog with what will happen, and does it once it is confirmed. */
@@ -18,9 +20,8 @@ export function Confirmed<T>(props: {
   outcome?: (result: T) => ReactNode;
 }) {
   const { label, describes, title, verb, children, act, onDone, outcome } = props;
-  const dialog = useRef<HTMLDialogElement>(null);
+  const [isOpen, setOpen] = useState(false);
   const client = useQueryClient();
-  const titleId = useId();
   const change = useMutation({
     mutationFn: act,
     // An answer may contain a secret.
@@ -28,54 +29,48 @@ export function Confirmed<T>(props: {
     onSuccess: (result) => {
       void client.invalidateQueries({ queryKey: ['operations'] });
       onDone?.(result);
-      if (!outcome) dialog.current!.close();
+      if (!outcome) close();
     },
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     change.mutate(new FormData(event.currentTarget));
   };
+  const close = () => {
+    setOpen(false);
+    change.reset();
+  };
   return (
     <>
-      <button
-        type="button"
-        {...(describes !== undefined && { 'aria-label': `${label} ${describes}` })}
-        onClick={() => dialog.current!.showModal()}
-      >
+      <Button {...(describes !== undefined && { 'aria-label': `${label} ${describes}` })} onClick={() => setOpen(true)}>
         {label}…
-      </button>
-      <dialog
-        ref={dialog}
-        aria-labelledby={titleId}
-        // Under way, it can no longer be cancelled.
-        closedby={change.isPending ? 'none' : 'closerequest'}
-        onClose={() => change.reset()}
-      >
-        <h2 id={titleId}>{title}</h2>
+      </Button>
+      {/* Under way, it can no longer be cancelled. */}
+      <Dialog title={title} opened={isOpen} onClose={close} isBusy={change.isPending}>
         {change.isSuccess && outcome ? (
           <>
             {outcome(change.data)}
-            <p className="actions">
-              <button type="button" onClick={() => dialog.current!.close()}>
-                Close
-              </button>
-            </p>
+            <Group>
+              <Button onClick={close}>Close</Button>
+            </Group>
           </>
         ) : (
           <form onSubmit={submit}>
-            {children}
-            {change.error && <Failure error={change.error} />}
-            <p className="actions">
-              <button type="submit" className="primary" disabled={change.isPending}>
-                {verb}
-              </button>
-              <button type="button" disabled={change.isPending} onClick={() => dialog.current!.close()}>
-                Cancel
-              </button>
-            </p>
+            <Stack gap="sm">
+              {children}
+              {change.error && <Failure error={change.error} />}
+              <Group gap="xs">
+                <Button type="submit" variant="filled" disabled={change.isPending}>
+                  {verb}
+                </Button>
+                <Button disabled={change.isPending} onClick={close}>
+                  Cancel
+                </Button>
+              </Group>
+            </Stack>
           </form>
         )}
-      </dialog>
+      </Dialog>
     </>
   );
 }

@@ -1,9 +1,11 @@
+import { Anchor, Code, Table, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type Schemas, get, post } from '../api.ts';
-import { Loaded } from '../loading.tsx';
+import { Empty, Loaded } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
+import { DataTable } from '../table.tsx';
 import { Confirmed } from './confirmed.tsx';
-import { Table } from './table.tsx';
 
 const EVERY_MS = 2_000;
 
@@ -16,31 +18,30 @@ export function DeadLetters() {
     refetchInterval: EVERY_MS,
   });
   return (
-    <section aria-labelledby="letters-title">
-      <h2 id="letters-title">Dead letters</h2>
+    <Panel title="Dead letters">
       <Loaded query={letters} what="the dead letters">
         {({ dead_letters, next_cursor }) =>
           dead_letters.length === 0 ? (
-            <p>Every event can be decoded, or is acknowledged.</p>
+            <Empty>Every event can be decoded, or is acknowledged.</Empty>
           ) : (
             <>
-              <p>
+              <Text size="sm">
                 Events that cannot be decoded. Their identities are incomplete and get no access until the events are
                 acknowledged{next_cursor === null ? '' : '; the oldest 100'}.
-              </p>
-              <Table label="List of dead letters" columns={['Event', 'Identity', 'Reason', 'Actions']}>
+              </Text>
+              <DataTable label="List of dead letters" columns={['Event', 'Identity', 'Reason', 'Actions']}>
                 {dead_letters.map(({ event_id, event_type, tris_id, reason }) => (
-                  <tr key={event_id}>
-                    <th scope="row">
+                  <Table.Tr key={event_id}>
+                    <Table.Th scope="row">
                       {event_type}
                       <br />
-                      <small>
-                        <code>{event_id}</code>
-                      </small>
-                    </th>
-                    <td>{tris_id === null ? 'unknown' : <a href={hrefOf('identity', tris_id)}>{tris_id}</a>}</td>
-                    <td>{reason}</td>
-                    <td>
+                      <Code>{event_id}</Code>
+                    </Table.Th>
+                    <Table.Td>
+                      {tris_id === null ? 'unknown' : <Anchor href={hrefOf('identity', tris_id)}>{tris_id}</Anchor>}
+                    </Table.Td>
+                    <Table.Td>{reason}</Table.Td>
+                    <Table.Td>
                       <Confirmed
                         label="Acknowledge"
                         describes={event_id}
@@ -52,23 +53,27 @@ export function DeadLetters() {
                           })
                         }
                       >
-                        <p>
+                        <Text size="sm">
                           Scores continue without this event for ever, and {tris_id ?? 'its identity'} no longer counts
                           as incomplete because of it. This cannot be undone.
-                        </p>
-                        <label>
-                          Reason, as a code
-                          <input name="reason" required pattern="[a-z][a-z0-9_]*" placeholder="lost_for_good" />
-                        </label>
+                        </Text>
+                        <TextInput
+                          label="Reason, as a code"
+                          name="reason"
+                          required
+                          withAsterisk={false}
+                          pattern="[a-z][a-z0-9_]*"
+                          placeholder="lost_for_good"
+                        />
                       </Confirmed>
-                    </td>
-                  </tr>
+                    </Table.Td>
+                  </Table.Tr>
                 ))}
-              </Table>
+              </DataTable>
             </>
           )
         }
       </Loaded>
-    </section>
+    </Panel>
   );
 }

@@ -1,16 +1,26 @@
+import { Anchor, Badge, Button, Code, Progress, Table, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment } from 'react';
 import { type Schemas, get, remove } from '../api.ts';
 import { count, Time } from '../format.tsx';
 import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
+import { DataTable } from '../table.tsx';
 import { Views } from './read-models.tsx';
-import { Table } from './table.tsx';
 
 const EVERY_MS = 1_000;
 
 type Job = Schemas['JobSummaryDto'];
+
+const COLOURS: Record<Job['status'], string> = {
+  queued: 'gray',
+  running: 'indigo',
+  completed: 'green',
+  failed: 'red',
+  cancelled: 'gray',
+};
 
 const isOpen = ({ status }: Job): boolean => status === 'queued' || status === 'running';
 
@@ -22,31 +32,30 @@ export function Jobs({ shown, show }: { shown: string | null; show: (jobId: stri
     refetchInterval: EVERY_MS,
   });
   return (
-    <section aria-labelledby="jobs-title">
-      <h2 id="jobs-title">Jobs</h2>
+    <Panel title="Jobs">
       <Loaded query={jobs} what="the jobs">
         {({ jobs: list }) =>
           list.length === 0 ? (
             <Empty>There is no job yet.</Empty>
           ) : (
-            <Table label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
+            <DataTable label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
               {list.map((job) => (
                 <Fragment key={job.job_id}>
                   <Row job={job} at={jobs.dataUpdatedAt} isShown={shown === job.job_id} show={show} />
                   {shown === job.job_id && !isOpen(job) && (
-                    <tr className="selected">
-                      <td colSpan={5}>
+                    <Table.Tr className="selected">
+                      <Table.Td colSpan={5}>
                         <Outcome job={job} />
-                      </td>
-                    </tr>
+                      </Table.Td>
+                    </Table.Tr>
                   )}
                 </Fragment>
               ))}
-            </Table>
+            </DataTable>
           )
         }
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -61,54 +70,46 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
     onSuccess: () => client.invalidateQueries({ queryKey: ['operations'] }),
   });
   return (
-    <tr data-testid={`job-${kind}`}>
-      <th scope="row">
+    <Table.Tr data-testid={`job-${kind}`}>
+      <Table.Th scope="row">
         {kind}
         <br />
-        <small>
-          <code>{job_id}</code>
-        </small>
-      </th>
-      <td>
-        {status}
+        <Code>{job_id}</Code>
+      </Table.Th>
+      <Table.Td>
+        <Badge color={COLOURS[status]}>{status}</Badge>
         {cancel.error && <Failure error={cancel.error} />}
-      </td>
-      <td>
+      </Table.Td>
+      <Table.Td>
         {status === 'running' && (
-          <progress aria-label={`Progress of ${job_id}`} max={Math.max(1, total)} value={done} />
+          <Progress aria-label={`Progress of ${job_id}`} value={(100 * done) / Math.max(1, total)} />
         )}
         {total > 0 && (
-          <small>
+          <Text size="sm" c="dimmed">
             {count(done)} of {count(total)}
             {rate ? `, ${count(rate)}/s, ${duration((total - done) / rate)} left` : ''}
-          </small>
+          </Text>
         )}
-      </td>
-      <td>
+      </Table.Td>
+      <Table.Td>
         <Time value={job.started_at} />
-      </td>
-      <td className="actions">
+      </Table.Td>
+      <Table.Td>
         {isOpen(job) ? (
-          <button
-            type="button"
-            aria-label={`Cancel ${job_id}`}
-            disabled={cancel.isPending}
-            onClick={() => cancel.mutate()}
-          >
+          <Button aria-label={`Cancel ${job_id}`} disabled={cancel.isPending} onClick={() => cancel.mutate()}>
             Cancel
-          </button>
+          </Button>
         ) : (
-          <button
-            type="button"
+          <Button
             aria-expanded={isShown}
             aria-label={`Result of ${job_id}`}
             onClick={() => show(isShown ? null : job_id)}
           >
             Result
-          </button>
+          </Button>
         )}
-      </td>
-    </tr>
+      </Table.Td>
+    </Table.Tr>
   );
 }
 
@@ -119,9 +120,9 @@ function Outcome({ job: { job_id, status, problem, finished_at } }: { job: Job }
     enabled: status === 'completed',
     staleTime: Infinity,
   });
-  if (problem) return <p className="problem">{problem.detail}</p>;
-  if (status === 'cancelled') return <p>It was cancelled.</p>;
-  if (job_id.startsWith('rpl_')) return <a href={hrefOf('lab', job_id)}>The result in the policy lab</a>;
+  if (problem) return <Text c="var(--mantine-color-error)">{problem.detail}</Text>;
+  if (status === 'cancelled') return <Text>It was cancelled.</Text>;
+  if (job_id.startsWith('rpl_')) return <Anchor href={hrefOf('lab', job_id)}>The result in the policy lab</Anchor>;
   return (
     <div role="status">
       <Loaded query={job} what="the result">
@@ -137,22 +138,22 @@ function ResultOf({ job }: { job: Schemas['JobDto'] }) {
     case 'rebuild': {
       const { generation, events, seconds, swapped } = job.result;
       return (
-        <p>
+        <Text>
           {generation} has {count(events)} events, applied in {duration(seconds)} (
           {count(events / Math.max(seconds, 0.001))}/s). {swapped ? 'It serves now.' : 'It can be swapped to.'}
-        </p>
+        </Text>
       );
     }
     case 'verify': {
       const { identical, rows, events, seconds, damaged_events, difference } = job.result;
       return (
         <>
-          <p>
+          <Text>
             <strong>{identical ? 'Identical' : 'Not identical'}</strong>: {count(rows)} rows compared with a fresh fold
             of {count(events)} events, in {duration(seconds)}.
             {damaged_events ? ` ${count(damaged_events)} events cannot be read.` : ''}
-          </p>
-          {difference && <pre>{JSON.stringify(difference, null, 2)}</pre>}
+          </Text>
+          {difference && <Code block>{JSON.stringify(difference, null, 2)}</Code>}
         </>
       );
     }
@@ -160,6 +161,6 @@ function ResultOf({ job }: { job: Schemas['JobDto'] }) {
     case 'rollback':
       return <Views views={job.result.views} />;
     default:
-      return <pre>{JSON.stringify(job.result, null, 2)}</pre>;
+      return <Code block>{JSON.stringify(job.result, null, 2)}</Code>;
   }
 }

@@ -1,9 +1,11 @@
+import { Badge, Button, Checkbox, Code, Fieldset, Group, Stack, Table, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type Schemas, get, post, remove } from '../api.ts';
 import { Loaded } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
 import { Confirmed } from './confirmed.tsx';
 import type { Me } from './operations-view.tsx';
-import { Table } from './table.tsx';
 
 /** The API keys, without their secrets. */
 export function Keys({ me }: { me: Me }) {
@@ -12,34 +14,43 @@ export function Keys({ me }: { me: Me }) {
     queryFn: ({ signal }) => get<Schemas['KeysDto']>('v1/ops/keys', {}, signal),
   });
   return (
-    <section aria-labelledby="keys-title">
-      <h2 id="keys-title">API keys</h2>
+    <Panel title="API keys">
       <Loaded query={keys} what="the keys">
         {({ keys: list, read_only }) => (
           <>
-            <Table label="List of keys" columns={['Key', 'Scopes', 'Organization', 'Actions']}>
+            <DataTable label="List of keys" columns={['Key', 'Scopes', 'Organization', 'Actions']}>
               {list.map((key) => (
-                <tr key={key.key_id}>
-                  <th scope="row">{key.key_id}</th>
-                  <td>{key.scopes.join(', ')}</td>
-                  <td>{key.organization ?? 'none'}</td>
-                  <td>
+                <Table.Tr key={key.key_id}>
+                  <Table.Th scope="row">{key.key_id}</Table.Th>
+                  <Table.Td>
+                    <Group gap={4}>
+                      {key.scopes.map((scope) => (
+                        <Badge key={scope}>{scope}</Badge>
+                      ))}
+                    </Group>
+                  </Table.Td>
+                  <Table.Td>{key.organization ?? 'none'}</Table.Td>
+                  <Table.Td>
                     {key.key_id === me.key_id ? (
-                      <small>the key of this tab</small>
+                      <Text size="sm" c="dimmed">
+                        the key of this tab
+                      </Text>
                     ) : key.is_development ? (
-                      <small>the development key</small>
+                      <Text size="sm" c="dimmed">
+                        the development key
+                      </Text>
                     ) : (
                       read_only === null && <Delete keyId={key.key_id} />
                     )}
-                  </td>
-                </tr>
+                  </Table.Td>
+                </Table.Tr>
               ))}
-            </Table>
-            {read_only === null ? <Create me={me} /> : <p>Keys cannot be changed here. {read_only}</p>}
+            </DataTable>
+            {read_only === null ? <Create me={me} /> : <Text size="sm">Keys cannot be changed here. {read_only}</Text>}
           </>
         )}
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -52,14 +63,14 @@ function Delete({ keyId }: { keyId: string }) {
       verb={`Delete ${keyId}`}
       act={() => remove(`v1/ops/keys/${encodeURIComponent(keyId)}`)}
     >
-      <p>Requests with this key are refused at once. It cannot be brought back.</p>
+      <Text size="sm">Requests with this key are refused at once. It cannot be brought back.</Text>
     </Confirmed>
   );
 }
 
 function Create({ me }: { me: Me }) {
   return (
-    <p>
+    <Group>
       <Confirmed
         label="Create a key"
         title="Create a key"
@@ -73,41 +84,38 @@ function Create({ me }: { me: Me }) {
           });
         }}
         outcome={({ key_id, key }) => (
-          <div role="status">
-            <p>{key_id} is created. This is the key; it is shown only now, and stored nowhere:</p>
-            <p>
-              <code data-testid="secret">{key}</code>
-            </p>
+          <Stack gap="sm" role="status" align="flex-start">
+            <Text size="sm">{key_id} is created. This is the key; it is shown only now, and stored nowhere:</Text>
+            <Code data-testid="secret">{key}</Code>
             {/* Absent on a page without https. */}
-            {navigator.clipboard && (
-              <p>
-                <button type="button" onClick={() => void navigator.clipboard.writeText(key)}>
-                  Copy
-                </button>
-              </p>
-            )}
-          </div>
+            {navigator.clipboard && <Button onClick={() => void navigator.clipboard.writeText(key)}>Copy</Button>}
+          </Stack>
         )}
       >
-        <label>
-          Id, which events record
-          <input name="key_id" required maxLength={64} pattern="[A-Za-z0-9._\-]+" autoComplete="off" />
-        </label>
-        <label>
-          Organization it acts for, if any
-          <input name="organization" placeholder="tris:lendco" autoComplete="off" spellCheck={false} />
-        </label>
-        <fieldset>
-          <legend>Scopes</legend>
-          {[...new Set<Me['scopes'][number]>(['reads', ...me.scopes])].map((scope) => (
-            <p key={scope}>
-              <label>
-                <input type="checkbox" name="scopes" value={scope} /> {scope}
-              </label>
-            </p>
-          ))}
-        </fieldset>
+        <TextInput
+          label="Id, which events record"
+          name="key_id"
+          required
+          withAsterisk={false}
+          maxLength={64}
+          pattern="[A-Za-z0-9._\-]+"
+          autoComplete="off"
+        />
+        <TextInput
+          label="Organization it acts for, if any"
+          name="organization"
+          placeholder="tris:lendco"
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <Fieldset legend="Scopes">
+          <Stack gap="xs">
+            {[...new Set<Me['scopes'][number]>(['reads', ...me.scopes])].map((scope) => (
+              <Checkbox key={scope} name="scopes" value={scope} label={scope} />
+            ))}
+          </Stack>
+        </Fieldset>
       </Confirmed>
-    </p>
+    </Group>
   );
 }

@@ -1,3 +1,4 @@
+import { Code, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Schemas, get } from '../api.ts';
@@ -15,12 +16,12 @@ export type Me = Schemas['MeDto'];
 export function OperationsView() {
   const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => get<Me>('v1/me', {}, signal) });
   return (
-    <>
-      <h1>Operations</h1>
+    <Stack>
+      <Title order={1}>Operations</Title>
       <Loaded query={me} what="what the key permits">
         {(mine) => <Sections me={mine} />}
       </Loaded>
-    </>
+    </Stack>
   );
 }
 
@@ -30,10 +31,10 @@ function Sections({ me }: { me: Me }) {
   const hasWebhooks = me.scopes.includes('webhooks:write');
   return (
     <>
-      <p className="small">
-        Key <code>{me.key_id}</code>
+      <Text size="sm" c="dimmed">
+        Key <Code>{me.key_id}</Code>
         {me.organization !== null && <> of {me.organization}</>}: {me.scopes.join(', ')}.
-      </p>
+      </Text>
       {isOperator && (
         <>
           <ReadModels onStarted={show} />

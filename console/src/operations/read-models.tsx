@@ -1,10 +1,12 @@
+import { Badge, Button, Checkbox, Group, List, NativeSelect, Progress, Table, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type Schemas, get, post, remove } from '../api.ts';
 import { count } from '../format.tsx';
-import { Failure, Loaded } from '../loading.tsx';
+import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Figures, Panel } from '../panel.tsx';
 import { duration, useRate } from '../rate.ts';
+import { DataTable } from '../table.tsx';
 import { Confirmed } from './confirmed.tsx';
-import { Table } from './table.tsx';
 
 const EVERY_MS = 2_000;
 
@@ -54,20 +56,9 @@ function Log({ status, at }: { status: Status; at: number }) {
     ['Failed jobs', count(status.failed_jobs.count), 'of the newest 50'],
   ];
   return (
-    <section aria-labelledby="log-title">
-      <h2 id="log-title">Log</h2>
-      <dl className="figures">
-        {figures.map(([name, value, remark]) => (
-          <div key={name} className="figure">
-            <dt>{name}</dt>
-            <dd>
-              <span className="big">{value}</span>
-              <small>{remark}</small>
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </section>
+    <Panel title="Log">
+      <Figures figures={figures} />
+    </Panel>
   );
 }
 
@@ -86,18 +77,20 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
     },
   });
   return (
-    <section aria-labelledby="generations-title">
-      <h2 id="generations-title">Generations of read models</h2>
+    <Panel title="Generations of read models">
       {generations.length === 0 ? (
-        <p>There is none yet: a worker builds the first one.</p>
+        <Empty>There is none yet: a worker builds the first one.</Empty>
       ) : (
-        <Table label="List of generations" columns={['Generation', 'Status', 'Serves', 'Checkpoint', 'Lag', 'Actions']}>
+        <DataTable
+          label="List of generations"
+          columns={['Generation', 'Status', 'Serves', 'Checkpoint', 'Lag', 'Actions']}
+        >
           {generations.map((generation) => (
             <Row key={generation.id} generation={generation} status={status} at={at} onStarted={started} />
           ))}
-        </Table>
+        </DataTable>
       )}
-      <p className="actions">
+      <Group gap="xs">
         <Confirmed
           label="Rebuild"
           title="Rebuild"
@@ -109,26 +102,12 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
           }}
           onDone={started}
         >
-          <p>
+          <Text size="sm">
             Builds a generation from the log, beside the one that serves. Reads and writes go on meanwhile. A rebuild
             that was interrupted is continued.
-          </p>
-          <p>
-            <label>
-              Views{' '}
-              <select name="view">
-                <option value="">all</option>
-                {views.map((name) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-            </label>
-          </p>
-          <p>
-            <label>
-              Serve it once it is built <input type="checkbox" name="swap" />
-            </label>
-          </p>
+          </Text>
+          <NativeSelect label="Views" name="view" data={[{ value: '', label: 'all' }, ...views]} />
+          <Checkbox label="Serve it once it is built" name="swap" />
         </Confirmed>
         {isThere && (
           <Confirmed
@@ -138,16 +117,16 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
             act={() => post<Started>('v1/ops/rollback', undefined)}
             onDone={started}
           >
-            <p>Every view is served again as before the last swap:</p>
+            <Text size="sm">Every view is served again as before the last swap:</Text>
             <Views views={previous_views} />
           </Confirmed>
         )}
-        <button type="button" disabled={verify.isPending} onClick={() => verify.mutate()}>
+        <Button disabled={verify.isPending} onClick={() => verify.mutate()}>
           Verify
-        </button>
-      </p>
+        </Button>
+      </Group>
       {verify.error && <Failure error={verify.error} />}
-    </section>
+    </Panel>
   );
 }
 
@@ -156,13 +135,13 @@ export function Views({ views }: { views: Record<string, string> }) {
   const ids = [...new Set(Object.values(views))];
   const named = ids.map((id) => ({ id, names: Object.keys(views).filter((name) => views[name] === id) }));
   return (
-    <ul>
+    <List size="sm">
       {named.map(({ id, names }) => (
-        <li key={id}>
+        <List.Item key={id}>
           {id}: {ids.length === 1 ? 'all views' : names.join(', ')}
-        </li>
+        </List.Item>
       ))}
-    </ul>
+    </List>
   );
 }
 
@@ -173,58 +152,67 @@ function Row(props: { generation: Generation; status: Status; at: number; onStar
   const isBuilding = generation.status === 'building';
   const all = serves.length === Object.keys(views).length;
   return (
-    <tr>
-      <th scope="row">{id}</th>
-      <td>
-        {generation.of_this_log ? generation.status : 'of another log'}
+    <Table.Tr>
+      <Table.Th scope="row">{id}</Table.Th>
+      <Table.Td>
+        <Badge color={generation.of_this_log && !isBuilding ? 'green' : 'gray'}>
+          {generation.of_this_log ? generation.status : 'of another log'}
+        </Badge>
         {isBuilding && status.events !== null && applied_events !== null && (
           <>
-            <progress aria-label={`Events applied to ${id}`} max={Math.max(1, status.events)} value={applied_events} />
-            <small>
+            <Progress
+              aria-label={`Events applied to ${id}`}
+              value={(100 * applied_events) / Math.max(1, status.events)}
+            />
+            <Text size="sm" c="dimmed">
               {count(applied_events)} of {count(status.events)}
               {rate ? `, ${count(rate)}/s` : ''}
-            </small>
+            </Text>
           </>
         )}
-      </td>
-      <td title={Object.keys(views).join(', ')}>{all ? 'all its views' : serves.join(', ') || 'nothing'}</td>
-      <td>{numberOf(generation.position)}</td>
-      <td>
+      </Table.Td>
+      <Table.Td title={Object.keys(views).join(', ')}>
+        {all ? 'all its views' : serves.join(', ') || 'nothing'}
+      </Table.Td>
+      <Table.Td>{numberOf(generation.position)}</Table.Td>
+      <Table.Td>
         {counted(lag_events)}
         {lag_events === 0 ? '' : `, ${duration(lag_seconds)}`}
-      </td>
-      <td className="actions">
-        {generation.status === 'ready' && !all && (
-          <Confirmed
-            label="Swap to"
-            describes={id}
-            title={`Swap to ${id}`}
-            verb={`Serve ${id}`}
-            act={() => post<Started>('v1/ops/swap', { generation: id })}
-            onDone={onStarted}
-          >
-            <p>
-              {id} serves {Object.keys(views).join(', ')} for all readers at once. What served before is kept for a
-              rollback.
-            </p>
-          </Confirmed>
-        )}
-        {serves.length === 0 && (
-          <Confirmed
-            label="Drop"
-            describes={id}
-            title={`Drop ${id}`}
-            verb={`Delete ${id}`}
-            act={() => remove(`v1/ops/generations/${id}`)}
-          >
-            <p>
-              {id} is deleted and its space is freed.{' '}
-              {isKeptForRollback(status, id) && 'The last swap can then not be rolled back.'}
-            </p>
-          </Confirmed>
-        )}
-      </td>
-    </tr>
+      </Table.Td>
+      <Table.Td>
+        <Group gap="xs">
+          {generation.status === 'ready' && !all && (
+            <Confirmed
+              label="Swap to"
+              describes={id}
+              title={`Swap to ${id}`}
+              verb={`Serve ${id}`}
+              act={() => post<Started>('v1/ops/swap', { generation: id })}
+              onDone={onStarted}
+            >
+              <Text size="sm">
+                {id} serves {Object.keys(views).join(', ')} for all readers at once. What served before is kept for a
+                rollback.
+              </Text>
+            </Confirmed>
+          )}
+          {serves.length === 0 && (
+            <Confirmed
+              label="Drop"
+              describes={id}
+              title={`Drop ${id}`}
+              verb={`Delete ${id}`}
+              act={() => remove(`v1/ops/generations/${id}`)}
+            >
+              <Text size="sm">
+                {id} is deleted and its space is freed.{' '}
+                {isKeptForRollback(status, id) && 'The last swap can then not be rolled back.'}
+              </Text>
+            </Confirmed>
+          )}
+        </Group>
+      </Table.Td>
+    </Table.Tr>
   );
 }
 

@@ -1,9 +1,11 @@
+import { Badge, Button, Code, Group, Table, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
 import { type Schemas, get, post } from '../api.ts';
 import { count, Time } from '../format.tsx';
-import { Failure, Loaded } from '../loading.tsx';
-import { Table } from './table.tsx';
+import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Panel } from '../panel.tsx';
+import { DataTable } from '../table.tsx';
 
 const EVERY_MS = 2_000;
 
@@ -22,31 +24,30 @@ export function Webhooks() {
     refetchInterval: EVERY_MS,
   });
   return (
-    <section aria-labelledby="webhooks-title">
-      <h2 id="webhooks-title">Webhooks</h2>
+    <Panel title="Webhooks">
       <Loaded query={webhooks} what="the webhooks">
         {({ webhooks: list }) =>
           list.length === 0 ? (
-            <p>There is no webhook that this key may see.</p>
+            <Empty>There is no webhook that this key may see.</Empty>
           ) : (
-            <Table label="List of webhooks" columns={['Address', 'Events', 'Status', 'Pending', 'Actions']}>
+            <DataTable label="List of webhooks" columns={['Address', 'Events', 'Status', 'Pending', 'Actions']}>
               {list.map((webhook) => (
                 <Fragment key={webhook.webhook_id}>
                   <Row webhook={webhook} isShown={shown === webhook.webhook_id} show={show} />
                   {shown === webhook.webhook_id && (
-                    <tr className="selected">
-                      <td colSpan={5}>
+                    <Table.Tr className="selected">
+                      <Table.Td colSpan={5}>
                         <Deliveries webhookId={webhook.webhook_id} />
-                      </td>
-                    </tr>
+                      </Table.Td>
+                    </Table.Tr>
                   )}
                 </Fragment>
               ))}
-            </Table>
+            </DataTable>
           )
         }
       </Loaded>
-    </section>
+    </Panel>
   );
 }
 
@@ -58,43 +59,39 @@ function Row(props: { webhook: Webhook; isShown: boolean; show: (webhookId: stri
     mutationFn: () => post<Attempt>(`v1/webhooks/${encodeURIComponent(webhook_id)}/test`, undefined),
   });
   return (
-    <tr>
-      <th scope="row">
+    <Table.Tr>
+      <Table.Th scope="row">
         {url ?? 'deleted'}
         <br />
-        <small>
-          <code>{webhook_id}</code>
-        </small>
-      </th>
-      <td>{events.join(', ')}</td>
-      <td>
-        {status}
+        <Code>{webhook_id}</Code>
+      </Table.Th>
+      <Table.Td>{events.join(', ')}</Table.Td>
+      <Table.Td>
+        <Badge color={status === 'active' ? 'green' : 'gray'}>{status}</Badge>
         {disabled_reason !== null && `: ${disabled_reason}`}
-      </td>
-      <td>{count(pending)}</td>
-      <td>
-        <p className="actions">
-          <button
-            type="button"
-            aria-label={`Send a test to ${address}`}
-            disabled={test.isPending}
-            onClick={() => test.mutate()}
-          >
+      </Table.Td>
+      <Table.Td>{count(pending)}</Table.Td>
+      <Table.Td>
+        <Group gap="xs" wrap="nowrap">
+          <Button aria-label={`Send a test to ${address}`} disabled={test.isPending} onClick={() => test.mutate()}>
             Send a test
-          </button>
-          <button
-            type="button"
+          </Button>
+          <Button
             aria-expanded={isShown}
             aria-label={`Deliveries to ${address}`}
             onClick={() => show(isShown ? null : webhook_id)}
           >
             Deliveries
-          </button>
-        </p>
-        {test.data && <p role="status">{outcomeOf(test.data)}</p>}
+          </Button>
+        </Group>
+        {test.data && (
+          <Text size="sm" role="status">
+            {outcomeOf(test.data)}
+          </Text>
+        )}
         {test.error && <Failure error={test.error} />}
-      </td>
-    </tr>
+      </Table.Td>
+    </Table.Tr>
   );
 }
 
@@ -114,13 +111,13 @@ function Deliveries({ webhookId }: { webhookId: string }) {
     <Loaded query={deliveries} what="the deliveries">
       {({ deliveries: list }) =>
         list.length === 0 ? (
-          <p>There was no delivery in the last seven days.</p>
+          <Empty>There was no delivery in the last seven days.</Empty>
         ) : (
-          <Table label="Deliveries" columns={['Event', 'Identity', 'Status', 'Attempts', 'Since', 'Actions']}>
+          <DataTable label="Deliveries" columns={['Event', 'Identity', 'Status', 'Attempts', 'Since', 'Actions']}>
             {list.map((delivery) => (
               <DeliveryRow key={delivery.delivery_id} delivery={delivery} path={path} />
             ))}
-          </Table>
+          </DataTable>
         )
       }
     </Loaded>
@@ -135,27 +132,24 @@ function DeliveryRow({ delivery, path }: { delivery: Delivery; path: string }) {
     onSuccess: () => client.invalidateQueries({ queryKey: ['operations', 'deliveries'] }),
   });
   return (
-    <tr>
-      <th scope="row">{event}</th>
-      <td>{tris_id ?? ''}</td>
-      <td>{status}</td>
-      <td>{count(attempts)}</td>
-      <td>
+    <Table.Tr>
+      <Table.Th scope="row">{event}</Table.Th>
+      <Table.Td>{tris_id ?? ''}</Table.Td>
+      <Table.Td>
+        <Badge color={status === 'delivered' ? 'green' : status === 'pending' ? 'gray' : 'red'}>{status}</Badge>
+      </Table.Td>
+      <Table.Td>{count(attempts)}</Table.Td>
+      <Table.Td>
         <Time value={created_at} />
-      </td>
-      <td>
+      </Table.Td>
+      <Table.Td>
         {status !== 'pending' && (
-          <button
-            type="button"
-            aria-label={`Redeliver ${delivery_id}`}
-            disabled={again.isPending}
-            onClick={() => again.mutate()}
-          >
+          <Button aria-label={`Redeliver ${delivery_id}`} disabled={again.isPending} onClick={() => again.mutate()}>
             Redeliver
-          </button>
+          </Button>
         )}
         {again.error && <Failure error={again.error} />}
-      </td>
-    </tr>
+      </Table.Td>
+    </Table.Tr>
   );
 }
