@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { IsOptional, IsString, Length } from 'class-validator';
 import { PROBLEMS } from '../kernel/problems.js';
 import { IsInt, IsTrisId, IsWrittenTrisId } from './fields.js';
 
@@ -19,9 +19,7 @@ export class WrittenTrisIdParams {
 export class PageQuery {
   /** Entries on a page. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
+  @IsInt(1, 1000)
   limit: number = 100;
 
   /** `next_cursor` of the page before; opaque. */

@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,
   ArrayMinSize,
@@ -8,7 +9,10 @@ import {
   IsIn,
   IsInt as IsInteger,
   Matches as MatchesPattern,
+  Max,
+  Min,
   ValidateBy,
+  ValidateNested,
   type ValidationArguments,
   type ValidationOptions,
 } from 'class-validator';
@@ -75,8 +79,19 @@ export const Matches = (pattern: RegExp, options?: ValidationOptions): PropertyD
   );
 };
 
-/** As class-validator's, and in the OpenAPI document, where it would be a number otherwise. */
-export const IsInt = (): PropertyDecorator => applyDecorators(IsInteger(), ApiProperty({ type: 'integer' }));
+/** A whole number, within bounds if they are given. In the OpenAPI document, class-validator's would be a number. */
+export const IsInt = (min?: number, max?: number): PropertyDecorator =>
+  // The decorator that is applied last is checked first.
+  applyDecorators(
+    ...(max === undefined ? [] : [Max(max)]),
+    ...(min === undefined ? [] : [Min(min)]),
+    IsInteger(),
+    ApiProperty({ type: 'integer', minimum: min, maximum: max }),
+  );
+
+/** An object of a class of its own, or a list of these. */
+export const IsNested = (type: () => object, options?: ValidationOptions): PropertyDecorator =>
+  applyDecorators(Type(type as () => Function), ValidateNested(options));
 
 /** A field that is text of a pattern. */
 const text = (name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) =>

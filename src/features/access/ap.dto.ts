@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMinSize, IsArray, IsDefined, IsIn, IsObject, IsOptional, Max, MaxLength, Min } from 'class-validator';
+import { ArrayMinSize, IsArray, IsDefined, IsIn, IsObject, IsOptional, MaxLength } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
 import { AreTrisIds, AtMost, IsHeldAddress, IsInt, IsTrisId, IsUnique, Matches, TOO_LARGE } from '../../http/fields.js';
@@ -31,9 +31,7 @@ export class CreateAccessPolicyDto {
 
   /** Lifetime of its tokens, s. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(86_400)
+  @IsInt(1, 86_400)
   ttl_seconds: number = 600;
 
   /** The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
@@ -172,9 +170,7 @@ export class CheckAccessDto {
 
   /** EIP-155: the chain of the contract that verifies the voucher. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(1, Number.MAX_SAFE_INTEGER)
   chain_id?: number;
 
   /** The contract that verifies the voucher, an `EligibilityVerifier`. */

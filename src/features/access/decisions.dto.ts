@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsBoolean, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { IsBoolean, IsOptional, IsString, Length } from 'class-validator';
 import { IsInt, IsTimestamp, IsTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
@@ -35,9 +35,7 @@ export class DecisionsQuery {
 
   /** The most decisions of a page. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(100)
+  @IsInt(1, 100)
   limit: number = 100;
 
   /** `next_cursor` of the page before; opaque. */

@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 import { IsInt, IsWalletAddress, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import type { ProblemCode } from '../../kernel/problems.js';
 import { MAX_SIGNATURE_LENGTH } from './signatures.js';
@@ -11,9 +11,7 @@ export class StartSignInDto {
   address: string;
 
   /** EIP-155. The chain of a contract wallet; any chain for other wallets. */
-  @IsInt()
-  @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(1, Number.MAX_SAFE_INTEGER)
   chain_id: number;
 
   /**

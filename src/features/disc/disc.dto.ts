@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMaxSize, IsArray, IsIn, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsOptional, IsString, Length } from 'class-validator';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import {
   AreTrisIds,
@@ -69,9 +69,7 @@ export class CoordinatesQuery extends SharedCoordinates implements CoordinatePar
 export class HistoryQuery extends CoordinatesQuery {
   /** Entries on a page. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
+  @IsInt(1, 1000)
   limit: number = 100;
 
   /** `next_cursor` of the previous page. */

@@ -1,14 +1,12 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsOptional, Max, Min } from 'class-validator';
+import { IsIn, IsOptional } from 'class-validator';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { IsInt, IsReasonCode, IsSha256, IsTimestamp, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 
 export class SetBadStatusDto {
   /** 1 (worst) to 6; becomes the identity's score. */
-  @IsInt()
-  @Min(1)
-  @Max(6)
+  @IsInt(1, 6)
   level: number;
 
   /** A code of lower-case letters, digits and underscores; no free text, since the log cannot be edited. */

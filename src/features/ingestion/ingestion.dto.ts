@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsOptional, Max, Min } from 'class-validator';
+import { IsOptional } from 'class-validator';
 import { IsInt, IsWalletAddress, Matches } from '../../http/fields.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
 
@@ -8,16 +8,12 @@ export class IngestWalletDto {
   @IsWalletAddress()
   wallet: string;
 
-  @IsInt()
-  @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(1, Number.MAX_SAFE_INTEGER)
   chain_id: number;
 
   /** First block to read. Default: the block after the last one read, or the chain's first. */
   @IsOptional()
-  @IsInt()
-  @Min(0)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(0, Number.MAX_SAFE_INTEGER)
   from_block?: number;
 }
 

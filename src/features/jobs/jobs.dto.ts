@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsOptional, Max, Min } from 'class-validator';
+import { IsOptional } from 'class-validator';
 import { IsInt, Matches } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { JOB_STATUSES, type JobStatus } from '../../stores/ports/jobs.js';
@@ -12,9 +12,7 @@ export class JobParams {
 export class JobsQuery {
   /** Number of jobs. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(100)
+  @IsInt(1, 100)
   limit: number = 20;
 }
 

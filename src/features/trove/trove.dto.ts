@@ -1,18 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import {
-  IsBoolean,
-  IsIn,
-  IsObject,
-  IsOptional,
-  IsString,
-  IsUrl,
-  Length,
-  Max,
-  MaxLength,
-  Min,
-  ValidateNested,
-} from 'class-validator';
+import { IsBoolean, IsIn, IsObject, IsOptional, IsString, IsUrl, Length, MaxLength } from 'class-validator';
 import { RECORD_ID, TROVE_STATUSES, type TroveStatus } from './domain/record.js';
 import { PageQuery } from '../../http/common.dto.js';
 import {
@@ -20,6 +7,7 @@ import {
   IsHeldAddress,
   IsInt,
   IsMetric,
+  IsNested,
   IsReasonCode,
   IsSha256,
   IsTimestamp,
@@ -45,9 +33,7 @@ export class AttestationDomainDto {
   @Length(1, 20)
   version: string;
 
-  @IsInt()
-  @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(1, Number.MAX_SAFE_INTEGER)
   chainId: number;
 
   /** The contract of the EIP-712 domain. */
@@ -69,15 +55,11 @@ export class AttestationMessageDto {
   @Matches(ADDRESS)
   recipient: string;
 
-  @IsInt()
-  @Min(0)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(0, Number.MAX_SAFE_INTEGER)
   time: number;
 
   /** 0: does not expire. */
-  @IsInt()
-  @Min(0)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(0, Number.MAX_SAFE_INTEGER)
   expirationTime: number;
 
   /** Whether the attestation can be revoked. */
@@ -100,13 +82,11 @@ export class AttestationMessageDto {
 }
 
 export class AttestationDto {
-  @ValidateNested()
-  @Type(() => AttestationDomainDto)
+  @IsNested(() => AttestationDomainDto)
   domain: AttestationDomainDto;
 
   /** The attested content. */
-  @ValidateNested()
-  @Type(() => AttestationMessageDto)
+  @IsNested(() => AttestationMessageDto)
   message: AttestationMessageDto;
 }
 
@@ -130,8 +110,7 @@ export class RecordProofDto {
   /** Required for `eas`, not allowed for `signature`. */
   @IsOptional()
   @IsObject()
-  @ValidateNested()
-  @Type(() => AttestationDto)
+  @IsNested(() => AttestationDto)
   attestation?: AttestationDto;
 }
 
@@ -189,8 +168,7 @@ export class SubmitRecordDto {
   /** A record without a proof is decided by a reviewer. */
   @IsOptional()
   @IsObject()
-  @ValidateNested()
-  @Type(() => RecordProofDto)
+  @IsNested(() => RecordProofDto)
   proof?: RecordProofDto;
 }
 
@@ -309,9 +287,7 @@ export class RecordsDto {
 
 /** The EIP-712 domain of an issuer's attestations. */
 export class EasDomainDto {
-  @IsInt()
-  @Min(1)
-  @Max(Number.MAX_SAFE_INTEGER)
+  @IsInt(1, Number.MAX_SAFE_INTEGER)
   chain_id: number;
 
   /** In lower case, or with a correct EIP-55 checksum. */
@@ -341,8 +317,7 @@ export class RegisterIssuerDto {
   /** Only with `address`: attestations of other domains are refused. Default: any domain is accepted. */
   @IsOptional()
   @IsObject()
-  @ValidateNested()
-  @Type(() => EasDomainDto)
+  @IsNested(() => EasDomainDto)
   eas_domain?: EasDomainDto;
 }
 

@@ -1,18 +1,16 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import {
-  ArrayMaxSize,
-  ArrayMinSize,
-  IsArray,
-  IsIn,
-  IsNumber,
-  IsOptional,
-  IsUUID,
-  MaxLength,
-  ValidateNested,
-} from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, IsUUID, MaxLength } from 'class-validator';
 import { ItemProblemDto } from '../../http/common.dto.js';
-import { AreTrisIds, AtMost, IsCriticality, IsMetric, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import {
+  AreTrisIds,
+  AtMost,
+  IsCriticality,
+  IsMetric,
+  IsNested,
+  IsUnique,
+  IsWrittenTrisId,
+  Matches,
+} from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { CRITICALITIES, type Category, type Criticality, MODEL, RATINGS, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
@@ -72,12 +70,10 @@ export class CreatePolicyDto {
   @IsArray()
   @ArrayMinSize(1)
   @AtMost(MAX_INPUTS)
-  @ValidateNested({ each: true })
-  @Type(() => PolicyInputDto)
+  @IsNested(() => PolicyInputDto, { each: true })
   inputs: PolicyInputDto[];
 
-  @ValidateNested()
-  @Type(() => PolicyMetadataDto)
+  @IsNested(() => PolicyMetadataDto)
   metadata: PolicyMetadataDto;
 }
 
@@ -221,8 +217,7 @@ class PreviewedDto extends ScopedDto {
 export class EvaluatePolicyDto extends PreviewedDto {
   /** A policy that need not be stored. Send either this or policy_id. */
   @IsOptional()
-  @ValidateNested()
-  @Type(() => CreatePolicyDto)
+  @IsNested(() => CreatePolicyDto)
   policy?: CreatePolicyDto;
 
   /** A stored policy. Send either this or policy. */

@@ -1,7 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import { ArrayMinSize, IsArray, IsIn, IsOptional, Max, Min, NotEquals, ValidateNested } from 'class-validator';
-import { AtMost, field, IsInt, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { ArrayMinSize, IsArray, IsIn, IsOptional, NotEquals } from 'class-validator';
+import { AtMost, IsInt, IsNested, IsUnique, IsWrittenTrisId, Matches, field } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { DECIMAL, isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
@@ -48,8 +47,7 @@ export class SubmitProofDto {
   scheme: string;
 
   /** The proof. */
-  @ValidateNested()
-  @Type(() => ProofDto)
+  @IsNested(() => ProofDto)
   proof: ProofDto;
 
   /** One for each public input of the scheme, in their order. */
@@ -92,9 +90,7 @@ export class VerificationKeyDto {
   @IsIn(['bn128'])
   curve: 'bn128';
   /** Number of public signals. */
-  @IsInt()
-  @Min(1)
-  @Max(MAX_INPUTS)
+  @IsInt(1, MAX_INPUTS)
   nPublic: number;
   /** A point of the first group of bn254: `[x, y, "1"]`. */
   @IsG1()
@@ -143,12 +139,10 @@ export class RegisterSchemeDto {
   @IsArray()
   @ArrayMinSize(1)
   @AtMost(MAX_INPUTS)
-  @ValidateNested({ each: true })
-  @Type(() => PublicInputDto)
+  @IsNested(() => PublicInputDto, { each: true })
   public_inputs: PublicInputDto[];
 
-  @ValidateNested()
-  @Type(() => VerificationKeyDto)
+  @IsNested(() => VerificationKeyDto)
   verification_key: VerificationKeyDto;
 
   /**

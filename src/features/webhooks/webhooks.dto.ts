@@ -1,18 +1,6 @@
 import { ApiExtraModels, ApiProperty } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import {
-  ArrayMinSize,
-  IsArray,
-  IsIn,
-  IsNumber,
-  IsOptional,
-  IsString,
-  Length,
-  Max,
-  Min,
-  ValidateNested,
-} from 'class-validator';
-import { AtMost, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { AtMost, IsNested, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
@@ -75,8 +63,7 @@ export class ChangeWebhookDto {
 
   /** Replaces the filter. */
   @IsOptional()
-  @ValidateNested()
-  @Type(() => WebhookFilterDto)
+  @IsNested(() => WebhookFilterDto)
   filter?: WebhookFilterDto;
 
   /** The access policy of `access.denied_now`: one of the organization, or a public one. */
@@ -107,8 +94,7 @@ export class CreateWebhookDto {
 
   /** Limits what it reports. */
   @IsOptional()
-  @ValidateNested()
-  @Type(() => WebhookFilterDto)
+  @IsNested(() => WebhookFilterDto)
   filter?: WebhookFilterDto;
 
   /** The access policy of `access.denied_now`: one of the organization, or a public one. */
