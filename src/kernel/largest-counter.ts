@@ -47,8 +47,6 @@ class Ranks {
  * it is one of those with most, so that no series falls.
  */
 export class LargestCounter<What extends string> {
-  /** By registry and name. */
-  static readonly of = new WeakMap<Registry, Map<string, LargestCounter<string>>>();
   /** What was counted in each of the last 60 minutes, by minutes since the epoch. Older ones may be left. */
   readonly minutes = new Map<number, Map<What, number>>();
   private readonly ranks = new Map<What, Ranks>();
@@ -76,10 +74,7 @@ export class LargestCounter<What extends string> {
         }
       },
     });
-    if (!registry) return;
-    registry.registerMetric(counter);
-    const known = LargestCounter.of.get(registry) ?? new Map<string, LargestCounter<string>>();
-    LargestCounter.of.set(registry, known.set(name, this));
+    registry?.registerMetric(Object.assign(counter, { minutes: this.minutes }));
   }
 
   inc(name: string, what: What, by = 1): void {

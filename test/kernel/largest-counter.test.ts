@@ -47,7 +47,7 @@ test('tells by the minute what was counted in the last hour, whatever the names'
       clock.mockReturnValue(minute * 60_000 + 59_999);
       counter.inc(name, what);
     }
-    const minutes = [...LargestCounter.of.get(registry)!.get('n')!.minutes];
+    const minutes = [...(registry.getSingleMetric('n') as unknown as typeof counter).minutes];
     expect(minutes.map(([at, counts]) => [at, Object.fromEntries(counts)])).toEqual([
       [1, { a: 2, b: 1 }],
       [60, { b: 1 }],

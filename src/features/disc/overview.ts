@@ -2,7 +2,7 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import { Registry } from 'prom-client';
 import { CHANGES } from '../../../projections/identities.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
-import { LargestCounter } from '../../kernel/largest-counter.js';
+import type { LargestCounter } from '../../kernel/largest-counter.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { yieldIfDue } from '../../kernel/turn.js';
@@ -42,8 +42,9 @@ export class Overview {
   private async look(): Promise<OverviewDto> {
     const { views } = await this.views.manifest();
     const count = (view: string) => this.readModels.count(views[view]!, view);
-    const counters = this.registry && LargestCounter.of.get(this.registry);
-    const [relays, checks] = ['relays', 'checks'].map((what) => counters?.get(`credence_${what}_total`)?.minutes);
+    const minutesOf = (metric: string) =>
+      (this.registry?.getSingleMetric(metric) as Partial<LargestCounter<string>> | undefined)?.minutes;
+    const [relays, checks] = [minutesOf('credence_relays_total'), minutesOf('credence_checks_total')];
     const last = Math.floor(Date.now() / 60_000);
     return {
       identities: await count('identities'),
