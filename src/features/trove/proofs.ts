@@ -30,9 +30,6 @@ const ATTEST = [
   { name: 'salt', type: 'bytes32' },
 ];
 
-/** DER of an Ed25519 public key up to its 32 bytes (RFC 8410). */
-const ED25519_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
-
 /**
  * Checks a record's proof against the issuer it names.
  * @returns null if it holds, else the reason code of the rejection
@@ -47,11 +44,7 @@ export async function failureOf(
   if (proof.type === 'eas') return easFailure(record, proof, issuer, now);
   const statement = statementOf(record);
   if (issuer.ed25519 !== null) {
-    const key = createPublicKey({
-      key: Buffer.concat([ED25519_PREFIX, Buffer.from(issuer.ed25519, 'base64url')]),
-      format: 'der',
-      type: 'spki',
-    });
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: issuer.ed25519 }, format: 'jwk' });
     const signature = Buffer.from(proof.signature, 'base64url');
     return verify(null, Buffer.from(statement), key, signature) ? null : 'signature_invalid';
   }
