@@ -7,7 +7,6 @@ import { WithdrawalsModule } from '../features/withdrawals/withdrawals.module.js
 import { readBody, readParams } from '../http/validation.js';
 import type { Cli } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
-import { EXIT } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -59,13 +58,12 @@ async function change(context: HandlersContext, id: string, to: ActionState, { r
       return { when, score, rating: score_rating, 'total TCT': total_tct };
     };
     print(table([rowOf('before', before!), rowOf('after', after!)]));
-    return EXIT.ok;
+    return;
   }
   const { state, position } = await commands.execute(new ChangeAction(asked, commandOf(actor, asked)));
   print(`${action_id}: ${state} at ${position}`);
   // So that the next look-up shows it, with or without a running server.
   await applyAll(stores, config);
-  return EXIT.ok;
 }
 
 async function show({ queries, print }: HandlersContext, id: string, { json }: { json?: boolean }) {
@@ -73,11 +71,10 @@ async function show({ queries, print }: HandlersContext, id: string, { json }: {
   const action = await queries.execute(new GetAction(action_id, OPERATOR));
   if (json) {
     print(JSON.stringify(action));
-    return EXIT.ok;
+    return;
   }
   const { tris_id, metric, criticality, platform_id, occurred_at, state, changes } = action;
   print(table([{ identity: tris_id, metric, criticality, platform: platform_id, occurred: occurred_at, state }]));
   if (changes.length > 0)
     print(table(changes.map(({ at, state: became, reason, by }) => ({ at, became, reason, by }))));
-  return EXIT.ok;
 }

@@ -94,12 +94,10 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
   }));
   if (json) print(JSON.stringify(policies));
   else print(rows.length > 0 ? table(rows) : 'no access policies');
-  return EXIT.ok;
 }
 
 async function show({ queries, print }: HandlersContext, id: string) {
   print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, OPERATOR)), null, 2));
-  return EXIT.ok;
 }
 
 function readPolicy(file: string): AccessPolicyContent {

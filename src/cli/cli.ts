@@ -95,7 +95,8 @@ export interface Hosted {
   signal: AbortSignal;
 }
 
-type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode>;
+/** @returns the exit code; 0 if it returns nothing */
+export type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode | void>;
 /** @returns an exit code if the command has ended with it */
 export type Prepare<V, I, A extends unknown[]> = (context: Context, ...args: A) => Promise<Prepared<V, I> | ExitCode>;
 /** `existing`: a folder or server without a log is refused instead of creating one. */
@@ -141,7 +142,7 @@ export class Cli {
   withConfig<A extends unknown[]>(work: Work<Context, A>) {
     return async (...args: A): Promise<void> => {
       if (this.hosted) throw new UsageError('The service does not carry out this command.');
-      this.exitCode = await work(this.context(), ...args);
+      this.exitCode = (await work(this.context(), ...args)) ?? EXIT.ok;
     };
   }
 
@@ -158,7 +159,7 @@ export class Cli {
       const context = this.context();
       if (this.hosted) {
         const { signal, ...rest } = this.hosted as Hosted & { value: V; items: AsyncIterable<I> };
-        this.exitCode = await work({ ...context, ...rest, interruption: () => signal }, ...args);
+        this.exitCode = (await work({ ...context, ...rest, interruption: () => signal }, ...args)) ?? EXIT.ok;
         return;
       }
       const { data, profile } = context.config;
@@ -184,10 +185,11 @@ export class Cli {
             return stopping.signal;
           };
           const here = { ...context, value, items: items as AsyncIterable<I>, write, interruption };
-          this.exitCode = await work(here, ...args).finally(() => {
+          const done = work(here, ...args).finally(() => {
             process.off('SIGINT', stop).off('SIGTERM', stop);
             return answer?.close();
           });
+          this.exitCode = (await done) ?? EXIT.ok;
           isComplete = true;
         }
       } finally {

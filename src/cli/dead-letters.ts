@@ -7,7 +7,7 @@ import {
 import { AcknowledgeDeadLetter, ListDeadLetters } from '../features/dead-letters/dead-letters.handlers.js';
 import { readBody, readParams } from '../http/validation.js';
 import type { Cli } from './cli.js';
-import { EXIT, UsageError } from './exit.js';
+import { UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
@@ -50,7 +50,6 @@ async function list({ queries, print }: HandlersContext, { acknowledged, json }:
   const all = await readAll(queries, acknowledged ? 'acknowledged' : 'open');
   if (json) print(JSON.stringify(all));
   else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
-  return EXIT.ok;
 }
 
 async function acknowledge(context: HandlersContext, ids: string[], { all, reason }: AcknowledgeOptions) {
@@ -67,7 +66,6 @@ async function acknowledge(context: HandlersContext, ids: string[], { all, reaso
   // So that the next look-up shows it, with or without a running server.
   await applyAll(stores, config);
   if (named.length === 0) print('no dead letters');
-  return EXIT.ok;
 }
 
 async function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {

@@ -14,7 +14,7 @@ import { STRIDE } from '../scoring/evidence.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { modelOrFirst } from '../scoring/models/all.js';
 import { type Cell, csvLine } from './csv.js';
-import { EXIT, type ExitCode, UsageError } from './exit.js';
+import { UsageError } from './exit.js';
 import type { HandlersContext } from './handlers.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
@@ -50,7 +50,7 @@ export function checkedTable(name: string): void {
   throw new UsageError(`--csv writes ${Object.keys(TABLES).join(' or ')}; there is no "${name}".`);
 }
 
-export async function exportCsv(context: HandlersContext, name: string): Promise<ExitCode> {
+export async function exportCsv(context: HandlersContext, name: string): Promise<void> {
   const { stores, config, progress, note, write } = context;
   const { columns, pages } = TABLES[name]!;
   const names = columns.split(' ');
@@ -72,7 +72,6 @@ export async function exportCsv(context: HandlersContext, name: string): Promise
     bar.stop();
   }
   note(`${count(written)} ${name} in ${duration((performance.now() - started) / 1000)}`);
-  return EXIT.ok;
 }
 
 /** Every identity as `GET /v1/disc/score` answers it, by the lens and model that served the platform at the start. */

@@ -2,7 +2,6 @@ import { DropGeneration, RebuildViews, ServeGenerations } from '../features/oper
 import { OperationsModule } from '../features/operations/operations.module.js';
 import type { Manifest } from '../stores/ports/read-models.js';
 import type { Cli } from './cli.js';
-import { EXIT } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, describeHidden, duration } from './progress.js';
 
@@ -67,23 +66,19 @@ async function rebuild(
       : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
   );
   if (hidden) note(describeHidden(hidden));
-  return EXIT.ok;
 }
 
 async function swap({ commands, print }: HandlersContext, id: string, { newLog }: { newLog?: boolean }) {
   print(serving(await commands.execute(new ServeGenerations({ swap: id, newLog }))));
-  return EXIT.ok;
 }
 
 async function rollBack({ commands, print }: HandlersContext) {
   print(serving(await commands.execute(new ServeGenerations({ rollback: undefined }))));
-  return EXIT.ok;
 }
 
 async function drop({ commands, print }: HandlersContext, id: string) {
   await commands.execute(new DropGeneration(id));
   print(`Dropped ${id}.`);
-  return EXIT.ok;
 }
 
 function serving({ views }: Manifest): string {

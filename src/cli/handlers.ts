@@ -4,8 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotFoundException } from '@nestjs/cqrs';
 import { AppModule } from '../app/app.module.js';
 import { beginLog } from '../features/lenses/new-log.js';
-import type { Cli, Folder, Prepare, StoresContext } from './cli.js';
-import { CommandFailed, EXIT, type ExitCode } from './exit.js';
+import type { Cli, Folder, Prepare, StoresContext, Work } from './cli.js';
+import { CommandFailed } from './exit.js';
 import { applyAll } from './read-models.js';
 
 /** The open stores, and the buses that reach the handlers of the features. */
@@ -25,7 +25,7 @@ export function withHandlers<A extends unknown[], V = undefined>(
   cli: Cli,
   folder: Folder,
   features: readonly Type[] | ((config: Config) => (Type | DynamicModule)[]),
-  work: (context: HandlersContext<V>, ...args: A) => Promise<ExitCode>,
+  work: Work<HandlersContext<V>, A>,
   prepare?: Prepare<V, never, A>,
 ) {
   return cli.withStores<A, V>(
@@ -49,10 +49,9 @@ export function withHandlers<A extends unknown[], V = undefined>(
 }
 
 /** Applies a change to the read models, so that the next look-up shows it even without a running server. */
-export async function changed({ stores, config, print }: StoresContext, outcome: string): Promise<ExitCode> {
+export async function changed({ stores, config, print }: StoresContext, outcome: string): Promise<void> {
   await applyAll(stores, config);
   print(outcome);
-  return EXIT.ok;
 }
 
 /** @throws CommandFailed for what is not there in a server that leaves modules out */

@@ -6,7 +6,7 @@ import type { RecordedEvent } from '../kernel/event.js';
 import type { Stores } from '../stores/open.js';
 import { TransferError, importEvents } from '../stores/transfer.js';
 import type { Context } from './cli.js';
-import { CommandFailed, EXIT, type ExitCode } from './exit.js';
+import { CommandFailed } from './exit.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
@@ -22,7 +22,7 @@ export async function importExport(
   appends: AsyncIterable<RecordedEvent[]>,
   isWhole: boolean,
   json: boolean | undefined,
-): Promise<ExitCode> {
+): Promise<void> {
   const { stores, config } = context;
   const started = performance.now();
   const bar = context.progress('Importing', 'events');
@@ -47,7 +47,6 @@ export async function importExport(
   const seconds = (performance.now() - started) / 1000;
   const text = `${count(events)} events, ${count(appended)} of them new, in ${duration(seconds)}. The read models are up to date.`;
   context.print(json ? JSON.stringify({ events, appended, seconds }) : text);
-  return EXIT.ok;
 }
 
 /** Begins a new origin of checkpoints, since the log may lack events that those of its origin have. */

@@ -118,7 +118,7 @@ async function importPrepared(
   context: StoresContext<Value, Item>,
   _file: string,
   { incomplete, json }: Options,
-): Promise<ExitCode> {
+): Promise<ExitCode | void> {
   const { value, items, stores, config } = context;
   const stopBulk = stores.eventStore.startBulk?.();
   try {

@@ -9,7 +9,7 @@ import {
 } from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
 import type { Cli, Context } from './cli.js';
-import { CommandFailed, EXIT } from './exit.js';
+import { CommandFailed } from './exit.js';
 import { table } from './table.js';
 
 interface CreateOptions {
@@ -50,7 +50,6 @@ async function create({ config, print, note }: Context, { id, scopes, organizati
   const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
   note(`Key ${id}, shown only this once:`);
   print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
-  return EXIT.ok;
 }
 
 async function list({ config, print }: Context, { json }: { json?: boolean }) {
@@ -65,11 +64,9 @@ async function list({ config, print }: Context, { json }: { json?: boolean }) {
   });
   if (json) print(JSON.stringify(records));
   else print(rows.length > 0 ? table(rows) : 'no keys');
-  return EXIT.ok;
 }
 
 async function revoke({ config, print }: Context, id: string) {
   if (!revokeKey(config, id)) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
   print(`revoked ${id}`);
-  return EXIT.ok;
 }

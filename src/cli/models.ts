@@ -4,7 +4,7 @@ import { ValidationPoliciesModule } from '../features/validation-policies/vp.mod
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
 import type { Cli } from './cli.js';
-import { EXIT, UsageError } from './exit.js';
+import { UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';
@@ -55,7 +55,6 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
   const { models } = await queries.execute(new ListModels());
   const rows = models.map(({ id, hash, active }) => ({ model: id, active: active ? 'yes' : 'no', hash }));
   print(json ? JSON.stringify(models) : table(rows));
-  return EXIT.ok;
 }
 
 async function replay(context: HandlersContext, id: string, options: Options) {
@@ -66,7 +65,6 @@ async function replay(context: HandlersContext, id: string, options: Options) {
     commandOf(context.actor, { model_id, replay: true }),
   );
   await printReplay(context, await context.commands.execute(started), options);
-  return EXIT.ok;
 }
 
 function promote(context: HandlersContext, id: string, options: Options & { replay?: string }) {

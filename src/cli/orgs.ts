@@ -8,7 +8,6 @@ import {
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import type { Cli } from './cli.js';
-import { EXIT } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
@@ -65,7 +64,6 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
   });
   if (json) print(JSON.stringify(all));
   else print(rows.length > 0 ? table(rows) : 'no organizations');
-  return EXIT.ok;
 }
 
 async function show({ queries, print }: HandlersContext, tris: string, { json }: Options) {
@@ -76,7 +74,6 @@ async function show({ queries, print }: HandlersContext, tris: string, { json }:
     print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
     print(`platforms: ${platform_ids.join(', ') || 'none'}`);
   }
-  return EXIT.ok;
 }
 
 async function register(context: HandlersContext, tris: string, { platforms }: { platforms: string }) {

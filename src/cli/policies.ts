@@ -87,7 +87,6 @@ export function policiesCommands(cli: Cli): void {
           const preview = await show(context, plan, json);
           const done = stepsOf(plan) === 0 ? [] : await apply(context, plan, json);
           if (json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
-          return EXIT.ok;
         },
         async (context, folder, { expect }) => {
           if (expect !== undefined && !SHA256_HEX.test(expect)) {

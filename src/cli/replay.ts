@@ -9,7 +9,7 @@ import { IdentityReaderModule } from '../features/disc/identity-reader.module.js
 import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { Cli } from './cli.js';
-import { EXIT, UsageError } from './exit.js';
+import { UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
@@ -67,7 +67,6 @@ export function replayCommand(cli: Cli): void {
           bar.stop,
         );
         print(options.json ? JSON.stringify(replayed) : render(replayed));
-        return EXIT.ok;
       }),
     );
 }

@@ -1,5 +1,4 @@
 import type { Cli } from './cli.js';
-import { EXIT } from './exit.js';
 
 export function serveCommand(cli: Cli): void {
   cli.program
@@ -9,7 +8,6 @@ export function serveCommand(cli: Cli): void {
     .action(
       cli.withConfig(async ({ io }) => {
         await io.serve!(cli.program.opts<{ data?: string }>().data);
-        return EXIT.ok;
       }),
     );
 }

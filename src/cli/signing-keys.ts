@@ -9,7 +9,7 @@ import { signingKeyFile } from '../credentials/signing-keys.js';
 import { Views } from '../read-side/views.js';
 import type { RangeRow } from '../stores/ports/read-models.js';
 import type { Cli, Context, StoresContext } from './cli.js';
-import { CommandFailed, EXIT, UsageError } from './exit.js';
+import { CommandFailed, UsageError } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
 
@@ -101,7 +101,6 @@ async function printVerifierKey({ config, stores, print }: StoresContext) {
   const last = await new SignedCheckpoints(config, stores.keyValue).last();
   if (last === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
   for (const { turn } of logKeyFile(config).read()) print(verifierKey(last.origin, turn.key.jwk.x));
-  return EXIT.ok;
 }
 
 async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {
@@ -109,14 +108,12 @@ async function newOrigin({ config, stores, actor, print }: StoresContext, { reas
   const last = await new SignedCheckpoints(config, stores.keyValue).last();
   const origin = await beginOrigin(stores.eventStore, last?.origin ?? null, reason, actor);
   print(`Checkpoints of the log have the origin ${origin} from now on.`);
-  return EXIT.ok;
 }
 
 async function create({ config, print }: Context, options: Options) {
   const file = fileOf(config, options);
   if (!file.create()) throw new CommandFailed(`${file.path} exists already; "signing-keys rotate" adds a key to it.`);
   print(`Created ${file.path}; keep it secret.`);
-  return EXIT.ok;
 }
 
 async function list({ config, print }: Context, { json, ...options }: Options & { json?: boolean }) {
@@ -132,13 +129,11 @@ async function list({ config, print }: Context, { json, ...options }: Options & 
     return { kid, status, 'signs from': signs_from ?? '-', 'prunable from': prunable_from ?? '-' };
   });
   print(json ? JSON.stringify(listed) : table(rows));
-  return EXIT.ok;
 }
 
 async function rotate({ config, print }: Context, { in: minutes, atOnce, ...options }: RotateOptions) {
   const { kid, signs_from } = existing(config, options).rotate(Date.now(), delay(minutes, atOnce));
   print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
-  return EXIT.ok;
 }
 
 async function revoke({ config, print, note }: Context, kid: string, options: Options & { overlap?: boolean }) {
@@ -147,7 +142,6 @@ async function revoke({ config, print, note }: Context, kid: string, options: Op
   const next = existing(config, options).revoke(kid, Date.now(), options.overlap);
   print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
   if (!other) note('The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.');
-  return EXIT.ok;
 }
 
 async function webhooks({ get, print }: HandlersContext) {
@@ -155,13 +149,11 @@ async function webhooks({ get, print }: HandlersContext) {
   const found = (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
   const shown = found.map(({ webhook_id, owner }) => ({ webhook: webhook_id, owner: owner ?? 'operators' }));
   print(shown.length > 0 ? table(shown) : 'no webhooks');
-  return EXIT.ok;
 }
 
 async function prune({ config, print }: Context, options: Options) {
   const pruned = existing(config, options).prune(Date.now());
   print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
-  return EXIT.ok;
 }
 
 function fileOf(config: Config, { vouchers, log }: Options) {

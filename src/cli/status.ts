@@ -3,7 +3,6 @@ import { OperationsModule } from '../features/operations/operations.module.js';
 import { GetStatus } from '../features/operations/status.handlers.js';
 import type { StatusDto } from '../features/operations/operations.dto.js';
 import type { Cli } from './cli.js';
-import { EXIT } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
 import { table } from './table.js';
@@ -17,7 +16,6 @@ export function statusCommand(cli: Cli): void {
       withHandlers(cli, 'existing', [OperationsModule], async ({ queries, print }, { json }: { json?: boolean }) => {
         const status = await queries.execute(new GetStatus(true));
         print(json ? JSON.stringify(status) : render(status));
-        return EXIT.ok;
       }),
     );
 }

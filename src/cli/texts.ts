@@ -1,7 +1,7 @@
 import { deleteText } from '../commands/kept-texts.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
 import type { Cli } from './cli.js';
-import { CommandFailed, EXIT, UsageError } from './exit.js';
+import { CommandFailed, UsageError } from './exit.js';
 
 export function textsCommands(cli: Cli): void {
   const texts = cli.program.command('texts').description('manage the free text that is stored outside the log');
@@ -17,7 +17,6 @@ export function textsCommands(cli: Cli): void {
         if (!(await deleteText(stores.keyValue, hash)))
           throw new CommandFailed(`There is no text with the hash ${hash}.`);
         print(`deleted the text with the hash ${hash}`);
-        return EXIT.ok;
       }),
     );
 }

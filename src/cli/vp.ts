@@ -17,7 +17,7 @@ import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
 import type { Cli, Context } from './cli.js';
-import { EXIT, UsageError } from './exit.js';
+import { UsageError } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
@@ -107,7 +107,6 @@ async function replay(context: HandlersContext, id: string, options: ScopeOption
   const command = commandOf(context.actor, { policy_id: id, scope: options.scope, replay: true });
   const started = new StartReplay({ policyId: id, scope: scopeOf(options.scope) }, undefined, command);
   await printReplay(context, await context.commands.execute(started), options);
-  return EXIT.ok;
 }
 
 async function evaluate(
@@ -126,7 +125,6 @@ async function evaluate(
     const { policy_id, lens, ...rest } = evaluation;
     print(renderChange({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
   }
-  return EXIT.ok;
 }
 
 interface DiffOptions {
@@ -161,7 +159,6 @@ async function diff(context: HandlersContext, a: string, b: string, options: Dif
     .finally(bar.stop);
   if (rows) await context.write(rows.take());
   if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
-  return EXIT.ok;
 }
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
