@@ -1,7 +1,7 @@
 import type { Reference } from '../http/openapi.js';
 import { JobKinds } from '../features/jobs/job-kinds.js';
 import { RULES_SCHEMAS } from '../features/access/rules-schema.js';
-import { MESSAGES, TOLD } from '../features/webhooks/messages.dto.js';
+import { MESSAGES } from '../features/webhooks/messages.dto.js';
 import { find } from './find.js';
 import { MODEL } from '../scoring/model.js';
 
@@ -24,10 +24,12 @@ export const REFERENCE: Reference = {
   schemas: RULES_SCHEMAS,
   variants: (app) => {
     const of = new Map(find(app, JobKinds)?.all.map(({ kind, result }) => [kind, result]));
-    const messages = new Map(Object.entries(MESSAGES));
+    const messages = Object.entries(MESSAGES);
+    const data = new Map(messages.map(([type, [dto]]) => [type, dto]));
+    const webhooks = Object.fromEntries(messages.map(([type, [, tells]]) => [type, tells]));
     return [
       { dto: 'JobDto', by: 'kind', field: 'result', of },
-      { dto: 'WebhookMessageDto', by: 'type', field: 'data', of: messages, webhooks: TOLD },
+      { dto: 'WebhookMessageDto', by: 'type', field: 'data', of: data, webhooks },
     ];
   },
   tags: [

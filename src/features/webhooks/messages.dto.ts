@@ -127,35 +127,22 @@ export class TestMessageDto {
   webhook_id: string;
 }
 
-/** The `data` of each type of message. */
+/** The `data` of each type of message, and what it tells. */
 export const MESSAGES = {
-  'rating.changed': RatingChangedDto,
-  'score.crossed': ScoreCrossedDto,
-  'verification.changed': VerificationChangedDto,
-  'bad_status.changed': BadStatusChangedDto,
-  'policy.promoted': PolicyPromotedDto,
-  'access.denied_now': AccessDeniedNowDto,
-  'action.withdrawn': ActionMovedDto,
-  'action.reinstated': ActionMovedDto,
-  'decision.would_differ': DecisionWouldDifferDto,
-  'dispute.opened': DisputeOpenedDto,
-  'dispute.answered': DisputeAnsweredDto,
-  'webhook.test': TestMessageDto,
-} satisfies Record<WebhookEvent | 'webhook.test', object>;
-export type MessageData<Type extends WebhookEvent> = Omit<InstanceType<(typeof MESSAGES)[Type]>, 'position'>;
-
-/** What each type of message tells. */
-export const TOLD: Record<keyof typeof MESSAGES, string> = {
-  'rating.changed': 'An event about an identity changed its rating',
-  'score.crossed': 'The score of an identity crossed a threshold of the webhook',
-  'verification.changed': 'A verification was granted or revoked',
-  'bad_status.changed': 'A BAD status was set or cleared',
-  'policy.promoted': 'A lens or a version of the model was promoted or rolled back',
-  'access.denied_now': 'An access policy refuses an identity that it would have granted access before',
-  'action.withdrawn': 'An action was withdrawn, and counts nowhere from then on',
-  'action.reinstated': 'A withdrawn action counts again',
-  'decision.would_differ': 'A withdrawal made an access decision one that would differ',
-  'dispute.opened': 'A person disputes a statement of the organization',
-  'dispute.answered': 'Such a dispute was answered, or has lapsed',
-  'webhook.test': 'A test that was asked for',
-};
+  'rating.changed': [RatingChangedDto, 'An event about an identity changed its rating'],
+  'score.crossed': [ScoreCrossedDto, 'The score of an identity crossed a threshold of the webhook'],
+  'verification.changed': [VerificationChangedDto, 'A verification was granted or revoked'],
+  'bad_status.changed': [BadStatusChangedDto, 'A BAD status was set or cleared'],
+  'policy.promoted': [PolicyPromotedDto, 'A lens or a version of the model was promoted or rolled back'],
+  'access.denied_now': [
+    AccessDeniedNowDto,
+    'An access policy refuses an identity that it would have granted access before',
+  ],
+  'action.withdrawn': [ActionMovedDto, 'An action was withdrawn, and counts nowhere from then on'],
+  'action.reinstated': [ActionMovedDto, 'A withdrawn action counts again'],
+  'decision.would_differ': [DecisionWouldDifferDto, 'A withdrawal made an access decision one that would differ'],
+  'dispute.opened': [DisputeOpenedDto, 'A person disputes a statement of the organization'],
+  'dispute.answered': [DisputeAnsweredDto, 'Such a dispute was answered, or has lapsed'],
+  'webhook.test': [TestMessageDto, 'A test that was asked for'],
+} satisfies Record<WebhookEvent | 'webhook.test', readonly [data: object, tells: string]>;
+export type MessageData<Type extends WebhookEvent> = Omit<InstanceType<(typeof MESSAGES)[Type][0]>, 'position'>;
