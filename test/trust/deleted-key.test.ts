@@ -4,7 +4,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { type ApiKeyRecord, ApiKeys, keysFile } from '../../src/credentials/api-keys.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { type JobKind, JobKinds } from '../../src/features/jobs/job-kinds.js';
-import { JOBS, type Job, type Jobs } from '../../src/stores/ports/jobs.js';
+import type { Job } from '../../src/stores/ports/jobs.js';
 import { becomes } from '../contracts/harness.js';
 import { type Service, as, startServiceWithKeys } from '../policies/service.fixture.js';
 
@@ -128,7 +128,6 @@ test('a key that is deleted while it creates another one leaves none behind', as
 });
 
 test('the result of a job is not sent on once the key is deleted', async () => {
-  const jobs = service.app.get<Jobs>(JOBS);
   let release = (): void => undefined;
   const released = new Promise<void>((resolve) => (release = resolve));
   async function* parts() {
@@ -145,8 +144,7 @@ test('the result of a job is not sent on once the key is deleted', async () => {
     result,
     lines: async () => parts(),
   };
-  service.app.get(JobKinds).ofId = () => kind;
-  jobs.get = async (kind, id) => ({ kind, id, status: 'completed' }) as Job;
+  service.app.get(JobKinds).find = async () => ({ kind, job: { id: 'long_1', status: 'completed' } as Job });
   const answer = await fetch(`http://127.0.0.1:${service.port}/v1/jobs/long_1/result`, { headers: as('leaked') });
   const reader = answer.body!.getReader();
   expect(Buffer.from((await reader.read()).value!).toString()).toBe('{"part":1}\n');

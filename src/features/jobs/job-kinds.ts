@@ -2,6 +2,7 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import type { Actor } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import type { Json } from '../../kernel/json.js';
+import { Problem } from '../../kernel/problems.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 
 /** A kind of job that `/v1/jobs` shows. */
@@ -44,9 +45,24 @@ export class JobKinds {
     this.byName.set(kind.kind, kind);
   }
 
-  /** The kind of the job with this id, or undefined. */
-  ofId(jobId: string): JobKind | undefined {
-    return this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
+  /**
+   * A job with its kind, as far as the actor may read it.
+   * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
+   */
+  async find(jobId: string, actor: Actor): Promise<{ kind: JobKind; job: Job }> {
+    const { scopes, organization } = actor;
+    const kind = this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
+    if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknownJob(jobId);
+    const job = await this.jobs.get(kind.kind, jobId);
+    if (!job || (organization !== null && !(await kind.isOf(organization, job)))) throw unknownJob(jobId);
+    return { kind, job: await this.shownTo(actor, kind, job) };
+  }
+
+  /** The part of a job that the actor may read. @throws Problem job_not_found */
+  async shownTo(actor: Actor, kind: JobKind, job: Job): Promise<Job> {
+    const shown = kind.shownTo ? await kind.shownTo(actor, job) : job;
+    if (!shown) throw unknownJob(job.id);
+    return shown;
   }
 
   get all(): JobKind[] {
@@ -56,4 +72,8 @@ export class JobKinds {
   isShown(kind: string): boolean {
     return this.byName.has(kind);
   }
+}
+
+export function unknownJob(jobId: string): Problem {
+  return new Problem('job_not_found', `There is no job ${jobId}.`);
 }

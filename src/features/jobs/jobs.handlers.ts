@@ -4,7 +4,7 @@ import type { Actor } from '../../commands/context.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { JOBS, type Job, type Jobs } from '../../stores/ports/jobs.js';
-import { type JobKind, JobKinds } from './job-kinds.js';
+import { JobKinds, unknownJob } from './job-kinds.js';
 import type { JobDto, JobSummaryDto, JobsDto } from './jobs.dto.js';
 
 /** A list first reads this many times its limit, and then more: the newest jobs may be of kinds that it leaves out. */
@@ -22,14 +22,11 @@ export class GetJob extends Query<JobDto> {
 
 @QueryHandler(GetJob)
 export class GetJobHandler implements IQueryHandler<GetJob> {
-  constructor(
-    private readonly kinds: JobKinds,
-    @Inject(JOBS) private readonly jobs: Jobs,
-  ) {}
+  constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read */
   async execute({ jobId, actor }: GetJob): Promise<JobDto> {
-    const { job } = await readable(jobId, actor, this.kinds, this.jobs);
+    const { job } = await this.kinds.find(jobId, actor);
     return jobOf(job);
   }
 }
@@ -46,14 +43,11 @@ export class GetJobLines extends Query<AsyncIterable<string>> {
 
 @QueryHandler(GetJobLines)
 export class GetJobLinesHandler implements IQueryHandler<GetJobLines> {
-  constructor(
-    private readonly kinds: JobKinds,
-    @Inject(JOBS) private readonly jobs: Jobs,
-  ) {}
+  constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read; job_not_completed, job_result_expired */
   async execute({ jobId, actor }: GetJobLines): Promise<AsyncIterable<string>> {
-    const { kind, job } = await readable(jobId, actor, this.kinds, this.jobs);
+    const { kind, job } = await this.kinds.find(jobId, actor);
     if (job.status !== 'completed') throw new Problem('job_not_completed', `The job ${jobId} is ${job.status}.`);
     return kind.lines?.(job) ?? oneLine(job.result);
   }
@@ -82,10 +76,10 @@ export class CancelJobHandler implements ICommandHandler<CancelJob> {
 
   /** @throws Problem job_not_found, also for a job that the actor may not read */
   async execute({ jobId, actor }: CancelJob): Promise<JobDto> {
-    const { kind } = await readable(jobId, actor, this.kinds, this.jobs);
+    const { kind } = await this.kinds.find(jobId, actor);
     const job = await this.jobs.cancel(kind.kind, jobId);
     if (!job) throw unknownJob(jobId);
-    return jobOf(await shownTo(actor, kind, job));
+    return jobOf(await this.kinds.shownTo(actor, kind, job));
   }
 }
 
@@ -112,31 +106,6 @@ export class ListJobsHandler implements IQueryHandler<ListJobs> {
   }
 }
 
-/**
- * The part of a job that the actor may read.
- * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
- */
-async function readable(
-  jobId: string,
-  actor: Actor,
-  kinds: JobKinds,
-  jobs: Jobs,
-): Promise<{ kind: JobKind; job: Job }> {
-  const { scopes, organization } = actor;
-  const kind = kinds.ofId(jobId);
-  if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknownJob(jobId);
-  const job = await jobs.get(kind.kind, jobId);
-  if (!job || (organization !== null && !(await kind.isOf(organization, job)))) throw unknownJob(jobId);
-  return { kind, job: await shownTo(actor, kind, job) };
-}
-
-/** @throws Problem job_not_found */
-async function shownTo(actor: Actor, kind: JobKind, job: Job): Promise<Job> {
-  const shown = kind.shownTo ? await kind.shownTo(actor, job) : job;
-  if (!shown) throw unknownJob(job.id);
-  return shown;
-}
-
 function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at }: Job): JobSummaryDto {
   const failed = status === 'failed' ? new Problem('job_failed', error ?? 'The job failed.') : null;
   return {
@@ -152,8 +121,4 @@ function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at
 
 function jobOf(job: Job): JobDto {
   return { ...summaryOf(job), result: job.result as JobDto['result'] };
-}
-
-function unknownJob(jobId: string): Problem {
-  return new Problem('job_not_found', `There is no job ${jobId}.`);
 }
