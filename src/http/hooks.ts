@@ -147,10 +147,9 @@ function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: 
   if (policy) {
     // A request with a body has its turn once that has arrived, so that a client that sends slowly keeps no other out.
     const hasBody = policy.write || route.method === 'POST';
-    route.onRequest = [authorization(route.url, policy, hasBody ? () => undefined : turnOf, parts)];
+    route.onRequest = [authorization(route.url, policy, hasBody || policy.plain ? undefined : turnOf, parts)];
     route.preValidation = [validation(policy, parts)];
     if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
-    // A request with a body was admitted before the body was parsed.
     if (hasBody) route.preValidation.unshift(admissionHook(admit));
     route.handler = parts.handlerOf(policy);
     route.preHandler = [
@@ -202,7 +201,7 @@ const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =
   route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any', session: route.own };
 
 /** Authentication, authorisation and the rate limit. */
-function authorization(pattern: string, route: RoutePolicy, turnOf: Admit, parts: EdgeParts): Hook {
+function authorization(pattern: string, route: RoutePolicy, turnOf: Admit | undefined, parts: EdgeParts): Hook {
   const { keys, tokens, rateLimit } = parts;
   const policy = enforced(route, parts);
   const { scope, plain, write } = policy;
@@ -218,7 +217,7 @@ function authorization(pattern: string, route: RoutePolicy, turnOf: Admit, parts
     const begin = () => {
       permit(caller, policy);
       if (write) parts.admission?.refuseIfFull(ownerOf(request));
-      return turnOf(request);
+      return turnOf?.(request);
     };
     doneAfter(counting ? counting.then(begin) : begin(), done);
   };
@@ -282,23 +281,23 @@ type Admit = (request: FastifyRequest) => Promise<void> | undefined;
 const ownerOf = ({ caller }: FastifyRequest): string =>
   caller === null || caller.session ? '' : (caller.organization ?? `key:${caller.keyId}`);
 
-/** Lets a request begin in the turn of its caller, once. The probes of health and the metrics do not wait. */
+/** Lets a request begin in the turn of its caller. The probes of health and the metrics do not wait. */
 function inTurn(): Admit {
   const turns = new CallerTurns();
   return (request) => {
-    if (request.hasTurn || request.policy!.plain) return undefined;
     request.hasTurn = true;
     return turns.take(ownerOf(request), request.startedAt);
   };
 }
 
 /**
- * Lets a request begin, and admits one that may append, once for each request. It runs when the body has arrived, so that a
- * client that sends slowly keeps no other out.
+ * Lets a request begin, and admits one that may append. It runs when the body has arrived, so that a client that sends
+ * slowly keeps no other out.
  */
 function admitting(turnOf: Admit, { admission }: EdgeParts): Admit {
+  if (!admission) return turnOf;
   const enter = (request: FastifyRequest) => {
-    if (!admission || request.isAdmitted || !request.policy!.write) return undefined;
+    if (!request.policy!.write) return undefined;
     const entering = admission.enter(ownerOf(request));
     if (entering) return entering.then(() => void (request.isAdmitted = true));
     request.isAdmitted = true;
@@ -324,8 +323,12 @@ function leaving({ admission }: EdgeParts): Hook {
   };
 }
 
+/** For a request without a body. One with a body was admitted before the body was parsed. */
 function admissionHook(admit: Admit): Hook {
-  return (request, _reply, done) => doneAfter(admit(request), done);
+  return (request, _reply, done) => {
+    if (request.hasTurn) done();
+    else doneAfter(admit(request), done);
+  };
 }
 
 /** @throws Problem unauthorized, forbidden, or the problem of a refused credential */

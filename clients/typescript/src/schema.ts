@@ -175,7 +175,7 @@ export interface paths {
         put?: never;
         /**
          * Answer a dispute
-         * @description For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization that owned the platform when the dispute was opened or granted the verification, or the key), or for operators (`ops`). Needs a key of any scope.
+         * @description For whoever made the statement (of an action `relay:write`, of a verification `identity:write`: the organization that owned the platform when the dispute was opened or granted the verification, or the key), or for operators (`ops`). Also after it has lapsed: a rejection reinstates the action. Needs a key of any scope.
          */
         post: operations["Disputes_answer"];
         delete?: never;
@@ -2433,7 +2433,7 @@ export interface components {
          * @description Stable, machine-readable name of the kind.
          * @enum {string}
          */
-        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "dispute_open" | "dispute_answered" | "statement_withdrawn" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_disputes" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "quota_exceeded" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
+        ProblemCode: "validation_failed" | "malformed_request" | "malformed_json" | "unknown_criticality" | "unknown_metric" | "batch_too_large" | "position_unknown" | "personal_data" | "address_checksum" | "chain_not_configured" | "vouchers_not_configured" | "siwe_malformed" | "siwe_too_long" | "siwe_signature_form" | "siwe_signature_compact" | "unauthorized" | "siwe_domain" | "siwe_uri" | "siwe_not_yet_valid" | "siwe_expired" | "siwe_too_old" | "siwe_nonce_unknown" | "nonce_used" | "siwe_address" | "siwe_chain" | "siwe_resources" | "siwe_changed" | "siwe_purpose" | "siwe_signature" | "siwe_signature_high_s" | "siwe_claim" | "siwe_no_contract" | "refresh_unknown" | "refresh_reused" | "refresh_revoked" | "session_revoked" | "token_malformed" | "token_type" | "token_algorithm" | "token_signature" | "token_audience" | "token_expired" | "forbidden" | "self_statement" | "own_submission" | "signature_required" | "platform_not_owned" | "policy_name_not_owned" | "not_found" | "event_id_unknown" | "identity_not_found" | "policy_not_found" | "decision_not_found" | "replay_not_found" | "job_not_found" | "generation_not_found" | "key_not_found" | "ingestion_not_found" | "record_not_found" | "issuer_not_found" | "organization_not_found" | "organization_not_vetted" | "wallet_not_linked" | "scheme_not_found" | "webhook_not_found" | "delivery_not_found" | "method_not_allowed" | "request_timeout" | "withdrawals_changed" | "job_not_completed" | "platform_already_registered" | "external_id_conflict" | "action_not_withdrawn" | "wallet_already_linked" | "policy_conflict" | "ingestion_open" | "record_conflict" | "record_decided" | "record_counted" | "issuer_conflict" | "policy_retired" | "policy_not_active" | "model_not_active" | "promotion_conflict" | "replay_not_usable" | "scheme_conflict" | "scheme_retired" | "nullifier_used" | "verification_revoked" | "dispute_open" | "dispute_answered" | "statement_withdrawn" | "delivery_pending" | "generation_conflict" | "operation_open" | "key_conflict" | "key_in_use" | "keys_read_only" | "write_conflict" | "job_result_expired" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "weight_criticality_mismatch" | "duplicate_metric" | "total_weight_out_of_range" | "too_many_metrics" | "too_many_decisions" | "too_many_disputes" | "too_many_webhooks" | "idempotency_key_reused" | "public_signal_mismatch" | "proof_expired" | "proof_invalid" | "rate_limited" | "quota_exceeded" | "headers_too_large" | "internal_error" | "job_failed" | "history_unreadable" | "shutting_down" | "newer_schema" | "chain_unavailable" | "store_unavailable" | "too_many_streams" | "preview_busy" | "verifier_unavailable" | "store_busy" | "store_full" | "log_replaced" | "read_models_foreign" | "read_models_damaged" | "projection_behind" | "projection_rebuilding";
         FieldErrorDto: {
             /** @description RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
             pointer: string;
@@ -4589,6 +4589,11 @@ export interface components {
              * @enum {string}
              */
             about: "action" | "verification" | "bad_status";
+            /**
+             * @description How it stands. `lapsed`: nobody answered in time, so the action does not count; it can be answered still.
+             * @enum {string}
+             */
+            status: "open" | "lapsed" | "upheld" | "rejected";
             /** @description Who made the statement: an organization, or a key. null: the operators, or a session is not told the key. */
             issuer: string | null;
             /** @description null: none, or it was deleted. */
@@ -4600,6 +4605,8 @@ export interface components {
             opened_at: string;
             /** @description Whether it waits for an answer. */
             open: boolean;
+            /** @description When it lapsed last; null: never. */
+            lapsed_at: string | null;
             /** @description All of them, the oldest first: it can be opened again after a rejection. */
             answers: components["schemas"]["DisputeAnswerDto"][];
             /** @description The id of the dispute. */
@@ -6579,10 +6586,10 @@ export interface components {
              */
             about: "action" | "verification" | "bad_status";
             /**
-             * @description Whether the dispute was upheld or rejected.
+             * @description What the answer was. `lapsed`: nobody answered in time, so the action is withdrawn.
              * @enum {string}
              */
-            outcome: "upheld" | "rejected";
+            outcome: "upheld" | "rejected" | "lapsed";
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
             /** @description The id of the dispute. */
@@ -11077,7 +11084,7 @@ export interface operations {
                 size?: number;
                 /** @description Where the event is in the log; opaque. Instead of `event_id`. */
                 position?: string;
-                /** @description The id of an action. Other events are found by their position only. */
+                /** @description The id of an action or of a dead letter. Other events are found by their position only. */
                 event_id?: string;
             };
             header?: {
