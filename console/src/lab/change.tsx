@@ -1,4 +1,4 @@
-import { Anchor, Box, Group, Progress, Table, Text } from '@mantine/core';
+import { Anchor, Box, Group, Paper, Progress, Table, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { count, decimal, percent, Rating, RATINGS, score, signed } from '../format.tsx';
 import { hrefOf } from '../place.ts';
@@ -22,15 +22,17 @@ export function Change(props: {
   if (all === 0) return <Empty>There is no identity to compare.</Empty>;
   return (
     <>
-      <Figures
-        figures={[
-          ['Identities', count(all), ''],
-          ['Rise', count(up), percent(up / all)],
-          ['Fall', count(down), percent(down / all)],
-          ['Unchanged', count(unchanged), percent(unchanged / all)],
-          ['Mean change', signed(mean_delta, decimal), 'points'],
-        ]}
-      />
+      <Paper withBorder p="md">
+        <Figures
+          figures={[
+            ['Identities', count(all), ''],
+            ['Rise', count(up), percent(up / all)],
+            ['Fall', count(down), percent(down / all)],
+            ['Unchanged', count(unchanged), percent(unchanged / all)],
+            ['Mean change', signed(mean_delta, decimal), 'points'],
+          ]}
+        />
+      </Paper>
       <div className="grid columns">
         <Bars
           caption="Scores"
@@ -80,7 +82,7 @@ function Bars(props: {
   const { caption, what, names, before, after } = props;
   const most = Math.max(1, ...before, ...after);
   const cell = (value: number, color: string) => (
-    <Table.Td w="42%">
+    <Table.Td w="38%">
       <Group gap="xs" wrap="nowrap">
         <Progress size="sm" flex={1} color={color} value={(100 * value) / most} aria-hidden="true" />
         <span>{count(value)}</span>
@@ -93,7 +95,7 @@ function Bars(props: {
         {names.map((name, i) => (
           <Table.Tr key={name}>
             <Table.Th scope="row">{name}</Table.Th>
-            {cell(before[i]!, 'gray')}
+            {cell(before[i]!, 'gray.5')}
             {cell(after[i]!, 'indigo')}
           </Table.Tr>
         ))}
