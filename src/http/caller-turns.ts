@@ -1,5 +1,5 @@
 /** How many requests begin in one turn of the event loop while several callers ask. */
-const MOST_IN_TURN = 8;
+const MOST_IN_TURN = 3;
 /** A caller is alone if no other has asked for this long, ms. */
 const ALONE_AFTER_MS = 1_000;
 
