@@ -46,8 +46,13 @@ async function decide(subject_tris: string, rules: object, visibility = 'private
 }
 const notice = async (jti: string, headers: Record<string, string>) =>
   service.get(`/v1/access/decisions/${jti}/notice`, { ...headers, ...(await seen(service)) });
-const codesFor = async (subject: string, rules: object) =>
-  (await notice(await decide(subject, rules), as('bank'))).json.reasons.map(({ code }: { code: string }) => code);
+/** Of the notice; those of the decision are the same. */
+const codesFor = async (subject: string, rules: object) => {
+  const jti = await decide(subject, rules);
+  const codes = (await notice(jti, as('bank'))).json.reasons.map(({ code }: { code: string }) => code);
+  expect((await service.get(`/v1/access/decisions/${jti}`, as('bank'))).json.codes).toEqual(codes);
+  return codes;
+};
 
 describe('of a denial by a private policy', () => {
   let own: Tokens & { tris_id: string };
@@ -99,6 +104,15 @@ describe('of a denial by a private policy', () => {
     ]);
     // Nor in a time, such as 02:57:55.537.
     expect(text).not.toMatch(/(?<!:\d\d:)55\.5/);
+  });
+
+  test('the subject reads the codes of the decision, and no thresholds', async () => {
+    const { json } = await service.get(`/v1/access/decisions/${jti}`, bearer(own));
+    expect(json).toMatchObject({
+      reasons: [],
+      how_to_pass: [],
+      codes: ['score_below_minimum', 'verification_missing'],
+    });
   });
 
   test('the organization of the policy reads thresholds, too', async () => {
@@ -160,8 +174,12 @@ test('of a public policy shows the subject thresholds, and of a grant no reasons
   await act(own.tris_id, 'loan_repayment', 1);
   const denied = await notice(await decide(own.tris_id, { disc_min: 55.5 }, 'public'), bearer(own));
   expect(denied.json.reasons[0].sentence).toContain('a score of 55.5');
-  const granted = await notice(await decide(own.tris_id, { disc_min: 1 }), bearer(own));
-  expect(granted.json).toMatchObject({ granted: true, reasons: [] });
+  const jti = await decide(own.tris_id, { disc_min: 1 });
+  expect((await notice(jti, bearer(own))).json).toMatchObject({ granted: true, reasons: [] });
+  expect((await service.get(`/v1/access/decisions/${jti}`, bearer(own))).json).toMatchObject({
+    granted: true,
+    codes: [],
+  });
 });
 
 describe('names the cause', () => {

@@ -5933,6 +5933,60 @@ export interface components {
             /** @description null: there are no more. */
             next_cursor: string | null;
         };
+        OneDecisionDto: {
+            /** @description All parts of the rules that prevented access; empty if granted. */
+            reasons: components["schemas"]["AccessReasonDto"][];
+            /** @description A smallest set of changes after which the check would have granted. */
+            how_to_pass: components["schemas"]["FactChangeDto"][];
+            /** @description Why access was denied: the codes of its notice. Empty if granted. */
+            codes: ("score_below_minimum" | "tct_below_minimum" | "negative_evidence_recent" | "negative_evidence_severe" | "reliability_below_minimum" | "evidence_not_enough" | "evidence_old" | "category_below_minimum" | "category_without_evidence" | "verification_missing" | "verification_expired" | "verification_issuer_not_accepted" | "bad_status" | "identity_unknown" | "record_incomplete" | "above_maximum")[];
+            /**
+             * Format: uuid
+             * @description Id of the decision, and of its token if it granted.
+             */
+            jti: string;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /** @description The content hash of the policy. */
+            policy_hash: string;
+            /** @description The TRIS id of the identity that is checked. */
+            subject_tris: string;
+            /** @description Whether access is granted. */
+            granted: boolean;
+            /** @description The audience of the token; null: anybody, or no token. */
+            audience: string | null;
+            /** @description null: the subject was unknown. */
+            score: number | null;
+            /**
+             * Format: date-time
+             * @description When the check was made.
+             */
+            checked_at: string;
+            /** @description Who asked: `key:<id>`. null: a session is not told. */
+            checked_by: string | null;
+            /**
+             * Format: date-time
+             * @description When its token expires; null: not granted.
+             */
+            expires_at: string | null;
+            /** @description Whether its token was revoked. */
+            revoked: boolean;
+            /** @description null: none was requested. */
+            voucher: components["schemas"]["DecisionVoucherDto"] | null;
+            /**
+             * Format: date-time
+             * @description The facts are of this time: that of the check or, if it is later, the latest that a server gave to one of them.
+             */
+            as_of: string;
+            /** @description Events up to this position counted. Of the first log, if the decision was imported. */
+            position: string;
+            /** @description null: the subject was unknown, so none was used. */
+            lens: components["schemas"]["LensDto"] | null;
+            /** @description The version of the scoring model. */
+            model: components["schemas"]["ModelDto"];
+            /** @description Where the record is in this log. */
+            recorded_position: string;
+        };
         ScaleDto: {
             /** @description The lowest possible value. */
             lowest: number;
@@ -8345,7 +8399,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DecisionDto"];
+                    "application/json": components["schemas"]["OneDecisionDto"];
                 };
             };
         };

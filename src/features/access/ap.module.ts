@@ -34,7 +34,7 @@ export class AccessPolicyHandlersModule {}
 
 @Module({
   imports: [AccessPolicyLookUpModule],
-  providers: [ListDecisionsHandler, GetDecisionHandler],
+  providers: [ListDecisionsHandler],
 })
 export class DecisionHandlersModule {}
 
@@ -53,6 +53,7 @@ export class DecisionHandlersModule {}
     CheckAccessHandler,
     CheckAccessOfManyHandler,
     EvaluateRulesHandler,
+    GetDecisionHandler,
     GetNoticeHandler,
     Subjects,
     Populations,

@@ -6,7 +6,7 @@ import { RequestActor } from '../../http/command-context.js';
 import { Keyed } from '../../http/routes.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { refusal } from '../../kernel/problems.js';
-import { DecisionDto, DecisionParams, DecisionsDto, DecisionsQuery } from './decisions.dto.js';
+import { OneDecisionDto, DecisionParams, DecisionsDto, DecisionsQuery } from './decisions.dto.js';
 import { NoticeDto } from './notice.dto.js';
 import { GetNotice } from './notice.handlers.js';
 import { GetDecision, ListDecisions } from './decisions.handlers.js';
@@ -44,7 +44,7 @@ export class DecisionsController {
     session: true,
     summary: 'Get a recorded access decision',
     description: WHOSE,
-    type: DecisionDto,
+    type: OneDecisionDto,
     problems: ['decision_not_found'],
   })
   async get(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {

@@ -4,6 +4,7 @@ import { IsInt, IsTimestamp, IsTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import { NOTICE_CODES, type NoticeCode } from './notice.js';
 import { JTI } from './domain/decision.js';
 
 /** Selects decisions; all conditions must hold. */
@@ -96,6 +97,12 @@ export class DecisionDto {
   model: ModelDto;
   /** Where the record is in this log. */
   recorded_position: string;
+}
+
+export class OneDecisionDto extends DecisionDto {
+  /** Why access was denied: the codes of its notice. Empty if granted. */
+  @ApiProperty({ enum: Object.keys(NOTICE_CODES), isArray: true })
+  codes: NoticeCode[];
 }
 
 export class DecisionsDto {

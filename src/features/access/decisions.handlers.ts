@@ -18,8 +18,11 @@ import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
+import { modelOrFirst } from '../../scoring/models/all.js';
+import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
-import type { DecisionDto, DecisionsDto } from './decisions.dto.js';
+import { type Denial, causesOf, noticeReasons } from './notice.js';
+import type { DecisionDto, DecisionsDto, OneDecisionDto } from './decisions.dto.js';
 import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
@@ -129,7 +132,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
 }
 
 /** One access decision. */
-export class GetDecision extends Query<DecisionDto> {
+export class GetDecision extends Query<OneDecisionDto> {
   constructor(
     readonly jti: string,
     readonly actor: Actor,
@@ -142,13 +145,17 @@ export class GetDecision extends Query<DecisionDto> {
 export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   constructor(
     private readonly policies: AccessPolicies,
+    private readonly identities: IdentityReader,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   /** @throws Problem as `readableDecision` */
-  async execute({ jti, actor }: GetDecision): Promise<DecisionDto> {
+  async execute({ jti, actor }: GetDecision): Promise<OneDecisionDto> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
-    return dtoOf(decision, policy, actor, this.store.logId);
+    const { data } = decision.event;
+    const causes = data.granted ? null : await causesOf(decision.event, this.identities, this.store.logId);
+    const reasons = noticeReasons(data as unknown as Denial, modelOrFirst(data.model_hash), causes, false);
+    return { ...dtoOf(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };
   }
 }
 

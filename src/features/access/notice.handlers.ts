@@ -6,21 +6,15 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { ERASURE } from '../../kernel/personal-data.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { Problem } from '../../kernel/problems.js';
-import { counts } from '../../scoring/lens.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
-import { isFlags } from '../../scoring/names.js';
-import { netTct } from '../../scoring/score.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
-import { coordinatesOf } from './affected-decisions.js';
 import { readableDecision } from './decisions.handlers.js';
 import { mayReadRules } from './domain/access-policy.js';
-import { type RecordedDecision, checkedAt } from './domain/decision.js';
-import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import { checkedAt } from './domain/decision.js';
 import type { NoticeDto } from './notice.dto.js';
-import { type Causes, noticeReasons } from './notice.js';
+import { type Denial, causesOf, noticeReasons } from './notice.js';
 
 const DISPUTE =
   'GET /v1/disc/score/:tris_id/history and GET /v1/me/export show what the decision rests on, and who stated it. If an ' +
@@ -51,12 +45,8 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
   async execute({ jti, actor }: GetNotice) {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const { data, occurred_at } = decision.event;
-    const causes = data.granted ? null : await this.causes(decision.event);
-    const denial = data as unknown as {
-      score: number | null;
-      reasons: AccessReasonDto[];
-      how_to_pass: FactChangeDto[];
-    };
+    const causes = data.granted ? null : await causesOf(decision.event, this.identities, this.store.logId);
+    const denial = data as unknown as Denial;
     const model = modelOrFirst(data.model_hash);
     const content = {
       jti,
@@ -82,27 +72,6 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
     );
     const notice = { ...content, proof } as NoticeDto;
     return { notice, lines: linesOf(notice) };
-  }
-
-  /** What was known of the subject then; null if nothing was. */
-  private async causes(event: RecordedDecision['event']): Promise<Causes | null> {
-    try {
-      const { position: _, ...at } = coordinatesOf(event, this.store.logId);
-      const { state, lens } = await this.identities.snapshot(event.data.subject_tris, at);
-      const ledger = lens.model.ledger(state.evidence, lens);
-      const lasts = Object.entries(state.evidence).filter(([metric]) => counts(lens, metric));
-      const latest = (of: typeof lasts) => of.reduce((last, [, row]) => Math.max(last, row.last), -Infinity);
-      return {
-        as_of: at.as_of,
-        forfeited: ledger.earned - netTct(ledger),
-        last_negative: latest(lasts.filter(([metric]) => isFlags(metric))),
-        last: latest(lasts),
-        verifications: state.verifications,
-      };
-    } catch (error) {
-      if (error instanceof Problem && error.code === 'identity_not_found') return null;
-      throw error;
-    }
   }
 }
 

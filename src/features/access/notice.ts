@@ -1,7 +1,13 @@
-import { scoreOf } from '../../scoring/score.js';
+import { Problem } from '../../kernel/problems.js';
+import { counts } from '../../scoring/lens.js';
+import { isFlags } from '../../scoring/names.js';
+import { netTct, scoreOf } from '../../scoring/score.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
+import type { IdentityReader } from '../disc/identity-reader.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import { coordinatesOf } from './affected-decisions.js';
+import type { RecordedDecision } from './domain/decision.js';
 import { priceOf } from './how-to-pass.js';
 import type { NoticeReasonDto } from './notice.dto.js';
 
@@ -44,7 +50,32 @@ export interface Causes {
   verifications: readonly Pick<Verification, 'status' | 'expires_at'>[];
 }
 
-interface Denial {
+/** What was known of the subject of a decision then; null if nothing was. */
+export async function causesOf(
+  event: RecordedDecision['event'],
+  identities: IdentityReader,
+  logId: string,
+): Promise<Causes | null> {
+  try {
+    const { position: _, ...at } = coordinatesOf(event, logId);
+    const { state, lens } = await identities.snapshot(event.data.subject_tris, at);
+    const ledger = lens.model.ledger(state.evidence, lens);
+    const lasts = Object.entries(state.evidence).filter(([metric]) => counts(lens, metric));
+    const latest = (of: typeof lasts) => of.reduce((last, [, row]) => Math.max(last, row.last), -Infinity);
+    return {
+      as_of: at.as_of,
+      forfeited: ledger.earned - netTct(ledger),
+      last_negative: latest(lasts.filter(([metric]) => isFlags(metric))),
+      last: latest(lasts),
+      verifications: state.verifications,
+    };
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'identity_not_found') return null;
+    throw error;
+  }
+}
+
+export interface Denial {
   score: number | null;
   reasons: readonly AccessReasonDto[];
   how_to_pass: readonly FactChangeDto[];
