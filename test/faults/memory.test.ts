@@ -9,7 +9,7 @@ import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { type Answer, send } from '../http/client.js';
 import { ended, spawnCommand, spawnServer } from '../servers/launch.js';
-import { randomFrom } from './faults.js';
+import { longTest, randomFrom } from './faults.js';
 import { fill } from './fill.js';
 
 /**
@@ -230,7 +230,7 @@ test('with little memory, the read models of large identities are built and ever
   expect(Object.entries(figures).filter(([, megabytes]) => megabytes >= MOST_MB)).toEqual([]);
 }, 3_600_000);
 
-(container ? test : test.skip)(
+(container ? longTest : test.skip)(
   `in a container of ${CONTAINER_MB} MB, the read models of a long log are built, and verified in several passes`,
   async () => {
     const node = nodeIn(container!);
