@@ -210,7 +210,8 @@ describeBrowser('the policy lab', () => {
   });
 
   test('tries a draft with the access decisions also when their policies are still being listed', async () => {
-    const page = await open('#/');
+    // A page that does not ask for them.
+    const page = await open('#/live');
     const answer = await holdBack(page, /policies\/ap\?/);
     await goTo(page, '#/lab/draft');
     await editDraft(page, { ...TRADE_1, policy_id: 'VP_TRADE_V7' });
