@@ -61,7 +61,7 @@ test('every npm command of the documents is a script', () => {
       }
     })
     .join('\n');
-  const commands = [...text.matchAll(/npm (?:run (?:--silent )?)?([a-z][\w:]*)/g)].map(([, name]) => name!);
+  const commands = [...text.matchAll(/\bnpm (?:run (?:--silent )?)?([a-z][\w:]*)/g)].map(([, name]) => name!);
   for (const name of commands)
     if (!['ci', 'install', 'audit', 'pack'].includes(name)) expect(Object.keys(scripts)).toContain(name);
   expect(commands).toEqual(expect.arrayContaining(['ci', 'start', 'test', 'demo']));
