@@ -28,7 +28,8 @@ export function refuseUnlessAccepted({ isAccepted }: Actor): void {
 }
 
 /** In whose name an actor takes turns, and of whom there are bounds: its organization, or the actor itself without one. */
-export const ownerOfTurns = ({ organization, name }: Actor): string => organization ?? name;
+export const ownerOfTurns = ({ organization, name }: Pick<Actor, 'organization' | 'name'>): string =>
+  organization ?? name;
 
 /** The id of an actor's key, without the prefix that the log adds. */
 export const keyIdOf = (actorName: string): string => actorName.replace(/^key:/, '');

@@ -1,3 +1,5 @@
+import { OwnerQueues } from '../kernel/turns.js';
+
 /** How many requests begin in one turn of the event loop while several callers ask. */
 const MOST_IN_TURN = 3;
 /** A caller is alone if no other has asked for this long, ms. */
@@ -12,8 +14,7 @@ export class CallerTurns {
   private sharedUntil = 0;
   private begun = 0;
   private isScheduled = false;
-  /** By caller. The one that was served last comes last. */
-  private readonly waiting = new Map<string, (() => void)[]>();
+  private readonly waiting = new OwnerQueues<string, () => void>();
 
   /**
    * @param caller whose request it is
@@ -30,11 +31,7 @@ export class CallerTurns {
       this.schedule();
       if (this.begun++ < MOST_IN_TURN) return undefined;
     }
-    return new Promise((resolve) => {
-      const own = this.waiting.get(caller);
-      if (own) own.push(resolve);
-      else this.waiting.set(caller, [resolve]);
-    });
+    return new Promise((resolve) => this.waiting.add(caller, resolve));
   }
 
   private schedule(): void {
@@ -43,16 +40,8 @@ export class CallerTurns {
     setImmediate(() => {
       this.isScheduled = false;
       this.begun = 0;
-      while (this.waiting.size > 0 && this.begun++ < MOST_IN_TURN) this.beginOne();
+      while (this.waiting.size > 0 && this.begun++ < MOST_IN_TURN) this.waiting.next()!();
       if (this.waiting.size > 0) this.schedule();
     });
-  }
-
-  private beginOne(): void {
-    const [caller, own] = this.waiting.entries().next().value!;
-    this.waiting.delete(caller);
-    const begin = own.shift()!;
-    if (own.length > 0) this.waiting.set(caller, own);
-    begin();
   }
 }

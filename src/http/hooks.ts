@@ -6,6 +6,7 @@ import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
+import { ownerOfTurns } from '../commands/context.js';
 import { CallerTurns } from './caller-turns.js';
 import { KnownPaths, nothingHere } from './known-paths.js';
 import { JSON_TYPE, listOf } from './answers.js';
@@ -277,9 +278,11 @@ function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgePart
 
 type Admit = (request: FastifyRequest) => Promise<void> | undefined;
 
-/** Who takes turns: an organization, or a key without one. All who need no key are one, since anyone can be many of them. */
+/** Who takes turns: an owner of a key. All who need no key are one, since anyone can be many of them. */
 const ownerOf = ({ caller }: FastifyRequest): string =>
-  caller === null || caller.session ? '' : (caller.organization ?? `key:${caller.keyId}`);
+  caller === null || caller.session
+    ? ''
+    : ownerOfTurns({ organization: caller.organization, name: `key:${caller.keyId}` });
 
 /** Lets a request begin in the turn of its caller. The probes of health and the metrics do not wait. */
 function inTurn(): Admit {

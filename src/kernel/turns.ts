@@ -1,10 +1,56 @@
+/** What waits, by owner. Owners are served in turn, and each in its own order. */
+export class OwnerQueues<Owner, T> {
+  /** The owner that was served last comes last. */
+  private readonly queues = new Map<Owner, Set<T>>();
+  private count = 0;
+
+  get size(): number {
+    return this.count;
+  }
+
+  /** How much of an owner waits. */
+  sizeOf(owner: Owner): number {
+    return this.queues.get(owner)?.size ?? 0;
+  }
+
+  /** @param item not in it already */
+  add(owner: Owner, item: T): void {
+    const own = this.queues.get(owner);
+    if (own) own.add(item);
+    else this.queues.set(owner, new Set([item]));
+    this.count++;
+  }
+
+  remove(owner: Owner, item: T): void {
+    const own = this.queues.get(owner);
+    if (!own?.delete(item)) return;
+    this.count--;
+    if (own.size === 0) this.queues.delete(owner);
+  }
+
+  /**
+   * Takes what is next out of it.
+   * @param accepts asked for one owner after the other, until it accepts one
+   */
+  next(accepts: (owner: Owner) => boolean = () => true): T | undefined {
+    for (const [owner, own] of this.queues) {
+      if (!accepts(owner)) continue;
+      const [item] = own;
+      this.queues.delete(owner);
+      own.delete(item!);
+      if (own.size > 0) this.queues.set(owner, own);
+      this.count--;
+      return item;
+    }
+    return undefined;
+  }
+}
+
 /** Lets work run at the same time up to a limit. Owners take turns, so that none keeps the others waiting. */
 export class Turns<Owner = string> {
   private running = 0;
-  private waits = 0;
   private readonly runningOf = new Map<Owner, number>();
-  /** By owner. The owner that was served last comes last. */
-  private readonly waiting = new Map<Owner, (() => void)[]>();
+  private readonly waiting = new OwnerQueues<Owner, () => void>();
 
   /**
    * @param most work that runs at the same time
@@ -17,12 +63,12 @@ export class Turns<Owner = string> {
 
   /** How much work waits. */
   get waitingCount(): number {
-    return this.waits;
+    return this.waiting.size;
   }
 
   /** How much work of an owner waits. */
   waitingOf(owner: Owner): number {
-    return this.waiting.get(owner)?.length ?? 0;
+    return this.waiting.sizeOf(owner);
   }
 
   /** How much work of an owner runs or waits. */
@@ -32,12 +78,7 @@ export class Turns<Owner = string> {
 
   /** Runs work of an owner, at once or in its turn. */
   async run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
-    if (!this.begin(owner)) {
-      const own = this.waiting.get(owner) ?? [];
-      this.waiting.set(owner, own);
-      this.waits++;
-      await new Promise<void>((resolve) => own.push(resolve));
-    }
+    if (!this.begin(owner)) await new Promise<void>((resolve) => this.waiting.add(owner, resolve));
     try {
       return await work();
     } finally {
@@ -58,13 +99,6 @@ export class Turns<Owner = string> {
     const own = this.runningOf.get(owner)! - 1;
     if (own > 0) this.runningOf.set(owner, own);
     else this.runningOf.delete(owner);
-    for (const [next, works] of this.waiting) {
-      if (!this.begin(next)) continue;
-      const start = works.shift()!;
-      this.waits--;
-      this.waiting.delete(next);
-      if (works.length > 0) this.waiting.set(next, works);
-      return start();
-    }
+    this.waiting.next((next) => this.begin(next))?.();
   }
 }

@@ -1,3 +1,4 @@
+import { OwnerQueues } from '../../kernel/turns.js';
 import type { Admission, StoreUnavailable } from '../ports/event-store.js';
 
 /** How long a request waits to be admitted, ms. */
@@ -8,9 +9,7 @@ const MAX_WAITING = 4_096;
 /** Admits requests that append as long as the log can take what they append: owners take turns, each in its own order. */
 export class AppendAdmission implements Admission {
   private admitted = 0;
-  waiting = 0;
-  /** By owner. The one that was served last comes last. */
-  private readonly queues = new Map<string, Set<() => void>>();
+  private readonly queue = new OwnerQueues<string, () => void>();
 
   /**
    * @param limit how many requests may be admitted at a time
@@ -21,45 +20,36 @@ export class AppendAdmission implements Admission {
     private readonly refusal: () => StoreUnavailable,
   ) {}
 
+  get waiting(): number {
+    return this.queue.size;
+  }
+
   refuseIfFull(owner: string): void {
-    const own = this.queues.get(owner)?.size ?? 0;
-    if (this.waiting >= MAX_WAITING || own >= MAX_WAITING / 2) throw this.refusal();
+    if (this.queue.size >= MAX_WAITING || this.queue.sizeOf(owner) >= MAX_WAITING / 2) throw this.refusal();
   }
 
   enter(owner: string): Promise<void> | undefined {
-    if (this.waiting === 0 && this.admitted < this.limit()) {
+    if (this.queue.size === 0 && this.admitted < this.limit()) {
       this.admitted++;
       return undefined;
     }
     this.refuseIfFull(owner);
-    const queue = this.queues.get(owner) ?? new Set();
-    this.queues.set(owner, queue);
-    this.waiting++;
     return new Promise((resolve, reject) => {
-      const end = (settle: () => void) => {
+      const admit = () => {
         clearTimeout(timer);
-        queue.delete(admit);
-        this.waiting--;
-        if (queue.size === 0) this.queues.delete(owner);
-        settle();
+        this.admitted++;
+        resolve();
       };
-      const admit = () =>
-        end(() => {
-          this.admitted++;
-          resolve();
-        });
-      const timer = setTimeout(() => end(() => reject(this.refusal())), WAIT_MS);
-      queue.add(admit);
+      const timer = setTimeout(() => {
+        this.queue.remove(owner, admit);
+        reject(this.refusal());
+      }, WAIT_MS);
+      this.queue.add(owner, admit);
     });
   }
 
   leave(): void {
     this.admitted--;
-    while (this.waiting > 0 && this.admitted < this.limit()) {
-      const [owner, queue] = this.queues.entries().next().value!;
-      this.queues.delete(owner);
-      if (queue.size > 1) this.queues.set(owner, queue);
-      queue.values().next().value!();
-    }
+    while (this.queue.size > 0 && this.admitted < this.limit()) this.queue.next()!();
   }
 }
