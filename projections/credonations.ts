@@ -1,7 +1,6 @@
 import { metricCategory } from '../src/scoring/names.js';
-import type { DomainEvent, EventOf } from './events.js';
 import { endorserOf } from '../src/features/relay/domain/relay.js';
-import { signOf } from './identity-events.js';
+import { isActionChange, signOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
 /** One received credonation, or its withdrawal or reinstatement. The position is in the row's sort key. */
@@ -28,7 +27,7 @@ export const credonations: Projection = {
   name: 'credonations',
   version: 3,
   views: ['credonations', 'credonations.endorsers', 'credonations.withdrawn'],
-  share: (event) => (event.type === 'CredonationRecorded' || isChange(event) ? event.data.tris_id : undefined),
+  share: (event) => (event.type === 'CredonationRecorded' || isActionChange(event) ? event.data.tris_id : undefined),
 
   reads(event) {
     return event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : [];
@@ -43,7 +42,7 @@ export const credonations: Projection = {
       if (from === tris_id) return; // an identity does not endorse itself
       const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category, id: event.id };
       rows.insert(rowAt(credonationsOf(tris_id), event.position), credonation);
-    } else if (isChange(event)) {
+    } else if (isActionChange(event)) {
       const { tris_id, metric, endorser: from, amount, credonation_id: id } = event.data;
       if (from === undefined || amount === undefined || id === undefined || from === tris_id) return;
       const change = signOf(event);
@@ -61,10 +60,6 @@ export const credonations: Projection = {
     }
   },
 };
-
-function isChange(event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> {
-  return event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
-}
 
 /** Whether a credonation is withdrawn now. */
 export function withdrawnRow(trisId: string, id: string) {

@@ -1,6 +1,5 @@
 import { type Dispute, disputeIdIn, evolve } from '../src/features/disputes/domain/dispute.js';
-import type { DomainEvent, EventOf } from './events.js';
-import { isOfDispute } from './identity-events.js';
+import { isActionChange, isOfDispute } from './identity-events.js';
 import type { Position } from '../src/kernel/event.js';
 import { type Projection, rowAt, rowIn } from './projection.js';
 
@@ -10,27 +9,24 @@ export interface DueDispute {
   position: Position;
 }
 
-const changesAction = (event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> =>
-  event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
-
 /**
  * Disputes by id; `disputes.list`: their ids by identity, by whoever made the statement, and all, in the order in which
- * they were opened last; `disputes.due`: by action those that change it, until it is changed: upheld ones, those that have lapsed, and
- * those that were rejected after that.
+ * they were opened last; `disputes.due`: by action, the dispute from which a change of it follows, until it is changed. It
+ * was upheld, has lapsed, or was rejected after it had lapsed.
  */
 export const disputes: Projection = {
   name: 'disputes',
   version: 4,
   views: ['disputes', 'disputes.list', 'disputes.due'],
-  share: (event) => (changesAction(event) || isOfDispute(event) ? event.data.tris_id : undefined),
+  share: (event) => (isActionChange(event) || isOfDispute(event) ? event.data.tris_id : undefined),
 
   reads(event) {
     if (isOfDispute(event)) return [disputeRow(disputeIdIn(event))];
-    return changesAction(event) ? [rowIn(DUE_DISPUTES, event.data.action_id)] : [];
+    return isActionChange(event) ? [rowIn(DUE_DISPUTES, event.data.action_id)] : [];
   },
 
   apply(event, rows) {
-    if (changesAction(event)) {
+    if (isActionChange(event)) {
       const due = rowIn(DUE_DISPUTES, event.data.action_id);
       if (rows.get(due)) rows.delete(due);
       return;

@@ -20,10 +20,15 @@ export type IdentityEvent = EventOf<
 export type ActionEvent = EventOf<'ActionRelayed' | 'ActionWithdrawn' | 'ActionReinstated'>;
 
 export function isOfAction(event: DomainEvent): event is ActionEvent {
-  return event.type === 'ActionRelayed' || event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
+  return event.type === 'ActionRelayed' || isActionChange(event);
 }
 
-/** The events that open and close the dispute of a statement. */
+/** The events by which a recorded action counts no longer, or counts again. */
+export function isActionChange(event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> {
+  return event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
+}
+
+/** The events of the dispute of a statement. */
 export function isOfDispute(
   event: DomainEvent,
 ): event is EventOf<'DisputeOpened' | 'DisputeAnswered' | 'DisputeLapsed'> {

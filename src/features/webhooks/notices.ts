@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { disputeRow } from '../../../projections/disputes.js';
 import type { DomainEvent } from '../../../projections/events.js';
-import { type IdentityEvent, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isActionChange, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -282,7 +282,7 @@ export class Notices {
       const { status, issuer, scheme } = event.data;
       say('verification.changed', { tris_id: trisId, change: 'revoked', status, issuer, scheme, expires_at: null });
     }
-    if (event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated') {
+    if (isActionChange(event)) {
       const { action_id, metric, criticality, platform_id, reason } = event.data;
       const type = event.type === 'ActionWithdrawn' ? 'action.withdrawn' : 'action.reinstated';
       if (wants(type)) say(type, { tris_id: trisId, action_id, metric, criticality, platform_id, reason });
