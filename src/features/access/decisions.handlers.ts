@@ -18,10 +18,9 @@ import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { modelOrFirst } from '../../scoring/models/all.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
-import { type Denial, causesOf, noticeReasons } from './notice.js';
+import { reasonsOf } from './notice.js';
 import type { DecisionDto, DecisionsDto, OneDecisionDto } from './decisions.dto.js';
 import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
@@ -152,9 +151,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   /** @throws Problem as `readableDecision` */
   async execute({ jti, actor }: GetDecision): Promise<OneDecisionDto> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
-    const { data } = decision.event;
-    const causes = data.granted ? null : await causesOf(decision.event, this.identities, this.store.logId);
-    const reasons = noticeReasons(data as unknown as Denial, modelOrFirst(data.model_hash), causes, false);
+    const reasons = await reasonsOf(decision.event, this.identities, this.store.logId, false);
     return { ...dtoOf(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };
   }
 }

@@ -6,7 +6,6 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { ERASURE } from '../../kernel/personal-data.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { modelOrFirst } from '../../scoring/models/all.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
@@ -14,7 +13,7 @@ import { readableDecision } from './decisions.handlers.js';
 import { mayReadRules } from './domain/access-policy.js';
 import { checkedAt } from './domain/decision.js';
 import type { NoticeDto } from './notice.dto.js';
-import { type Denial, causesOf, noticeReasons } from './notice.js';
+import { reasonsOf } from './notice.js';
 
 const DISPUTE =
   'GET /v1/disc/score/:tris_id/history and GET /v1/me/export show what the decision rests on, and who stated it. If an ' +
@@ -45,9 +44,7 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
   async execute({ jti, actor }: GetNotice) {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const { data, occurred_at } = decision.event;
-    const causes = data.granted ? null : await causesOf(decision.event, this.identities, this.store.logId);
-    const denial = data as unknown as Denial;
-    const model = modelOrFirst(data.model_hash);
+    const reasons = await reasonsOf(decision.event, this.identities, this.store.logId, mayReadRules(policy, actor));
     const content = {
       jti,
       policy_id: data.policy_id,
@@ -57,7 +54,7 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
       checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
       score: data.score,
       scale: { lowest: 0, highest: 100 },
-      reasons: data.granted ? [] : noticeReasons(denial, model, causes, mayReadRules(policy, actor)),
+      reasons,
       dispute: DISPUTE,
       erasure: ERASURE,
       lens: data.lens_hash === null ? null : { policy_id: data.lens_policy_id, content_hash: data.lens_hash },

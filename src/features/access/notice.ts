@@ -2,6 +2,7 @@ import { Problem } from '../../kernel/problems.js';
 import { counts } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { netTct, scoreOf } from '../../scoring/score.js';
+import { modelOrFirst } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { IdentityReader } from '../disc/identity-reader.js';
 import type { Verification } from '../identity/domain/identity.js';
@@ -50,8 +51,21 @@ export interface Causes {
   verifications: readonly Pick<Verification, 'status' | 'expires_at'>[];
 }
 
+/** The principal reasons of a recorded decision, by what was known then; none if access was granted. See `noticeReasons`. */
+export async function reasonsOf(
+  event: RecordedDecision['event'],
+  identities: IdentityReader,
+  logId: string,
+  showsRules: boolean,
+): Promise<NoticeReasonDto[]> {
+  const { data } = event;
+  if (data.granted) return [];
+  const causes = await causesOf(event, identities, logId);
+  return noticeReasons(data as unknown as Denial, modelOrFirst(data.model_hash), causes, showsRules);
+}
+
 /** What was known of the subject of a decision then; null if nothing was. */
-export async function causesOf(
+async function causesOf(
   event: RecordedDecision['event'],
   identities: IdentityReader,
   logId: string,
@@ -75,7 +89,7 @@ export async function causesOf(
   }
 }
 
-export interface Denial {
+interface Denial {
   score: number | null;
   reasons: readonly AccessReasonDto[];
   how_to_pass: readonly FactChangeDto[];
