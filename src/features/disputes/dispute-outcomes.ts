@@ -16,6 +16,7 @@ import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
+import { enqueueUntilDone } from '../jobs/start-job.js';
 import { ActionChanges } from '../relay/action-changes.js';
 import { RecordedActions } from '../withdrawals/recorded-actions.js';
 import { DISPUTES_ACTOR, decideLapse, disputeOf, disputeStream, dueState } from './domain/dispute.js';
@@ -70,10 +71,9 @@ export class DisputeOutcomes implements OnModuleInit, OnApplicationBootstrap, On
     clearInterval(this.sweeps);
   }
 
-  /** Idempotent by the dispute and its event. A job that used up its attempts starts again. */
-  async enqueue({ dispute_id, position }: DueDispute): Promise<void> {
-    const job = await this.jobs.enqueue(KIND, `dsw_${dispute_id}_${position}`, { dispute_id });
-    if (job.status === 'failed') await this.jobs.retry(KIND, job.id);
+  /** Idempotent by the dispute and its event. */
+  enqueue({ dispute_id, position }: DueDispute): Promise<void> {
+    return enqueueUntilDone(this.jobs, KIND, `dsw_${dispute_id}_${position}`, { dispute_id });
   }
 
   async sweep(): Promise<void> {

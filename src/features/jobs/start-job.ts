@@ -49,6 +49,12 @@ export async function startJob(
   return known ? repeated(job, context) : unlessReused(job, context);
 }
 
+/** Enqueues a job that the service itself needs done, once for an id. One that used up its attempts starts again. */
+export async function enqueueUntilDone(jobs: Jobs, kind: string, id: string, input: JsonObject): Promise<void> {
+  const job = await jobs.enqueue(kind, id, input);
+  if (job.status === 'failed') await jobs.retry(kind, id);
+}
+
 /** In whose name a job was started, as `ownerOfTurns` says of its caller. */
 export const ownerOfJob = ({ input }: Pick<Job, 'input'>): string =>
   (input['organization'] ?? input['caller']) as string;

@@ -14,6 +14,7 @@ import { Writer } from '../../commands/writer.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
+import { enqueueUntilDone } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { repeat } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
@@ -75,13 +76,11 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     clearInterval(this.sweeps);
   }
 
-  /** Idempotent by record and proof. Does nothing without a proof. A job that used up its attempts starts again. */
+  /** Idempotent by record and proof. Does nothing without a proof. */
   async enqueue(record: TroveRecord): Promise<void> {
     const { record_id, proof } = record;
     if (isSettled(record) || proof === null) return;
-    const id = jobOf(record);
-    const job = await this.jobs.enqueue(JOB_KIND, id, { record_id });
-    if (job.status === 'failed') await this.jobs.retry(JOB_KIND, id);
+    await enqueueUntilDone(this.jobs, JOB_KIND, jobOf(record), { record_id });
   }
 
   private async verify(recordId: string): Promise<string> {
