@@ -228,4 +228,25 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
     },
     LONG,
   );
+
+  test(
+    'workers that start while a master is being lost run their jobs',
+    async () => {
+      const kinds = Array.from({ length: 20 }, (_, n) => `kind-${n}`);
+      const jobs = await BullmqJobs.open(nodes.url, { prefix: '{starting}' });
+      for (const kind of kinds) jobs.handle(kind, async () => 1);
+      await jobs.start();
+      await nodes.masters()[0]!.kill();
+      try {
+        for (const kind of kinds) {
+          await again(() => jobs.enqueue(kind, 'job', {}), 'the job is enqueued');
+          const status = async () => (await again(() => jobs.get(kind, 'job'), 'an answer'))?.status;
+          await eventually(async () => (await status()) === 'completed', `the job ${kind} is done`);
+        }
+      } finally {
+        await jobs.close();
+      }
+    },
+    LONG,
+  );
 });

@@ -104,6 +104,7 @@ export class BullmqJobs implements Jobs {
     });
     // Connections recover by themselves; the error of a command is thrown to its caller.
     this.client.on('error', () => undefined);
+    connectUntilReady(this.client);
     this.roleTimer = setInterval(() => void leaveReplica(this.client).catch(() => undefined), CHECK_MS).unref();
   }
 
@@ -485,14 +486,39 @@ class JobsRuntime {
 function clientOfWorkers(url: string): Redis | Cluster {
   const client = createRedis(parseRedisUrl(url), { maxRetriesPerRequest: null, socketTimeout: SILENCE_MS });
   const silent: RedisOptions = { socketTimeout: undefined };
+  connectUntilReady(client);
   if (client instanceof Cluster) {
     const duplicate = client.duplicate.bind(client);
     client.duplicate = (nodes, options: ClusterOptions = {}) =>
-      duplicate(nodes, { ...options, redisOptions: { ...options.redisOptions, ...silent } });
+      connectUntilReady(duplicate(nodes, { ...options, redisOptions: { ...options.redisOptions, ...silent } }));
   } else {
     const duplicate = client.duplicate.bind(client);
-    client.duplicate = (options) => duplicate({ ...options, ...silent });
+    client.duplicate = (options) => connectUntilReady(duplicate({ ...options, ...silent }));
   }
+  return client;
+}
+
+/**
+ * Makes `connect` wait until the client is ready, however often it must try; it fails only when the client has ended. The
+ * library's promise fails at the first attempt, or never ends if a node of a cluster is lost during it. BullMQ connects
+ * once, and would not use the client again.
+ */
+function connectUntilReady<T extends Redis | Cluster>(client: T): T {
+  const connect = client.connect.bind(client);
+  let waiting: Promise<void> | undefined;
+  client.connect = () => {
+    waiting ??= new Promise<void>((resolve, reject) => {
+      const settle = () => {
+        waiting = undefined;
+        client.off('ready', settle).off('end', settle);
+        if (client.status === 'ready') resolve();
+        else reject(new Error('Connection is closed.'));
+      };
+      client.on('ready', settle).on('end', settle);
+    });
+    connect().catch(() => undefined);
+    return waiting;
+  };
   return client;
 }
 
