@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Body, CredenceClient, type ProblemCode } from '../../clients/typescript/src/client.js';
+import { becomes } from '../contracts/harness.js';
 import { type Answer, send } from '../http/client.js';
 import { Cluster } from '../servers/cluster.js';
 import { spawnServer } from '../servers/launch.js';
@@ -221,9 +222,13 @@ export class Server {
     return this.post('/api/decision-relay', { ...ACTION, ...action }, headers);
   }
 
-  /** A read that waits for what an earlier write did. */
+  /** A read of what an earlier write did. On a machine that stands still it is repeated, as 503 tells a client to do. */
   getAfter(write: Answer, path: string): Promise<Answer> {
-    return this.get(path, { headers: { 'credence-min-position': String(write.headers['credence-position']) } });
+    const headers = { 'credence-min-position': String(write.headers['credence-position']) };
+    return becomes(
+      () => this.get(path, { headers }),
+      ({ json }) => json?.code !== 'projection_behind',
+    );
   }
 
   /** A request as it stands: nothing in the path or the headers is tidied, and the answer is not judged. */
