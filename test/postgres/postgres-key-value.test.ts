@@ -30,20 +30,23 @@ class OwnKeyValue extends PostgresKeyValue {
 }
 
 let postgres: PostgresServer;
+let url: string;
+let empty: () => Promise<void>;
 
 describePostgres('PostgreSQL', () => {
   beforeAll(async () => {
     postgres = await PostgresServer.start();
+    ({ url, empty } = await postgres.database());
   });
   afterAll(() => postgres?.stop());
 
-  describeKeyValue('PostgreSQL', async (clock) => {
-    const { url, drop } = await postgres.database();
-    return { open: () => OwnKeyValue.open(url, 'log', clock), destroy: drop, wait: (ms) => sleep(ms) };
-  });
+  describeKeyValue('PostgreSQL', async (clock) => ({
+    open: () => OwnKeyValue.open(url, 'log', clock),
+    destroy: empty,
+    wait: (ms) => sleep(ms),
+  }));
 
   test('a sweep removes what has expired, and nothing else; entries of another log are not seen', async () => {
-    const { url, drop } = await postgres.database();
     const [own, other] = [await OwnKeyValue.open(url, 'a'), await OwnKeyValue.open(url, 'b')];
     for (let n = 0; n < 1_200; n++) await own.put(`old-${n}`, n, 1);
     await own.put('new', 'own', 60_000);
@@ -55,7 +58,7 @@ describePostgres('PostgreSQL', () => {
     );
     expect([await own.get('new'), await other.get('new')]).toEqual(['own', 'other']);
     await Promise.all([own.close(), other.close()]);
-    await drop();
+    await empty();
   });
 
   test('an outage that an entry finds first is that of the read models, too, and is logged once', async () => {

@@ -6,29 +6,29 @@ import { PostgresServer, describePostgres } from '../servers/postgres.js';
 
 describePostgres('PostgreSQL', () => {
   let postgres: PostgresServer;
+  let url: string;
+  let empty: () => Promise<void>;
   beforeAll(async () => {
     postgres = await PostgresServer.start({ fsync: 'off' });
+    ({ url, empty } = await postgres.database());
   });
   afterAll(() => postgres?.stop());
 
-  describeReadModels('PostgreSQL', async (clock) => {
-    const { url, drop } = await postgres.database();
-    return { open: () => PostgresReadModels.open({ url, folder: postgres.folder, clock }), destroy: drop };
-  });
+  describeReadModels('PostgreSQL', async (clock) => ({
+    open: () => PostgresReadModels.open({ url, folder: postgres.folder, clock }),
+    destroy: empty,
+  }));
 
   describe('a load', () => {
-    let url: string;
-    let drop: () => Promise<void>;
     let models: PostgresReadModels;
     beforeEach(async () => {
-      ({ url, drop } = await postgres.database());
       models = await PostgresReadModels.open({ url, folder: postgres.folder });
       await models.createGeneration('g1', { people: 1 }, 'log');
       await models.acquireLease('g1', 'me', 60_000);
     });
     afterEach(async () => {
       await models.close();
-      await drop();
+      await empty();
     });
 
     const alice = { view: 'people', key: 'alice' };

@@ -30,9 +30,17 @@ const SETTINGS = {
   wal_keep_size: '64MB',
 };
 
+const EMPTY = `DO $$ DECLARE name text; BEGIN
+  FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'credence_store' AND tablename <> 'migrations' LOOP
+    EXECUTE CASE WHEN name ~ '^rows_' THEN 'DROP TABLE' ELSE 'DELETE FROM' END || ' credence_store.' || name;
+  END LOOP;
+END $$`;
+
 /** A database of one test. */
 export interface TestDatabase {
   url: string;
+  /** Leaves the tables of the service as its migrations make them, in a fraction of the time that these take. */
+  empty(): Promise<void>;
   /** Ends its connections, too. */
   drop(): Promise<void>;
 }
@@ -192,8 +200,10 @@ export class PostgresServer {
   async database(options = ''): Promise<TestDatabase> {
     const name = `test_${++this.count}`;
     await this.sql(`CREATE DATABASE ${name} OWNER credence ${options}`);
+    const url = this.urlOf(name);
     return {
-      url: this.urlOf(name),
+      url,
+      empty: async () => void (await this.sql(EMPTY, url)),
       drop: async () => void (await this.sql(`DROP DATABASE ${name} WITH (FORCE)`)),
     };
   }
