@@ -10,13 +10,19 @@ import { eventually } from '../contracts/harness.js';
 import { Ledger } from '../e2e/ledger.js';
 import { Server } from '../e2e/server.js';
 import { type Ran, ended, spawnCommand } from '../servers/launch.js';
-import { canMount, credence, credenceWith } from './faults.js';
+import { canMount, credence, credenceWith, long } from './faults.js';
 import { fill } from './fill.js';
 
 /** A build with temporary files by the command line. */
 
 /** Of about two events each: enough for several partitions. */
-const ACTIONS = 110_000;
+const ACTIONS = long ? 110_000 : 25_000;
+/** With little memory, a partition has a sixth of the events. */
+const VARIABLES: Record<string, string> = long
+  ? {}
+  : { NODE_OPTIONS: '--max-old-space-size=224 --max-semi-space-size=16' };
+/** MB of a disk: more than the log needs to grow, less than the files of a build. Of these, a build leaves 64 free. */
+const ALMOST_FULL_MB = long ? 100 : 72;
 const REBUILD = ['rebuild', 'all', '--swap'];
 const MINUTES = 60_000;
 
@@ -27,7 +33,7 @@ beforeAll(async () => {
   filled = await mkdtemp(join(tmpdir(), 'credence-build-'));
   await (await Server.start({ data: filled })).stop();
   await fill(filled, ACTIONS, actionOf);
-  const { code, stderr } = await credenceWith({}, filled, ...REBUILD);
+  const { code, stderr } = await credenceWith(VARIABLES, filled, ...REBUILD);
   expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
 }, 30 * MINUTES);
 beforeEach(async () => {
@@ -63,7 +69,7 @@ class Rebuild {
   private isOver = false;
 
   constructor(of = data) {
-    this.child = spawnCommand(REBUILD, { CREDENCE_DATA: of });
+    this.child = spawnCommand(REBUILD, { ...VARIABLES, CREDENCE_DATA: of });
     this.ended = ended(this.child).finally(() => (this.isOver = true));
   }
 
@@ -115,7 +121,7 @@ test(
     const built = (await generations()).at(-1)!;
     // The last kill may have come before it was marked as ready, before it served, or after that.
     const rest = built.status === 'ready' ? ['swap', built.id] : REBUILD;
-    if (built.serves.length === 0) expect(await credenceWith({}, data, ...rest)).toMatchObject({ code: 0 });
+    if (built.serves.length === 0) expect(await credenceWith(VARIABLES, data, ...rest)).toMatchObject({ code: 0 });
     expect((await generations()).find(({ serves }) => serves.length > 0)!.id).toBe(built.id);
     await isVerified(data);
   },
@@ -139,7 +145,7 @@ const isReleased = async () => (await generations()).every(({ lease }) => lease 
 test(
   'while a server records, a build has every event in the end, and what was acknowledged is there once',
   async () => {
-    const server = await Server.start({ data });
+    const server = await Server.start({ data, env: VARIABLES });
     const ledger = new Ledger('growing');
     const head = await server.head();
     // The server builds, applies and records in one process: at its highest rate, it would fall behind for ever.
@@ -187,8 +193,7 @@ const MB = 2 ** 20;
   test.each(['the log is read', 'partitions are folded'] as const)(
     'that is almost full while %s, a build leaves no file, and succeeds when there is space again',
     async (phase) => {
-      // More than the log needs to grow, less than the files of a build.
-      if (phase === 'the log is read') leave(100);
+      if (phase === 'the log is read') leave(ALMOST_FULL_MB);
       const build = new Rebuild(folder);
       if (phase !== 'the log is read') {
         await build.until(phase);
@@ -202,7 +207,7 @@ const MB = 2 ** 20;
       expect(await server.stop()).toBe(0);
 
       leave(2_000);
-      const again = await credenceWith({}, folder, ...REBUILD);
+      const again = await credenceWith(VARIABLES, folder, ...REBUILD);
       expect([again.code, again.code === 0 ? '' : again.stderr]).toEqual([0, '']);
       await isVerified(folder);
     },
