@@ -13,6 +13,7 @@ import { VERSION } from '../../src/kernel/version.js';
 import { eventually } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import { Server } from '../e2e/server.js';
+import { longCases } from '../faults/faults.js';
 import { configuration } from '../policies/configuration.js';
 import { type Ran, ended, runCommand, spawnCommand, spawnServer } from '../servers/launch.js';
 import { SLOW, Store, actions } from './credence.js';
@@ -231,15 +232,21 @@ describe('the server that owns a folder', () => {
     SLOW,
   );
 
-  test.each([
-    ['SIGINT', 1],
-    ['SIGTERM', 1],
-    ['SIGHUP', null],
-    ['SIGKILL', null],
-  ] as const)(
+  test.each(
+    longCases<['SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGKILL', number | null]>(
+      [
+        ['SIGINT', 1],
+        ['SIGKILL', null],
+      ],
+      [
+        ['SIGTERM', 1],
+        ['SIGHUP', null],
+      ],
+    ),
+  )(
     'ends a command whose caller gets %s',
     async (signal, code) => {
-      const [from, lines] = [{ SIGINT: 100_000, SIGTERM: 200_000, SIGHUP: 300_000, SIGKILL: 400_000 }[signal], 20_000];
+      const [from, lines] = [{ SIGINT: 100_000, SIGTERM: 200_000, SIGHUP: 300_000, SIGKILL: 400_000 }[signal], 10_000];
       const file = store.file(`${signal}.ndjson`, members(from, from + lines));
       const { events } = await status();
       const child = store.spawn(['import', file]);
@@ -288,7 +295,7 @@ describe('the server that owns a folder', () => {
     async () => {
       const other = await Store.create({ isBuilt: true });
       try {
-        await other.json('import', other.file('lines.ndjson', members(0, 12_000)));
+        await other.json('import', other.file('lines.ndjson', members(0, 3_000)));
         const file = join(other.folder, 'export.ndjson');
         expect((await other.run('export', '--out', file)).code).toBe(0);
         const refused = await store.run('import', file);
