@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { eventually } from '../contracts/harness.js';
+import { longCases } from '../faults/faults.js';
 import { spawnInstalledServer } from '../servers/launch.js';
 
 /** Both packages as a release makes them in a new repository, installed in an empty folder. */
@@ -162,10 +163,12 @@ test('the unpacked service has exactly the packages that were tested', () => {
   expect(versions).toEqual(versions.map(([path]) => [path, packages[path!]?.version]));
 }, 300_000);
 
-test.each([
-  ['pnpm', ['pnpm@10', '--store-dir', '.store', 'add']],
-  ['yarn', ['@yarnpkg/cli-dist@4', 'add']],
-])(
+test.each(
+  longCases<[string, string[]]>(
+    [['pnpm', ['pnpm@10', '--store-dir', '.store', 'add']]],
+    [['yarn', ['@yarnpkg/cli-dist@4', 'add']]],
+  ),
+)(
   '%s installs the service',
   (name, command) => {
     const own = join(folder, name);
