@@ -6,7 +6,7 @@
 import '../src/node-version.mjs';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { changes, git } from './changelog.mjs';
@@ -34,24 +34,24 @@ function run(program, args, { cwd = ROOT, shows = false } = {}) {
 const readJson = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
 const writeJson = (value, ...path) => writeFileSync(join(...path), `${JSON.stringify(value, null, 2)}\n`);
 
-/** What the package needs at run time, of exactly these versions: `npm ci` in the unpacked package installs it. */
-function shrinkwrap(folder) {
-  const lock = readJson(ROOT, folder, 'package-lock.json');
-  const { devDependencies: _, ...root } = lock.packages[''];
-  const needed = Object.entries(lock.packages).filter(([path, { dev }]) => path !== '' && !dev);
-  return { ...lock, packages: { '': root, ...Object.fromEntries(needed) } };
-}
-
-/** Writes the tarball and the list of its parts to `target`. npm cannot pack a lock file of its own: it is added after. */
+/**
+ * Writes the tarball and the list of its parts to `target`. npm cannot pack a lock file of its own: it is added after,
+ * with exactly the versions of what is needed at run time. What the build has bundled is not needed besides.
+ */
 function pack(folder, target) {
   const stage = mkdtempSync(join(tmpdir(), 'credence-release-'));
   try {
     const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', stage, join(ROOT, folder)]));
     run('tar', ['-xzf', filename], { cwd: stage });
     const content = join(stage, 'package');
-    const { devDependencies: _, scripts: __, files, ...manifest } = readJson(content, 'package.json');
-    writeJson({ ...manifest, files: [...files, 'npm-shrinkwrap.json'] }, content, 'package.json');
-    writeJson(shrinkwrap(folder), content, 'npm-shrinkwrap.json');
+    const { devDependencies: _, scripts: __, ...manifest } = readJson(content, 'package.json');
+    manifest.files.push('npm-shrinkwrap.json');
+    for (const name of Object.keys(manifest.dependencies)) {
+      if (existsSync(join(content, 'dist/node_modules', name))) delete manifest.dependencies[name];
+    }
+    writeJson(manifest, content, 'package.json');
+    cpSync(join(ROOT, folder, 'package-lock.json'), join(content, 'npm-shrinkwrap.json'));
+    run('npm', ['install', '--package-lock-only', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: content });
     run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', target], { cwd: content });
     const sbom = ['sbom', '--sbom-format=cyclonedx', '--package-lock-only', '--omit=dev', '--loglevel=error'];
     const parts = JSON.parse(run('npm', sbom, { cwd: join(ROOT, folder) }));

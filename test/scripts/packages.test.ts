@@ -30,6 +30,10 @@ const OPTIONS = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=erro
 const execute = (program: string, args: string[], cwd = folder): string =>
   execFileSync(program, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 
+/** In blocks of the disk, MB. */
+const sizeOnDisk = (path: string): number => parseInt(execute('du', ['-sm', path]));
+const MAX_MB = 130;
+
 function isGroupAlive(leader: number): boolean {
   try {
     return process.kill(-leader, 0);
@@ -123,12 +127,16 @@ test('a release: both packages work in an empty folder, where npx credence serve
     return { tarball: join(release, name), paths };
   });
   // No keys, no data, no tests and no source maps.
-  const stray = /(^|\/)(data(-example)?|secrets|test|node_modules)\/|\.(map|env|pem)$|\.built-from$/;
+  const stray = /(^|\/)(data(-example)?|secrets|test)\/|^node_modules\/|\.(map|env|pem)$|\.built-from$/;
   expect(packed.flatMap(({ paths }) => paths.filter((path) => stray.test(path)))).toEqual([]);
   const wanted = ['dist/src/cli.js', 'dist/console/index.html', 'dist/tracing/sdk.mjs', 'docs/http.md', 'README.md'];
-  expect(packed[0]!.paths).toEqual(expect.arrayContaining([...wanted, 'npm-shrinkwrap.json']));
+  expect(packed[0]!.paths).toEqual(
+    expect.arrayContaining([...wanted, 'npm-shrinkwrap.json', 'dist/node_modules/LICENSES.txt']),
+  );
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   execute('npm', ['install', ...OPTIONS, ...packed.map(({ tarball }) => tarball)]);
+
+  expect(sizeOnDisk(join(folder, 'node_modules'))).toBeLessThan(MAX_MB);
 
   expect(execute('npx', ['credence', '--version'])).toBe(`${VERSION}\n`);
   const service = spawnInstalledServer(folder);
@@ -156,6 +164,7 @@ test('the unpacked service has exactly the packages that were tested', () => {
   const unpacked = join(folder, 'package');
   execute('npm', ['ci', '--omit=dev', ...OPTIONS], unpacked);
   expect(execute('node', ['dist/src/cli.js', '--version'], unpacked)).toBe(`${VERSION}\n`);
+  expect(sizeOnDisk(unpacked)).toBeLessThan(MAX_MB);
   const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'));
   const { packages: installed } = JSON.parse(readFileSync(join(unpacked, 'node_modules/.package-lock.json'), 'utf8'));
   const versions = Object.entries<{ version: string }>(installed).map(([path, { version }]) => [path, version]);
