@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
 import { readSigned } from '../../src/credentials/jws.js';
 import { NOTICE_CODES } from '../../src/features/access/notice.js';
 import { codes, read, section, tableRows } from '../docs/markdown.js';
@@ -237,6 +239,48 @@ describe('names the cause', () => {
     await act('tris:excluded', 'loan_repayment', 1);
     await expectCause('tris:excluded', { not: { disc_min: 1 } }, 'above_maximum');
   });
+});
+
+test('a check, a retry of it and a trial of its rules give the codes of the notice', async () => {
+  const least = fc.constantFrom(0, 0.2, 0.6, 0.99);
+  const condition = fc.oneof(
+    fc.record({ disc_min: fc.constantFrom(1, 8, 55.5, 100) }),
+    fc.record({ tct_min: fc.constantFrom(1, 150, 300, 100_000) }),
+    fc.record({ reliability_min: least }),
+    fc.record({ evidence_min: fc.constantFrom(0, 2, 50) }),
+    fc.record({ metrics: fc.dictionary(fc.constantFrom('financial', 'social', 'creative'), least, { minKeys: 1 }) }),
+    fc
+      .constantFrom('zk-KYH', 'zk-KYC (ID only)', 'BAD Status validation')
+      .map((status) => ({ verification: [status] })),
+    fc.constantFrom('tris:bank', 'tris:other').map((by) => ({ verification: [{ status: 'zk-KYH', issuers: [by] }] })),
+  );
+  const parts = fc.array(condition, { minLength: 1, maxLength: 6 });
+  const rules = fc.oneof(
+    parts.map((all) => ({ all })),
+    parts.map((any) => ({ any })),
+    parts.map((of) => ({ at_least: of.length, of })),
+    condition.map((not) => ({ not })),
+  );
+  const subjects = ['recent', 'severe', 'thin', 'old', 'category', 'verified', 'bad', 'excluded', 'nobody'];
+  const told = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(rules, fc.constantFrom(...subjects), async (tried, name) => {
+      const subject = `tris:${name}`;
+      const jti = await decide(subject, tried);
+      const { policy_id, reasons } = (await notice(jti, as('bank'))).json;
+      const codes = reasons.map(({ code }: { code: string }) => code);
+      const check = { policy_id, subject_tris: subject };
+      const once = { ...as('bank'), 'idempotency-key': randomUUID() };
+      for (const headers of [as('bank'), once, once]) {
+        expect((await service.post('/v1/policies/ap/check', check, headers)).json.codes).toEqual(codes);
+      }
+      const dryRun = await service.post('/v1/policies/ap/evaluate', { rules: tried, subjects: [subject] }, as('bank'));
+      expect(dryRun.json.results[0].codes).toEqual(codes);
+      for (const code of codes) told.add(code);
+    }),
+    { numRuns: 150 },
+  );
+  expect(told.size).toBeGreaterThan(8);
 });
 
 test('every code is in docs/policies.md, with what it says', () => {

@@ -305,7 +305,13 @@ test('a webhook tells when an access policy would refuse a watched identity that
   await setBad('tris:ivan', 5);
   await eventually(() => receiver.received.length >= 2);
   expect(receiver.verified(secret, 'access.denied_now')).toMatchObject([
-    { tris_id: 'tris:ivan', policy_id: 'AP_HOOK_V1', score: 4, reasons: [{ rule: 'disc_min', outcome: 'failed' }] },
+    {
+      tris_id: 'tris:ivan',
+      policy_id: 'AP_HOOK_V1',
+      score: 4,
+      reasons: [{ rule: 'disc_min', outcome: 'failed' }],
+      codes: ['bad_status'],
+    },
     { tris_id: 'tris:ivan', score: 5 },
   ]);
   await remove(id);

@@ -1,3 +1,4 @@
+import type { IdentityState } from '../../../projections/identities.js';
 import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
@@ -21,7 +22,7 @@ export interface Observation {
   /** The version of the model that the decision uses. */
   model: ScoringModel;
   /** null: the subject is unknown. */
-  seen: { facts: Facts; lens: Scoring } | null;
+  seen: { facts: Facts; lens: Scoring; state: IdentityState } | null;
 }
 
 /** The result of the rules for a subject: the part of a decision that an audit derives again. */

@@ -102,7 +102,10 @@ export class AffectedDecisions {
 }
 
 /** Where a decision is derived again: its own time, position, lens and model. */
-export function coordinatesOf({ data, position: recorded }: RecordedDecision['event'], logId: string) {
+export function coordinatesOf(
+  { data, position: recorded }: Pick<RecordedDecision['event'], 'data' | 'position'>,
+  logId: string,
+) {
   // Positions of another log mean nothing here: the events before the record are those that were imported with it.
   const position = (data.log ?? logId) === logId ? data.position : recorded;
   return {

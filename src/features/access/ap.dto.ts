@@ -9,6 +9,7 @@ import { VP_ID } from '../lenses/domain/validation-policy.js';
 import { AP_ID, type AccessPolicyContent } from './domain/access-policy.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
+import { NOTICE_CODES, type NoticeCode } from './notice.js';
 import { validRules } from './rules.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
@@ -225,6 +226,8 @@ export class SubjectDto {
 
 export const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
 
+export const CODES = { enum: Object.keys(NOTICE_CODES), isArray: true };
+
 const RULE_NAMES = [
   'disc_min',
   'tct_min',
@@ -292,6 +295,9 @@ export class AccessDto {
   reasons: AccessReasonDto[];
   /** A smallest set of changes after which the check grants; empty if granted, or if no increase is sufficient. */
   how_to_pass: FactChangeDto[];
+  /** Why access is denied, as in the notice of the decision: the most expensive to change first. Empty if granted. */
+  @ApiProperty(CODES)
+  codes: NoticeCode[];
   checked_at: string;
 }
 
@@ -356,6 +362,9 @@ export class DryRunResultDto {
   /** A smallest set of changes after which the rules grant; empty if they do, or if no increase is sufficient. */
   @ApiProperty({ type: [FactChangeDto] })
   how_to_pass: FactChangeDto[];
+  /** As of a check. */
+  @ApiProperty(CODES)
+  codes: NoticeCode[];
   /** Every node of the rules, in their order, from the root down. */
   @ApiProperty({ type: [RuleOutcomeDto] })
   nodes: RuleOutcomeDto[];

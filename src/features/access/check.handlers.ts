@@ -3,7 +3,7 @@ import { Inject, Optional } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Registry } from 'prom-client';
 import { Chains } from '../accounts/chains.js';
-import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import type { RecordedEvent } from '../../kernel/event.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
@@ -13,6 +13,7 @@ import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
 import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
+import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
 import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
@@ -21,6 +22,7 @@ import type { AccessDto } from './ap.dto.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { accessStream, checkedAt } from './domain/decision.js';
+import { type Known, codesOf, knownThen } from './notice.js';
 import { Subjects } from './subjects.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
@@ -45,6 +47,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     private readonly writer: Writer,
     private readonly policies: AccessPolicies,
     private readonly subjects: Subjects,
+    private readonly identities: IdentityReader,
     private readonly tokens: EligibilityTokens,
     private readonly vouchers: Vouchers,
     private readonly chains: Chains,
@@ -70,7 +73,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const stream = accessStream(jti);
     if (earlier) {
       context.onRepeated?.();
-      return this.repeat(earlier, earlier.position, context);
+      return this.repeat(earlier, context);
     }
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
@@ -83,7 +86,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
-      const answer = this.answer(decision.data as AccessDecision, observation.now, policy, context);
+      const known = () => observation;
+      const answer = this.answer(decision.data as AccessDecision, observation.now, policy, context, known);
       const [body, { position }] = await Promise.all([answer, recorded]);
       this.checks.inc(policy.policy_id, judgement.granted ? 'granted' : 'denied');
       return { body, position };
@@ -92,8 +96,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     this.checks.inc(policy.policy_id, judgement.granted ? 'granted' : 'denied');
     // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
-    if (stored!.metadata.correlation_id !== context.correlation_id) context.onRepeated?.();
-    return this.repeat(stored!, stored!.position, context);
+    if (stored!.metadata.correlation_id === context.correlation_id) return this.repeat(stored!, context, observation);
+    context.onRepeated?.();
+    return this.repeat(stored!, context);
   }
 
   /**
@@ -125,11 +130,12 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   }
 
   /** @throws Problem idempotency_key_reused */
-  private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
+  private async repeat({ data, metadata, position }: RecordedEvent, context: CommandContext, observation?: Known) {
     if (metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
-    return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context), position };
+    const known = () => observation ?? knownThen({ data: decision, position }, this.identities, this.store.logId);
+    return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context, known), position };
   }
 
   /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
@@ -156,8 +162,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     at: number,
     policy: AccessPolicy,
     { actor }: CommandContext,
+    known: () => Known | Promise<Known>,
   ): Promise<AccessDto> {
     const { granted, policy_id, subject_tris, score, exp } = decision;
+    const told = explanationOf(decision, policy, actor) as unknown as Pick<AccessDto, 'reasons' | 'how_to_pass'>;
     return {
       granted,
       eligibility_token: await this.tokens.sign(decision),
@@ -166,7 +174,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       policy_id,
       subject_tris,
       score,
-      ...(explanationOf(decision, policy, actor) as unknown as Pick<AccessDto, 'reasons' | 'how_to_pass'>),
+      ...told,
+      codes: told.reasons.length === 0 ? [] : codesOf({ score, ...told }, await known()),
       checked_at: new Date(checkedAt(decision, at)).toISOString(),
     };
   }

@@ -3,8 +3,8 @@ import { IsBoolean, IsOptional, IsString, Length } from 'class-validator';
 import { IsInt, IsTimestamp, IsTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
-import { AccessReasonDto, FactChangeDto } from './ap.dto.js';
-import { NOTICE_CODES, type NoticeCode } from './notice.js';
+import { AccessReasonDto, CODES, FactChangeDto } from './ap.dto.js';
+import type { NoticeCode } from './notice.js';
 import { JTI } from './domain/decision.js';
 
 /** Selects decisions; all conditions must hold. */
@@ -101,7 +101,7 @@ export class DecisionDto {
 
 export class OneDecisionDto extends DecisionDto {
   /** Why access was denied: the codes of its notice. Empty if granted. */
-  @ApiProperty({ enum: Object.keys(NOTICE_CODES), isArray: true })
+  @ApiProperty(CODES)
   codes: NoticeCode[];
 }
 

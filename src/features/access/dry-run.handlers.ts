@@ -6,6 +6,7 @@ import { judge } from './access-check.js';
 import type { CompiledRules } from './access-policies.js';
 import type { DryRunDto, DryRunResultDto } from './ap.dto.js';
 import { outcomesOf } from './evaluate.js';
+import { codesOf } from './notice.js';
 import { Subjects } from './subjects.js';
 
 /** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
@@ -34,14 +35,17 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];
-    for (const [i, { seen, model, as_of }] of observations.entries()) {
-      const { granted, score, reasons, how_to_pass } = judge(rule, evaluate, seen?.facts ?? null, model);
+    for (const [i, observation] of observations.entries()) {
+      const { seen, model, as_of } = observation;
+      const judgement = judge(rule, evaluate, seen?.facts ?? null, model);
+      const { granted, score, reasons, how_to_pass } = judgement;
       results.push({
         subject_tris: subjects[i]!,
         granted,
         score,
         reasons,
         how_to_pass,
+        codes: codesOf(judgement, observation),
         nodes: outcomesOf(rule, seen?.facts ?? null),
         as_of: new Date(as_of).toISOString(),
       });

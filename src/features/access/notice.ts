@@ -4,8 +4,9 @@ import { isFlags } from '../../scoring/names.js';
 import { netTct, scoreOf } from '../../scoring/score.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
-import type { IdentityReader } from '../disc/identity-reader.js';
+import type { IdentityReader, IdentitySnapshot } from '../disc/identity-reader.js';
 import type { Verification } from '../identity/domain/identity.js';
+import type { Observation } from './access-check.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { coordinatesOf } from './affected-decisions.js';
 import type { RecordedDecision } from './domain/decision.js';
@@ -51,6 +52,25 @@ export interface Causes {
   verifications: readonly Pick<Verification, 'status' | 'expires_at'>[];
 }
 
+/** What was known of a subject: see `Observation`. */
+export type Known = Pick<Observation, 'as_of' | 'model'> & { seen: Pick<IdentitySnapshot, 'state' | 'lens'> | null };
+
+/** What was known of the subject of a recorded decision then. */
+export async function knownThen(
+  { data, position }: Pick<RecordedDecision['event'], 'data' | 'position'>,
+  identities: IdentityReader,
+  logId: string,
+): Promise<Known> {
+  const { position: _, ...at } = coordinatesOf({ data, position }, logId);
+  const known = { as_of: at.as_of, model: modelOrFirst(data.model_hash) };
+  try {
+    return { ...known, seen: await identities.snapshot(data.subject_tris, at) };
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'identity_not_found') return { ...known, seen: null };
+    throw error;
+  }
+}
+
 /** The principal reasons of a recorded decision, by what was known then; none if access was granted. See `noticeReasons`. */
 export async function reasonsOf(
   event: RecordedDecision['event'],
@@ -58,35 +78,31 @@ export async function reasonsOf(
   logId: string,
   showsRules: boolean,
 ): Promise<NoticeReasonDto[]> {
-  const { data } = event;
-  if (data.granted) return [];
-  const causes = await causesOf(event, identities, logId);
-  return noticeReasons(data as unknown as Denial, modelOrFirst(data.model_hash), causes, showsRules);
+  if (event.data.granted) return [];
+  const known = await knownThen(event, identities, logId);
+  return noticeReasons(event.data as unknown as Denial, known.model, causesOf(known), showsRules);
 }
 
-/** What was known of the subject of a decision then; null if nothing was. */
-async function causesOf(
-  event: RecordedDecision['event'],
-  identities: IdentityReader,
-  logId: string,
-): Promise<Causes | null> {
-  try {
-    const { position: _, ...at } = coordinatesOf(event, logId);
-    const { state, lens } = await identities.snapshot(event.data.subject_tris, at);
-    const ledger = lens.model.ledger(state.evidence, lens);
-    const lasts = Object.entries(state.evidence).filter(([metric]) => counts(lens, metric));
-    const latest = (of: typeof lasts) => of.reduce((last, [, row]) => Math.max(last, row.last), -Infinity);
-    return {
-      as_of: at.as_of,
-      forfeited: ledger.earned - netTct(ledger),
-      last_negative: latest(lasts.filter(([metric]) => isFlags(metric))),
-      last: latest(lasts),
-      verifications: state.verifications,
-    };
-  } catch (error) {
-    if (error instanceof Problem && error.code === 'identity_not_found') return null;
-    throw error;
-  }
+/** The codes of the principal reasons; none if access was granted. */
+export function codesOf(denial: Denial, known: Known): NoticeCode[] {
+  // Causes take time, and are only of advice.
+  const causes = denial.how_to_pass.length > 0 ? causesOf(known) : null;
+  return noticeReasons(denial, known.model, causes, false).map(({ code }) => code);
+}
+
+function causesOf({ as_of, seen }: Known): Causes | null {
+  if (!seen) return null;
+  const { state, lens } = seen;
+  const ledger = lens.model.ledger(state.evidence, lens);
+  const lasts = Object.entries(state.evidence).filter(([metric]) => counts(lens, metric));
+  const latest = (of: typeof lasts) => of.reduce((last, [, row]) => Math.max(last, row.last), -Infinity);
+  return {
+    as_of,
+    forfeited: ledger.earned - netTct(ledger),
+    last_negative: latest(lasts.filter(([metric]) => isFlags(metric))),
+    last: latest(lasts),
+    verifications: state.verifications,
+  };
 }
 
 interface Denial {

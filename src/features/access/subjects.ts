@@ -58,7 +58,7 @@ export class Subjects {
 
   private known({ state, lens, position, as_of, trusts }: IdentitySnapshot, now: number): Observation {
     const facts = factsOf(state, lens, as_of, trusts);
-    return { now, as_of, log: this.identities.logId, position, model: lens.model, seen: { facts, lens } };
+    return { now, as_of, log: this.identities.logId, position, model: lens.model, seen: { facts, lens, state } };
   }
 
   private unknown({ manifest, position }: ViewRead, now: number): Observation {

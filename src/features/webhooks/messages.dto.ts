@@ -1,6 +1,7 @@
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { CRITICALITIES, type Criticality } from '../../scoring/model.js';
-import { AccessReasonDto } from '../access/ap.dto.js';
+import { AccessReasonDto, CODES } from '../access/ap.dto.js';
+import type { NoticeCode } from '../access/notice.js';
 import { LensDto, LensNameDto, ModelDto, SideDto } from '../disc/disc.dto.js';
 import { OUTCOMES } from '../disputes/domain/disputes.events.js';
 import { DisputedDto } from '../disputes/disputes.dto.js';
@@ -92,6 +93,9 @@ export class AccessDeniedNowDto {
   score: number | null;
   /** All parts of the rules that prevent access. */
   reasons: AccessReasonDto[];
+  /** As of a check. */
+  @ApiProperty(CODES)
+  codes: NoticeCode[];
   position: string;
 }
 

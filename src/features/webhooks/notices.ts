@@ -14,6 +14,7 @@ import { judge } from '../access/access-check.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { TRUE } from '../access/evaluate.js';
 import { factsOf } from '../access/facts.js';
+import { codesOf } from '../access/notice.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { type Dispute, disputeIdIn } from '../disputes/domain/dispute.js';
@@ -198,18 +199,20 @@ export class Notices {
     const policy = await this.accessPolicies.get(webhook.policy_id);
     if (policy.retired) return undefined;
     const { rule, evaluate } = this.accessPolicies.rulesOf(policy);
-    const factsAt = async (position: number) => {
+    const seenAt = async (position: number) => {
       const as_of_position = formatPosition(this.views.logId, position);
       const { owner: organization, vp } = policy;
       const coordinates = { as_of_position, organization, ...(vp !== null && { vp }) };
       const { state, lens, as_of, trusts } = await this.identities.snapshot(trisId, coordinates);
-      return { facts: factsOf(state, lens, as_of, trusts), model: lens.model };
+      return { as_of, model: lens.model, seen: { facts: factsOf(state, lens, as_of, trusts), lens, state } };
     };
-    if (evaluate((await factsAt(previous)).facts) !== TRUE) return undefined;
-    const { facts, model } = await factsAt(event.position);
-    const { granted, score, reasons } = judge(rule, evaluate, facts, model);
-    if (granted) return undefined;
-    const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons };
+    if (evaluate((await seenAt(previous)).seen.facts) !== TRUE) return undefined;
+    const known = await seenAt(event.position);
+    const judgement = judge(rule, evaluate, known.seen.facts, known.model);
+    if (judgement.granted) return undefined;
+    const { score, reasons } = judgement;
+    const codes = codesOf(judgement, known);
+    const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons, codes };
     return this.notice(webhook, event, 'access.denied_now', trisId, data);
   }
 
