@@ -9,7 +9,7 @@ import { formatPosition } from '../../src/kernel/positions.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { Projector } from '../../src/read-side/projector.js';
-import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
+import { type Stores, closeStores, openProfile } from '../../src/stores/open.js';
 import { becomes } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
@@ -74,7 +74,7 @@ export async function startService(env: Record<string, string> = {}, clock = Dat
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const logger = new Logger('error');
-  const stores = await openStores(config.data, clock);
+  const stores = await openProfile(config, clock);
   const projections = projectionsFor(config.modules);
   const project = async () => {
     const projector = new Projector(projections, stores.eventStore, stores.readModels, logger);
