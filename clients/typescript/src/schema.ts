@@ -5700,6 +5700,8 @@ export interface components {
             schemes?: string[];
         };
         AccessDto: {
+            /** @description Why access is denied, as in the notice of the decision: the most expensive to change first. Empty if granted. */
+            codes: ("score_below_minimum" | "tct_below_minimum" | "negative_evidence_recent" | "negative_evidence_severe" | "reliability_below_minimum" | "evidence_not_enough" | "evidence_old" | "category_below_minimum" | "category_without_evidence" | "verification_missing" | "verification_expired" | "verification_issuer_not_accepted" | "bad_status" | "identity_unknown" | "record_incomplete" | "above_maximum")[];
             /** @description Whether access is granted. */
             granted: boolean;
             /** @description JWT of the type eligibility+jwt; null: not granted. */
@@ -5791,6 +5793,8 @@ export interface components {
             reasons: components["schemas"]["AccessReasonDto"][];
             /** @description A smallest set of changes after which the rules grant; empty if they do, or if no increase is sufficient. */
             how_to_pass: components["schemas"]["FactChangeDto"][];
+            /** @description As of a check. */
+            codes: ("score_below_minimum" | "tct_below_minimum" | "negative_evidence_recent" | "negative_evidence_severe" | "reliability_below_minimum" | "evidence_not_enough" | "evidence_old" | "category_below_minimum" | "category_without_evidence" | "verification_missing" | "verification_expired" | "verification_issuer_not_accepted" | "bad_status" | "identity_unknown" | "record_incomplete" | "above_maximum")[];
             /** @description Every node of the rules, in their order, from the root down. */
             nodes: components["schemas"]["RuleOutcomeDto"][];
             /** @description The TRIS id of the identity that is checked. */
@@ -6548,6 +6552,8 @@ export interface components {
             position: string;
         };
         AccessDeniedNowDto: {
+            /** @description As of a check. */
+            codes: ("score_below_minimum" | "tct_below_minimum" | "negative_evidence_recent" | "negative_evidence_severe" | "reliability_below_minimum" | "evidence_not_enough" | "evidence_old" | "category_below_minimum" | "category_without_evidence" | "verification_missing" | "verification_expired" | "verification_issuer_not_accepted" | "bad_status" | "identity_unknown" | "record_incomplete" | "above_maximum")[];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The id of a policy, with its version. */
