@@ -1,4 +1,5 @@
 import { DisputeOutcomes } from '../../src/features/disputes/dispute-outcomes.js';
+import { openProfile } from '../../src/stores/open.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, applied, startService } from '../policies/service.fixture.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
@@ -12,7 +13,9 @@ describeOnOwnCluster('disputes that nobody answers, with two workers', () => {
   let cluster: Cluster;
   let services: [Service, Service];
   let later = 0;
-  const start = () => startService({ ...cluster.env, CREDENCE_DISPUTE_DAYS: '1' }, () => Date.now() + later);
+  const clock = () => Date.now() + later;
+  const start = () =>
+    startService({ ...cluster.env, CREDENCE_DISPUTE_DAYS: '1' }, clock, (config) => openProfile(config, clock));
   beforeAll(async () => {
     cluster = await Cluster.start();
     services = [await start(), await start()];

@@ -9,7 +9,7 @@ import { formatPosition } from '../../src/kernel/positions.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { Projector } from '../../src/read-side/projector.js';
-import { type Stores, closeStores, openProfile } from '../../src/stores/open.js';
+import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { becomes } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
@@ -69,12 +69,19 @@ export async function startServiceWithKeys(
   return { ...service, close };
 }
 
-/** @param clock of the handlers and the short-lived state; access tokens and API keys go by the real one */
-export async function startService(env: Record<string, string> = {}, clock = Date.now): Promise<Service> {
+/**
+ * @param clock of the handlers and the short-lived state; access tokens and API keys go by the real one
+ * @param open the stores, which are embedded ones unless a test has others
+ */
+export async function startService(
+  env: Record<string, string> = {},
+  clock = Date.now,
+  open = ({ data }: Config) => openStores(data, clock),
+): Promise<Service> {
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const logger = new Logger('error');
-  const stores = await openProfile(config, clock);
+  const stores = await open(config);
   const projections = projectionsFor(config.modules);
   const project = async () => {
     const projector = new Projector(projections, stores.eventStore, stores.readModels, logger);
