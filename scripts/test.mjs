@@ -43,6 +43,7 @@ const FAULTS = [
   'test/cluster/rolling-update.test',
   'test/cluster/staleness.test',
   'test/cluster/taken-over.test',
+  'test/console/administration.test',
   'test/console/console.test',
   'test/console/lab.test',
   'test/console/operations.test',

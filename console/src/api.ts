@@ -50,6 +50,7 @@ type Parameters = Record<string, string | number | undefined>;
 interface Calls {
   get(path: string, init: object): Promise<{ data: unknown }>;
   post(path: string, init: object): Promise<{ data: unknown }>;
+  patch(path: string, init: object): Promise<{ data: unknown }>;
   delete(path: string, init: object): Promise<{ data: unknown }>;
 }
 
@@ -73,9 +74,14 @@ export function post<T>(path: string, body: unknown = {}, signal?: AbortSignal):
   return answer(calls.post(`/${path}`, { body, signal }));
 }
 
+/** @throws ApiError */
+export function patch<T>(path: string, body: unknown): Promise<T> {
+  return answer(calls.patch(`/${path}`, { body }));
+}
+
 /** `DELETE`. @throws ApiError */
-export function remove<T>(path: string): Promise<T> {
-  return answer(calls.delete(`/${path}`, {}));
+export function remove<T>(path: string, parameters: Parameters = {}): Promise<T> {
+  return answer(calls.delete(`/${path}`, { params: { query: parameters } }));
 }
 
 /** @throws ApiError if a service refuses the key */

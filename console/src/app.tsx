@@ -10,6 +10,9 @@ import { ThemePicker } from './theme.tsx';
 
 // Loaded when they are opened: the start page needs none of them.
 const IdentityView = lazy(async () => ({ default: (await import('./identity/identity-view.tsx')).IdentityView }));
+const AdministrationView = lazy(async () => ({
+  default: (await import('./administration/administration-view.tsx')).AdministrationView,
+}));
 const LabView = lazy(async () => ({ default: (await import('./lab/lab-view.tsx')).LabView }));
 const LiveView = lazy(async () => ({ default: (await import('./live.tsx')).LiveView }));
 const OperationsView = lazy(async () => ({
@@ -21,6 +24,7 @@ const VIEWS: readonly [view: string, title: string][] = [
   ['lab', 'Policies'],
   ['live', 'Live'],
   ['operations', 'Operations'],
+  ['administration', 'Administration'],
 ];
 
 export function App() {
@@ -28,9 +32,8 @@ export function App() {
   const { id, parameters } = place;
   const isIdentity = place.view === 'identity' && id !== '';
   const view = isIdentity || VIEWS.some(([name]) => name === place.view) ? place.view : '';
-  const isLab = view === 'lab';
   const title =
-    isIdentity || (isLab && id !== '') ? id : isLab ? 'Policy lab' : VIEWS.find(([name]) => name === view)![1];
+    view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : VIEWS.find(([name]) => name === view)![1];
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
@@ -98,6 +101,8 @@ export function App() {
               <LiveView />
             ) : view === 'operations' ? (
               <OperationsView />
+            ) : view === 'administration' ? (
+              <AdministrationView key={id} id={id} parameters={parameters} />
             ) : (
               <OverviewView />
             )}

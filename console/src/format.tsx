@@ -27,6 +27,12 @@ export const decimal = (value: number): string => exact.format(value);
 export const hundredths = (value: number): string => two.format(value);
 export const score = (value: number): string => tenths.format(value);
 export const percent = (value: number): string => share.format(value);
+/** An amount of bytes in the largest unit of which there is at least one. */
+export function bytes(value: number): string {
+  const power = Math.min(3, Math.floor(Math.log10(Math.max(1, value)) / 3));
+  return `${exactly(value / 1000 ** power)} ${['bytes', 'kB', 'MB', 'GB'][power]}`;
+}
+const exactly = (value: number): string => (Number.isInteger(value) ? count(value) : score(value));
 export const localTime = (value: string | number): string => local.format(new Date(value));
 
 /** With its sign. Numbers that round to zero have none. */

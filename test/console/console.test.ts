@@ -200,12 +200,12 @@ describeBrowser('the console', () => {
     expect(await page.getByRole('row', { name: /^social_trade_rating/ }).innerText()).toContain('1,660');
     expect(await page.getByRole('row', { name: /^compliance_trade_flags/ }).innerText()).toContain('8,600');
     await tab('Events');
-    const latest = page.locator('.events tbody tr').first();
+    const latest = page.locator('.cards tbody tr').first();
     expect(await latest.locator('time').getAttribute('title')).toBe(`${history.entries.at(-1).occurred_at} (UTC)`);
     expect(await latest.innerText()).toContain('7 Jan 2016, 04:17:53');
     await page.getByRole('checkbox', { name: 'Only forfeits' }).check();
     const flags = history.entries.filter(({ tct_delta }: { tct_delta: number }) => tct_delta < 0);
-    expect(await page.locator('.events tbody tr').count()).toBe(flags.length);
+    expect(await page.locator('.cards tbody tr').count()).toBe(flags.length);
   });
 
   test('moves from event to event by keyboard and by pointer, and keeps the selected one in the address', async () => {
@@ -496,7 +496,7 @@ describeBrowser('the console', () => {
     await page.getByText('50,000 events.').waitFor();
     await page.getByRole('link', { name: 'Events', exact: true }).click();
     await page.getByText('Page 1 of 2,000').waitFor();
-    expect(await page.locator('.events tbody tr').count()).toBe(25);
+    expect(await page.locator('.cards tbody tr').count()).toBe(25);
     await page.goBack();
     await chartOf(page).focus();
     await page.keyboard.press('End');

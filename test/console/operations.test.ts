@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createServer, type Server as HttpServer } from 'node:http';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,16 +11,14 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, holdBack, launch, settled, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
 
 /** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
 
 const OPERATOR = 'secret-operator';
-const HOOKS = 'secret-hooks';
 const RELAYER = 'secret-relayer';
 const KEYS = [
   { id: 'operator', secret: OPERATOR, scopes: SCOPES },
-  { id: 'hooks', secret: HOOKS, scopes: ['webhooks:write'], organization: 'tris:shop' },
   { id: 'relayer', secret: RELAYER, scopes: ['relay:write'] },
 ];
 const screenshots = process.env['SCREENSHOTS'];
@@ -30,10 +26,8 @@ const screenshots = process.env['SCREENSHOTS'];
 describeBrowser('the operations view', () => {
   let server: Server;
   let browser: Browser;
-  let receiver: HttpServer;
   let folder: string;
   const newPage = watchedPages();
-  const received: string[] = [];
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'credence-operations-'));
@@ -48,16 +42,8 @@ describeBrowser('the operations view', () => {
       sha256: createHash('sha256').update(secret).digest('hex'),
     }));
     writeFileSync(join(folder, 'keys.json'), JSON.stringify(keys));
-    receiver = createServer((request, response) => {
-      request.resume().on('end', () => {
-        received.push(request.url!);
-        response.writeHead(204).end();
-      });
-    });
-    await new Promise<void>((listening) => receiver.listen(0, '127.0.0.1', listening));
     const env = {
       CREDENCE_API_KEYS: join(folder, 'keys.json'),
-      CREDENCE_WEBHOOK_LOOPBACK: 'on',
       CREDENCE_RATE_LIMIT: '0',
     };
     [server, browser] = await Promise.all([Server.start({ data, env }), launch()]);
@@ -66,7 +52,6 @@ describeBrowser('the operations view', () => {
   afterAll(async () => {
     await browser?.close();
     await server?.end();
-    receiver?.close();
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -97,18 +82,11 @@ describeBrowser('the operations view', () => {
 
   test('shows what the key permits, and says what it does not', async () => {
     const anonymous = await open(null);
-    await anonymous.getByRole('alert').filter({ hasText: 'Enter a key with “API key”' }).waitFor();
-    expect(await sections(await open(OPERATOR))).toEqual([
-      'Log',
-      'Generations of read models',
-      'Jobs',
-      'Dead letters',
-      'API keys',
-      'Webhooks',
-    ]);
-    expect(await sections(await open(HOOKS))).toEqual(['Webhooks']);
+    await anonymous.getByText('The state of the service needs a key with the scope ops').waitFor();
+    expect(await sections(await open(OPERATOR))).toEqual(['Log', 'Generations of read models', 'Jobs', 'Dead letters']);
     const relayer = await open(RELAYER);
-    await relayer.getByText('there is nothing here that it permits').waitFor();
+    await relayer.getByText('The state of the service needs the scope ops').waitFor();
+    expect(await sections(relayer)).toEqual([]);
   });
 
   test('a view is rebuilt, swapped to, verified, rolled back and dropped, with the keyboard to begin with', async () => {
@@ -246,74 +224,16 @@ describeBrowser('the operations view', () => {
     expect(json.dead_letters).toMatchObject([{ acknowledged: { by: 'key:operator', reason_code: 'known_defect' } }]);
   });
 
-  test('a key is created, its secret shown once, and deleted', async () => {
-    const page = await open();
-    // As on a page without https.
-    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
-    await page.getByRole('button', { name: 'Create a key…' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Id, which events record').fill('lendco');
-    await dialog.getByLabel('Organization it acts for, if any').fill('lendco');
-    await dialog.getByLabel('relay:write').check();
-    await dialog.getByRole('button', { name: 'Create', exact: true }).click();
-    await dialog.getByRole('alert').filter({ hasText: 'organization must be a TRIS id' }).waitFor();
-    expect(await violations(page)).toEqual([]);
-    await dialog.getByLabel('Organization it acts for, if any').fill('tris:lendco');
-    const answer = await holdBack(page, '**/v1/ops/keys');
-    await dialog.getByRole('button', { name: 'Create', exact: true }).click();
-    // Under way, it can no longer be cancelled: nobody would see the secret.
-    await dialog.getByRole('button', { name: 'Cancel', disabled: true }).waitFor();
-    await page.keyboard.press('Escape');
-    answer();
-    const secret = (await page.getByTestId('secret').textContent())!;
-    expect((await server.get('/v1/me', { key: secret })).json).toEqual({
-      key_id: 'lendco',
-      scopes: ['relay:write'],
-      organization: 'tris:lendco',
-    });
-    // It would copy nothing.
-    expect(await dialog.getByRole('button', { name: 'Copy' }).count()).toBe(0);
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByTestId('secret').waitFor({ state: 'detached' });
-    expect(await page.content()).not.toContain(secret);
-    await page.getByRole('button', { name: 'Delete lendco' }).click();
-    await confirm(page, 'Delete lendco');
-    await page.getByRole('button', { name: 'Delete lendco' }).waitFor({ state: 'detached' });
-    expect((await server.send('GET', '/v1/me', { key: secret })).status).toBe(401);
-    expect(await page.getByRole('button', { name: 'Delete operator' }).count()).toBe(0);
-  });
-
-  test('a webhook is tested, and a delivery sent again', async () => {
-    const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
-    const created = await server.post('/v1/webhooks', { url, events: ['score.crossed'], filter: { score_above: 7.5 } });
-    expect(created.status).toBe(201);
-    const page = await open();
-    await page.getByRole('button', { name: `Send a test to ${url}` }).click();
-    await page.getByText(/^The test was delivered: answered 204/).waitFor();
-    for (let n = 0; n < 3; n++) {
-      await server.relay({ tris_id: 'tris:crossing', criticality: 'critical', action_type: `repaid_${n}` });
-    }
-    await page.getByRole('button', { name: `Deliveries to ${url}` }).click();
-    const row = page.getByRole('region', { name: 'Deliveries' }).getByRole('row').filter({ hasText: 'tris:crossing' });
-    await row.getByText('delivered').waitFor();
-    const before = received.length;
-    await row.getByRole('button', { name: /^Redeliver/ }).click();
-    await eventually(async () => received.length > before);
-  });
-
   test('data that cannot be loaded again is shown with the reason', async () => {
     const page = await open();
-    const keys = page.getByRole('region', { name: 'List of keys' });
-    await keys.waitFor();
+    const generations = page.getByRole('region', { name: 'List of generations' });
+    await generations.waitFor();
     const problem = { code: 'unauthorized', detail: 'The key in the X-API-Key header is unknown.' };
-    await page.route('**/v1/ops/keys', (route) =>
+    await page.route('**/v1/ops/status', (route) =>
       route.fulfill({ status: 401, contentType: 'application/problem+json', json: problem }),
     );
-    await page.route('**/v1/ops/verify', (route) => route.fulfill({ json: { job_id: 'verify_1' } }));
-    // What it starts changes what the sections show, so all are loaded again.
-    await page.getByRole('button', { name: 'Verify', exact: true }).click();
     await page.getByRole('alert').filter({ hasText: problem.detail }).waitFor();
-    expect(await keys.isVisible()).toBe(true);
+    expect(await generations.isVisible()).toBe(true);
   });
 
   test('a service that is unavailable is told, and followed again when it is back', async () => {
@@ -330,7 +250,6 @@ describeBrowser('the operations view', () => {
 
   test.each(SCREENS)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
     const page = await open(OPERATOR, { colorScheme, viewport: { width, height: 800 } });
-    await page.getByRole('region', { name: 'List of keys' }).waitFor();
     await page.getByRole('region', { name: 'List of generations' }).waitFor();
     expect(await violations(page)).toEqual([]);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);

@@ -77,7 +77,7 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
       </Group>
       <DataTable
         label="List of events"
-        className="events"
+        className="cards"
         columns={['Occurred', 'Event', 'Platform', 'Net TCT', 'Score']}
         numbers={['Net TCT', 'Score']}
       >

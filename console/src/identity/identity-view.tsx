@@ -9,13 +9,12 @@ import {
   Paper,
   Progress,
   Stack,
-  Table,
   Text,
   Title,
   VisuallyHidden,
 } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { isValidElement, type ReactNode, useMemo, useState } from 'react';
+import { type ReactNode, useMemo, useState } from 'react';
 import {
   ApiError,
   type Coordinates,
@@ -31,7 +30,8 @@ import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } fro
 import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
-import { DataTable } from '../table.tsx';
+import { Rows } from '../table.tsx';
+import { Tabs } from '../tabs.tsx';
 import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
@@ -41,6 +41,7 @@ import { type Axis, describe, type Series, useEvents } from './history.ts';
 import { Organization, useIsOrganization } from './organization.tsx';
 import { ReliabilityChart } from './reliability-chart.tsx';
 import { ScoreChart } from './score-chart.tsx';
+import { Standing } from './standing.tsx';
 import { scorePath, useScore } from './use-score.ts';
 
 /** The parts of the page, which `tab` of the address selects. */
@@ -53,6 +54,7 @@ const TABS = {
   disputes: 'Disputes',
   time: 'Time travel',
   organization: 'Organization',
+  standing: 'Statements',
 } as const;
 
 type Tab = keyof typeof TABS;
@@ -120,19 +122,11 @@ function Content(props: {
   return (
     <>
       <Summary current={current} coordinates={coordinates} history={history} />
-      <nav className="tabs" aria-label="Parts of this page">
-        {Object.entries(TABS)
-          .filter(([name]) => name !== 'organization' || isOrganization)
-          .map(([name, title]) => (
-            <a
-              key={name}
-              href={hrefOf('identity', trisId, new URLSearchParams([...withoutTab(parameters), ['tab', name]]))}
-              aria-current={name === tab ? 'page' : undefined}
-            >
-              {title}
-            </a>
-          ))}
-      </nav>
+      <Tabs
+        tabs={Object.entries(TABS).filter(([name]) => name !== 'organization' || isOrganization)}
+        shown={tab}
+        hrefOf={(name) => hrefOf('identity', trisId, new URLSearchParams([...withoutTab(parameters), ['tab', name]]))}
+      />
       {tab === 'overview' && (
         <div className="grid sides">
           {events}
@@ -145,6 +139,7 @@ function Content(props: {
       {tab === 'events' && events}
       {tab === 'why' && <Explained trisId={trisId} coordinates={coordinates} />}
       {tab === 'endorsements' && <Received trisId={trisId} />}
+      {tab === 'standing' && <Standing trisId={trisId} />}
       {tab === 'organization' && <Organization trisId={trisId} />}
       {tab === 'disputes' && <Disputes trisId={trisId} />}
       {tab === 'access' && (
@@ -669,41 +664,3 @@ const linkTo = (view: string, id: string) => (
     {id}
   </Anchor>
 );
-
-const SHOWN_ROWS = 25;
-
-/** A table of which the first column names the row. More than a few rows are shown on request. */
-function Rows(props: { caption: string; empty: string; head: string[]; rows: React.ReactNode[][] }) {
-  const { caption, empty, head, rows } = props;
-  const body = (some: React.ReactNode[][]) => (
-    <DataTable label={caption} columns={head} numbers={head.filter((_, i) => isNumber(rows[0]![i]))}>
-      {some.map(([name, ...cells]) => (
-        <Table.Tr key={keyOf(name)}>
-          <Table.Th scope="row">{name}</Table.Th>
-          {cells.map((cell, i) => (
-            <Table.Td key={head[i + 1]} {...(isNumber(cell) && { ta: 'right' })}>
-              {cell}
-            </Table.Td>
-          ))}
-        </Table.Tr>
-      ))}
-    </DataTable>
-  );
-  return (
-    <>
-      <Title order={3}>{caption}</Title>
-      {rows.length === 0 ? <Empty>{empty}</Empty> : body(rows.slice(0, SHOWN_ROWS))}
-      {rows.length > SHOWN_ROWS && (
-        <details>
-          <summary>{count(rows.length - SHOWN_ROWS)} more</summary>
-          {body(rows.slice(SHOWN_ROWS))}
-        </details>
-      )}
-    </>
-  );
-}
-
-/** An element in the first column has a key; a text is one. */
-const keyOf = (name: React.ReactNode): string => (isValidElement(name) ? String(name.key) : String(name));
-
-const isNumber = (cell: React.ReactNode): boolean => typeof cell === 'string' && /^[−+]?\d/.test(cell);

@@ -1,6 +1,8 @@
-import { Anchor, Badge, Stack, Text } from '@mantine/core';
+import { Anchor, Badge, Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { get, type Schemas } from '../api.ts';
+import { get, post, type Schemas } from '../api.ts';
+import { Confirmed } from '../confirmed.tsx';
+import { Field, typed } from '../form.tsx';
 import { count, Time } from '../format.tsx';
 import { Needs, useMay } from '../lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
@@ -87,26 +89,75 @@ export function Organization({ trisId }: { trisId: string }) {
               ],
             ]}
           />
+          {organization.data && (
+            <Group>
+              <Vetting trisOrg={trisId} vetted={organization.data.vetted} />
+            </Group>
+          )}
+          <Needs scope="ops" what="Vetting an organization" />
         </Panel>
         <Panel title="Platforms">
           <Needs scope="ops" what="The list" />
           {mayOperate && (
             <Loaded query={organization} what="the platforms">
-              {({ platform_ids }) =>
-                platform_ids.length === 0 ? (
-                  <Empty>It owns none.</Empty>
-                ) : (
+              {({ platform_ids }) => (
+                <>
+                  {platform_ids.length === 0 && <Empty>It owns none.</Empty>}
                   <ul className="lines plain">
                     {platform_ids.map((id) => (
                       <li key={id}>{id}</li>
                     ))}
                   </ul>
-                )
-              }
+                  <Group>
+                    <Confirmed
+                      label="Register a platform"
+                      title={`Register a platform of ${trisId}`}
+                      verb="Register"
+                      act={(form) =>
+                        post('v1/platforms', { platform_id: typed(form, 'platform_id'), tris_org: trisId })
+                      }
+                    >
+                      <Text size="sm">A platform belongs to one organization for ever.</Text>
+                      <Field label="Id of the platform" name="platform_id" required data-autofocus />
+                    </Confirmed>
+                  </Group>
+                </>
+              )}
             </Loaded>
           )}
         </Panel>
       </Stack>
     </div>
+  );
+}
+
+/** Changes whether an organization is vetted. */
+export function Vetting({ trisOrg, vetted }: { trisOrg: string; vetted: boolean }) {
+  return vetted ? (
+    <Confirmed
+      label="Revoke the vetting"
+      describes={`of ${trisOrg}`}
+      title={`Revoke the vetting of ${trisOrg}`}
+      verb="Revoke"
+      act={() => post(`v1/organizations/${encodeURIComponent(trisOrg)}/revoke`)}
+    >
+      <Text size="sm">
+        From now on it has no public rank, and operators no longer stand behind the actions that it relays. Earlier ones
+        stay as they are.
+      </Text>
+    </Confirmed>
+  ) : (
+    <Confirmed
+      label="Vet"
+      describes={trisOrg}
+      title={`Vet ${trisOrg}`}
+      verb="Vet"
+      act={() => post(`v1/organizations/${encodeURIComponent(trisOrg)}/vet`)}
+    >
+      <Text size="sm">
+        From now on it has a public rank, by the TCT of its own identity, and operators stand behind the actions that it
+        relays.
+      </Text>
+    </Confirmed>
   );
 }

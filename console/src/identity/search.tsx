@@ -85,7 +85,7 @@ export function SearchForm() {
     setActive(step >= options.length ? -1 : step);
   };
   return (
-    <Box component="form" role="search" flex="1 1 14rem" pos="relative" onSubmit={submit}>
+    <Box component="form" role="search" flex="1 1 12rem" pos="relative" onSubmit={submit}>
       <TextInput
         id={id}
         aria-label="Find an identity"

@@ -17,20 +17,37 @@ export function useMay(scope: Me['scopes'][number]): boolean {
   return useMe().data?.scopes.includes(scope) ?? false;
 }
 
-/** Says before a request is refused that the key does not permit it. */
-export function Needs({ scope, what }: { scope: Me['scopes'][number]; what: string }) {
+/** Says before a request is refused that the key does not permit it. Without a scope, any key does. */
+export function Needs({ scope, what }: { scope?: Me['scopes'][number]; what: string }) {
   const { data } = useMe();
   if (currentKey() === null) {
     return (
       <Text size="sm" c="dimmed">
-        {what} needs a key with the scope <Code>{scope}</Code>.
+        {what} needs a key
+        {scope && (
+          <>
+            {' '}
+            with the scope <Code>{scope}</Code>
+          </>
+        )}
+        .
       </Text>
     );
   }
-  if (!data || data.scopes.includes(scope)) return null;
+  if (!data || scope === undefined || data.scopes.includes(scope)) return null;
   return (
     <Text size="sm" c="dimmed">
       {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
+    </Text>
+  );
+}
+
+/** Whose the key of this tab is, and what it permits. */
+export function KeyInUse({ me }: { me: Me }) {
+  return (
+    <Text size="sm" c="dimmed">
+      Key <Code>{me.key_id}</Code>
+      {me.organization !== null && <> of {me.organization}</>}: {me.scopes.join(', ')}.
     </Text>
   );
 }

@@ -19,7 +19,9 @@ export const THRESHOLDS: Record<string, { label: string; max?: number; step: num
   reliability_min: { label: 'Reliability at least', max: 1, step: 0.01 },
   evidence_min: { label: 'Evidence at least', step: 0.1 },
 };
-export const STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)', 'BAD Status validation'];
+/** Statuses of verifications that are granted. */
+export const GRANTABLE = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'];
+export const STATUSES = [...GRANTABLE, 'BAD Status validation'];
 
 /** The initial value of each condition. */
 export const NEW_CONDITIONS: Record<string, unknown> = {

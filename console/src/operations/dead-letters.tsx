@@ -1,11 +1,12 @@
-import { Anchor, Code, Table, Text, TextInput } from '@mantine/core';
+import { Anchor, Code, Table, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type Schemas, get, post } from '../api.ts';
+import { Field, typed } from '../form.tsx';
 import { Empty, Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { DataTable } from '../table.tsx';
-import { Confirmed } from './confirmed.tsx';
+import { Confirmed } from '../confirmed.tsx';
 
 const EVERY_MS = 2_000;
 
@@ -49,7 +50,7 @@ export function DeadLetters() {
                         verb="Acknowledge for good"
                         act={(form) =>
                           post(`v1/dead-letters/${event_id}/acknowledge`, {
-                            reason_code: String(form.get('reason')).trim(),
+                            reason_code: typed(form, 'reason'),
                           })
                         }
                       >
@@ -57,11 +58,10 @@ export function DeadLetters() {
                           Scores continue without this event for ever, and {tris_id ?? 'its identity'} no longer counts
                           as incomplete because of it. This cannot be undone.
                         </Text>
-                        <TextInput
+                        <Field
                           label="Reason, as a code"
                           name="reason"
                           required
-                          withAsterisk={false}
                           pattern="[a-z][a-z0-9_]*"
                           placeholder="lost_for_good"
                         />

@@ -6,7 +6,7 @@ import { Empty, Failure, Loaded } from '../loading.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { duration, useRate } from '../rate.ts';
 import { DataTable } from '../table.tsx';
-import { Confirmed } from './confirmed.tsx';
+import { Confirmed } from '../confirmed.tsx';
 
 const EVERY_MS = 2_000;
 

@@ -1,8 +1,8 @@
 import { Button, Group, Stack } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
-import { Dialog } from '../dialog.tsx';
-import { Failure } from '../loading.tsx';
+import { Dialog } from './dialog.tsx';
+import { Failure } from './loading.tsx';
 
 /** A button that opens a dialog with what will happen, and does it once it is confirmed. */
 export function Confirmed<T>(props: {
@@ -27,7 +27,7 @@ export function Confirmed<T>(props: {
     // An answer may contain a secret.
     gcTime: 0,
     onSuccess: (result) => {
-      void client.invalidateQueries({ queryKey: ['operations'] });
+      void client.invalidateQueries();
       onDone?.(result);
       if (!outcome) close();
     },

@@ -1,0 +1,43 @@
+import { Button, Group } from '@mantine/core';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { get } from './api.ts';
+import { Failure, Waiting } from './loading.tsx';
+
+const LIMIT = 100;
+
+/** A list that the service answers a page at a time. More is loaded on request. */
+export function Paged<T>(props: {
+  path: string;
+  /** Where the entries are in an answer. */
+  field: string;
+  /** The entries, for "Loading …" and "Load more …". */
+  what: string;
+  /** In milliseconds. Absent: it is not asked for again. */
+  every?: number;
+  children: (entries: T[]) => ReactNode;
+}) {
+  const { path, field, what, every = false, children } = props;
+  const { data, error, hasNextPage, isFetching, fetchNextPage, refetch, failureReason } = useInfiniteQuery({
+    queryKey: [path],
+    queryFn: ({ pageParam: cursor, signal }) =>
+      get<Record<string, T[]> & { next_cursor: string | null }>(path, { limit: LIMIT, cursor }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
+    refetchInterval: every,
+  });
+  if (!data && !error) return <Waiting what={what} reason={failureReason} />;
+  return (
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {data && children(data.pages.flatMap((page) => page[field]!))}
+      {hasNextPage && (
+        <Group>
+          <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
+            Load more {what}
+          </Button>
+        </Group>
+      )}
+    </>
+  );
+}

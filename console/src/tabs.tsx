@@ -1,0 +1,17 @@
+/** Links to the parts of a page, of which one is shown. */
+export function Tabs(props: {
+  tabs: readonly (readonly [name: string, title: string])[];
+  shown: string;
+  hrefOf: (name: string) => string;
+}) {
+  const { tabs, shown, hrefOf } = props;
+  return (
+    <nav className="tabs" aria-label="Parts of this page">
+      {tabs.map(([name, title]) => (
+        <a key={name} href={hrefOf(name)} aria-current={name === shown ? 'page' : undefined}>
+          {title}
+        </a>
+      ))}
+    </nav>
+  );
+}
