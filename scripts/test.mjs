@@ -47,6 +47,7 @@ const FAULTS = [
   'test/console/console.test',
   'test/console/lab.test',
   'test/console/operations.test',
+  'test/console/walks.test',
   'test/deploy/nginx.test',
   'test/disc/sums.test',
   'test/disputes/killed.test',

@@ -38,7 +38,37 @@ let key = sessionStorage.getItem(STORED_KEY);
 
 export const currentKey = (): string | null => key;
 
+export type Tokens = Schemas['TokensDto'];
+
+/** Whose session requests are sent with, instead of the key. Its tokens are in memory only: a reload forgets them. */
+let session: Tokens | null = null;
+
+export const currentSession = (): Tokens | null => session;
+
+/** Whether requests are sent with a key, or with a session. */
+export const hasCredential = (): boolean => key !== null || session !== null;
+
+export function sendSession(tokens: Tokens | null): void {
+  session = tokens;
+  client.session = tokens;
+  watchers.forEach((changed) => changed());
+}
+
+const watchers = new Set<() => void>();
+
+/** Calls `changed` when somebody signs in or out. @returns what ends that */
+export function watchSession(changed: () => void): () => void {
+  watchers.add(changed);
+  return () => watchers.delete(changed);
+}
+
+/** Ends the session here, and at the service. @throws ApiError */
+export async function signOut(): Promise<void> {
+  await post('v1/tris/token/revoke', { refresh_token: session?.refresh_token }).finally(() => sendSession(null));
+}
+
 export function sendKey(value: string | null): void {
+  sendSession(null);
   key = value;
   if (value === null) sessionStorage.removeItem(STORED_KEY);
   else sessionStorage.setItem(STORED_KEY, value);
@@ -55,6 +85,7 @@ interface Calls {
 }
 
 const client = new CredenceClient({
+  onTokens: (tokens) => (session = tokens),
   // The page is at `<service>/console`, also behind a proxy that adds a path.
   baseUrl: new URL('.', document.baseURI).href,
   apiKey: () => key,
@@ -77,6 +108,11 @@ export function post<T>(path: string, body: unknown = {}, signal?: AbortSignal):
 /** @throws ApiError */
 export function patch<T>(path: string, body: unknown): Promise<T> {
   return answer(calls.patch(`/${path}`, { body }));
+}
+
+/** An answer that is not JSON. @throws ApiError */
+export function getText(path: string): Promise<string> {
+  return answer(calls.get(`/${path}`, { parseAs: 'text' }));
 }
 
 /** `DELETE`. @throws ApiError */
@@ -113,6 +149,8 @@ async function answer<T>(call: Promise<{ data: unknown }>): Promise<T> {
   try {
     return (await call).data as T;
   } catch (error) {
+    // The client renews tokens: the session has ended.
+    if (error instanceof ProblemError && error.status === 401 && session !== null) sendSession(null);
     throw asApiError(error);
   }
 }

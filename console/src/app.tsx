@@ -15,16 +15,18 @@ const AdministrationView = lazy(async () => ({
 }));
 const LabView = lazy(async () => ({ default: (await import('./lab/lab-view.tsx')).LabView }));
 const LiveView = lazy(async () => ({ default: (await import('./live.tsx')).LiveView }));
+const MeView = lazy(async () => ({ default: (await import('./me/me-view.tsx')).MeView }));
 const OperationsView = lazy(async () => ({
   default: (await import('./operations/operations-view.tsx')).OperationsView,
 }));
 
 const VIEWS: readonly [view: string, title: string][] = [
   ['', 'Overview'],
+  ['me', 'My page'],
   ['lab', 'Policies'],
   ['live', 'Live'],
   ['operations', 'Operations'],
-  ['administration', 'Administration'],
+  ['administration', 'Admin'],
 ];
 
 export function App() {
@@ -97,6 +99,8 @@ export function App() {
               <IdentityView key={id} trisId={id} parameters={parameters} />
             ) : view === 'lab' ? (
               <LabView id={id} />
+            ) : view === 'me' ? (
+              <MeView />
             ) : view === 'live' ? (
               <LiveView />
             ) : view === 'operations' ? (

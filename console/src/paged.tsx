@@ -9,6 +9,7 @@ const LIMIT = 100;
 /** A list that the service answers a page at a time. More is loaded on request. */
 export function Paged<T>(props: {
   path: string;
+  parameters?: Record<string, string>;
   /** Where the entries are in an answer. */
   field: string;
   /** The entries, for "Loading …" and "Load more …". */
@@ -17,11 +18,11 @@ export function Paged<T>(props: {
   every?: number;
   children: (entries: T[]) => ReactNode;
 }) {
-  const { path, field, what, every = false, children } = props;
+  const { path, parameters = {}, field, what, every = false, children } = props;
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch, failureReason } = useInfiniteQuery({
-    queryKey: [path],
+    queryKey: [path, parameters],
     queryFn: ({ pageParam: cursor, signal }) =>
-      get<Record<string, T[]> & { next_cursor: string | null }>(path, { limit: LIMIT, cursor }, signal),
+      get<Record<string, T[]> & { next_cursor: string | null }>(path, { ...parameters, limit: LIMIT, cursor }, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
     refetchInterval: every,

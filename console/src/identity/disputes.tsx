@@ -1,57 +1,45 @@
-import { Anchor, Badge, Blockquote, Button, Code, Group, Stack, Text, Title } from '@mantine/core';
-import { useInfiniteQuery } from '@tanstack/react-query';
-import { currentKey, get, type Schemas } from '../api.ts';
+import { Anchor, Badge, Blockquote, Code, Group, NativeSelect, Stack, Text, Textarea, Title } from '@mantine/core';
+import { currentSession, hasCredential, post, type Schemas } from '../api.ts';
+import { Confirmed } from '../confirmed.tsx';
+import { typed } from '../form.tsx';
 import { Time } from '../format.tsx';
-import { Empty, Failure, Waiting } from '../loading.tsx';
+import { Empty } from '../loading.tsx';
+import { Paged } from '../paged.tsx';
 import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 
-const PAGE = 1000;
-
-/** The disputes of statements about an identity that the key may read. */
+/** The disputes of statements about an identity that the reader may see. */
 export function Disputes({ trisId }: { trisId: string }) {
-  const query = useInfiniteQuery({
-    queryKey: ['disputes', 'all'],
-    queryFn: ({ pageParam: cursor, signal }) =>
-      get<Schemas['DisputesDto']>('v1/disputes', { limit: PAGE, cursor }, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-    enabled: currentKey() !== null,
-  });
-  const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
-  const found = data?.pages.flatMap(({ disputes }) => disputes).filter(({ tris_id }) => tris_id === trisId) ?? [];
   return (
     <Panel title="Disputes">
-      {currentKey() === null ? (
-        <Text>
-          A person disputes a statement about them with the session of their wallet. Enter a key with “API key” to see
-          the disputes of the statements that it made; a key with <Code>ops</Code> sees all.
-        </Text>
+      {hasCredential() ? (
+        <Paged<Schemas['DisputeDto']> path="v1/disputes" field="disputes" what="disputes">
+          {(all) => {
+            const found = all.filter(({ tris_id }) => tris_id === trisId);
+            return found.length === 0 ? (
+              <Empty>None that you may see.</Empty>
+            ) : (
+              found.map((dispute) => <Dispute key={dispute.dispute_id} dispute={dispute} />)
+            );
+          }}
+        </Paged>
       ) : (
-        <>
-          {!data && !error && <Waiting what="the disputes" reason={failureReason} />}
-          {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-          {data && found.length === 0 && (
-            <Empty>{hasNextPage ? 'None among the first.' : 'None that this key may see.'}</Empty>
-          )}
-          {found.map((dispute) => (
-            <Dispute key={dispute.dispute_id} dispute={dispute} />
-          ))}
-          {hasNextPage && (
-            <Group>
-              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
-                Look further
-              </Button>
-            </Group>
-          )}
-        </>
+        <Text>
+          A person disputes a statement about them on{' '}
+          <Anchor underline="always" href={hrefOf('me')}>
+            their page
+          </Anchor>
+          . Enter a key with “API key” to see the disputes of the statements that it made; a key with <Code>ops</Code>{' '}
+          sees all.
+        </Text>
       )}
     </Panel>
   );
 }
 
 function Dispute({ dispute }: { dispute: Schemas['DisputeDto'] }) {
-  const { tris_id, about, action_id, platform_id, verification, issuer, statement, opened_at, open, answers } = dispute;
+  const { tris_id, about, action_id, platform_id, verification, issuer, statement, opened_at, open, status, answers } =
+    dispute;
   return (
     <Stack component="article" gap="xs">
       <Group gap="xs">
@@ -91,6 +79,38 @@ function Dispute({ dispute }: { dispute: Schemas['DisputeDto'] }) {
           {note !== null && `: ${note}`}
         </Text>
       ))}
+      {(status === 'open' || status === 'lapsed') && currentSession() === null && <Answer dispute={dispute} />}
     </Stack>
+  );
+}
+
+/** For whoever made the statement, and for operators. */
+function Answer({ dispute: { dispute_id, about } }: { dispute: Schemas['DisputeDto'] }) {
+  return (
+    <Group>
+      <Confirmed
+        label="Answer"
+        describes="the dispute"
+        title="Answer the dispute"
+        verb="Answer"
+        act={(form) =>
+          post(`v1/disputes/${dispute_id}/answer`, { outcome: typed(form, 'outcome'), note: typed(form, 'note') })
+        }
+      >
+        <NativeSelect
+          label="The person is"
+          name="outcome"
+          data={[
+            {
+              value: 'upheld',
+              label: `right: ${about === 'action' ? 'the action is withdrawn' : 'the statement ends'}`,
+            },
+            { value: 'rejected', label: 'wrong: the statement stays' },
+          ]}
+          data-autofocus
+        />
+        <Textarea label="Why, for the person" name="note" rows={4} />
+      </Confirmed>
+    </Group>
   );
 }

@@ -4,11 +4,12 @@ import { count, score, signed, Time } from '../format.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { DataTable } from '../table.tsx';
 import { describe, type Events } from './history.ts';
+import { ActionStatement } from './statement.tsx';
 
 const ROWS = 25;
 
 /** Everything that is known about one event. */
-export function EventDetails({ events, index }: { events: Events; index: number }) {
+export function EventDetails({ trisId, events, index }: { trisId: string; events: Events; index: number }) {
   const entry = events.entries[index]!;
   const { what, from, to } = describe(events, index);
   return (
@@ -29,6 +30,7 @@ export function EventDetails({ events, index }: { events: Events; index: number 
           ['Position', <Code key="position">{entry.position}</Code>],
         ]}
       />
+      {entry.event_type === 'ActionRelayed' && <ActionStatement trisId={trisId} actionId={entry.event_id} />}
     </Panel>
   );
 }

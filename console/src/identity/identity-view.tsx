@@ -19,15 +19,16 @@ import {
   ApiError,
   type Coordinates,
   type Credonations,
-  currentKey,
   type Decisions,
   type Explanation,
   get,
+  hasCredential,
   type Score,
   type Wallets,
 } from '../api.ts';
 import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
 import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
+import { Paged } from '../paged.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Rows } from '../table.tsx';
@@ -110,6 +111,7 @@ function Content(props: {
   const now = Math.min(opened, Date.parse(current.as_of)) / 1000;
   const events = (
     <History
+      trisId={trisId}
       history={history}
       eventId={parameters.get('event')}
       axis={axis}
@@ -144,7 +146,7 @@ function Content(props: {
       {tab === 'disputes' && <Disputes trisId={trisId} />}
       {tab === 'access' && (
         <>
-          {currentKey() === null && (
+          {!hasCredential() && (
             <Empty>Enter a key with “API key” to see the wallets and the access decisions that it may read.</Empty>
           )}
           <LinkedWallets trisId={trisId} />
@@ -292,6 +294,7 @@ const SERIES: Record<Series, string> = { score: 'Score', reliability: 'Reliabili
 
 /** The line of the scores, or the list of the events. */
 function History(props: {
+  trisId: string;
   history: ReturnType<typeof useEvents>;
   eventId: string | null;
   axis: Axis;
@@ -301,7 +304,7 @@ function History(props: {
   now: number;
   reliability: (first: number) => ReactNode;
 }) {
-  const { eventId, axis, series, isList, now, reliability } = props;
+  const { trisId, eventId, axis, series, isList, now, reliability } = props;
   const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = props.history;
   const selected = useMemo(
     () => (eventId === null ? -1 : (events?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
@@ -368,7 +371,7 @@ function History(props: {
               </Text>
             </>
           )}
-          {selected >= 0 && <EventDetails events={events} index={selected} />}
+          {selected >= 0 && <EventDetails trisId={trisId} events={events} index={selected} />}
           <Text role="status" size="sm" c="dimmed">
             {counted(events.entries.length, 'event')}
             {hasNextPage ? ' loaded' : ''}
@@ -586,10 +589,10 @@ function LinkedWallets({ trisId }: { trisId: string }) {
   const query = useQuery({
     queryKey: ['wallets', trisId],
     queryFn: ({ signal }) => get<Wallets>(`v1/wallets/${encodeURIComponent(trisId)}`, { limit: 1000 }, signal),
-    enabled: currentKey() !== null,
+    enabled: hasCredential(),
   });
   const { status } = (query.error as ApiError | null) ?? { status: 200 };
-  if (currentKey() === null || status === 403 || status === 404) return null;
+  if (!hasCredential() || status === 403 || status === 404) return null;
   return (
     <Panel title="Wallets">
       <Loaded query={query} what="the wallets">
@@ -610,30 +613,22 @@ function LinkedWallets({ trisId }: { trisId: string }) {
   );
 }
 
-const DECISIONS = 100;
-
 /** Only for keys that may read decisions; without one the section is absent. */
 function AccessDecisions({ trisId }: { trisId: string }) {
-  const query = useInfiniteQuery({
-    queryKey: ['decisions', trisId],
-    queryFn: ({ pageParam: cursor, signal }) =>
-      get<Decisions>('v1/access/decisions', { subject: trisId, limit: DECISIONS, cursor }, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-    enabled: currentKey() !== null,
-  });
-  const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
-  if (currentKey() === null || (error as ApiError | null)?.status === 403) return null;
-  const decisions = data?.pages.flatMap((page) => page.decisions) ?? [];
+  if (!hasCredential()) return null;
   return (
     <Panel title="Access decisions">
-      {!data && !error && <Waiting what="the access decisions" reason={failureReason} />}
-      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-      {data && (
-        <>
+      <Paged<Decisions['decisions'][number]>
+        path="v1/access/decisions"
+        parameters={{ subject: trisId }}
+        field="decisions"
+        what="decisions"
+      >
+        {(decisions) => (
           <Rows
             caption="Checks"
-            empty="None that this key may see."
+            isTitled
+            empty="None that you may see."
             head={['Checked', 'Policy', 'Decision', 'Score', 'Because of', 'By']}
             rows={decisions.map((decision) => [
               <Time key={decision.jti} value={decision.checked_at} />,
@@ -646,15 +641,8 @@ function AccessDecisions({ trisId }: { trisId: string }) {
               decision.checked_by,
             ])}
           />
-          {hasNextPage && (
-            <Group>
-              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
-                Load more decisions
-              </Button>
-            </Group>
-          )}
-        </>
-      )}
+        )}
+      </Paged>
     </Panel>
   );
 }

@@ -85,7 +85,7 @@ export function SearchForm() {
     setActive(step >= options.length ? -1 : step);
   };
   return (
-    <Box component="form" role="search" flex="1 1 12rem" pos="relative" onSubmit={submit}>
+    <Box component="form" role="search" flex="1 1 10rem" pos="relative" onSubmit={submit}>
       <TextInput
         id={id}
         aria-label="Find an identity"
@@ -97,7 +97,7 @@ export function SearchForm() {
         autoComplete="off"
         spellCheck={false}
         maxLength={128}
-        placeholder="Find an identity: id, wallet or platform"
+        placeholder="Id, wallet or platform"
         value={text}
         onChange={({ target }) => {
           setText(target.value);

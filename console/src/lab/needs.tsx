@@ -1,6 +1,6 @@
 import { Code, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type Schemas, currentKey, get } from '../api.ts';
+import { type Schemas, currentKey, get, hasCredential } from '../api.ts';
 
 export type Me = Schemas['MeDto'];
 
@@ -9,7 +9,7 @@ export const useMe = () =>
   useQuery({
     queryKey: ['me'],
     queryFn: ({ signal }) => get<Me>('v1/me', {}, signal),
-    enabled: currentKey() !== null,
+    enabled: hasCredential(),
   });
 
 /** Whether the key has the scope. Without a key it has none. */

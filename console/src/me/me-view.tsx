@@ -1,0 +1,224 @@
+import { Anchor, Badge, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import { currentSession, type Decisions, get, getText, type Schemas, signOut, watchSession } from '../api.ts';
+import { Dialog } from '../dialog.tsx';
+import { Rating, score, Time } from '../format.tsx';
+import { Disputes } from '../identity/disputes.tsx';
+import { Contest } from '../identity/statement.tsx';
+import { useScore } from '../identity/use-score.ts';
+import { useMe } from '../lab/needs.tsx';
+import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Paged } from '../paged.tsx';
+import { Details, Panel } from '../panel.tsx';
+import { hrefOf } from '../place.ts';
+import { Rows } from '../table.tsx';
+import { type BrowserWallet, signIn, useWallets } from './wallets.ts';
+
+/** What a person sees of themselves, signed in with their wallet. */
+export function MeView() {
+  const session = useSyncExternalStore(watchSession, currentSession);
+  return (
+    <Stack>
+      <Title order={1}>My page</Title>
+      {session === null ? (
+        <SignIn />
+      ) : session.tris_id === null ? (
+        <SignIn wallet={session.wallet} />
+      ) : (
+        <Record trisId={session.tris_id} wallet={session.wallet} />
+      )}
+    </Stack>
+  );
+}
+
+/** @param props.wallet that is signed in, but has no TRIS yet */
+function SignIn({ wallet: signedIn }: { wallet?: string }) {
+  const wallets = useWallets();
+  const client = useQueryClient();
+  const purpose = signedIn === undefined ? 'sign_in' : 'claim';
+  const signing = useMutation({
+    mutationFn: (wallet: BrowserWallet) => signIn(wallet, purpose),
+    onSuccess: () => client.resetQueries(),
+  });
+  return (
+    <Panel title={signedIn === undefined ? 'Sign in with a wallet' : 'This wallet has no TRIS yet'}>
+      <Text>
+        {signedIn === undefined
+          ? 'See what is recorded about you, why you were denied, and contest what is wrong. The wallet signs a message; that costs nothing.'
+          : `${signedIn} can be the first wallet of a TRIS of its own: the wallet signs a second message. If you have a TRIS, link the wallet there instead.`}
+      </Text>
+      {wallets.length === 0 && <Empty>No wallet announces itself in this browser. Install one, then reload.</Empty>}
+      <Group>
+        {wallets.map((wallet) => (
+          <Button key={wallet.id} variant="filled" disabled={signing.isPending} onClick={() => signing.mutate(wallet)}>
+            {signedIn === undefined ? `Sign in with ${wallet.name}` : `Claim a TRIS with ${wallet.name}`}
+          </Button>
+        ))}
+        {signedIn !== undefined && <SignOut />}
+      </Group>
+      {signing.isPending && <Text role="status">Answer in your wallet…</Text>}
+      {signing.error && <Failure error={signing.error} />}
+    </Panel>
+  );
+}
+
+function SignOut() {
+  const client = useQueryClient();
+  const ending = useMutation({ mutationFn: signOut, onSettled: () => client.resetQueries() });
+  return (
+    <Button disabled={ending.isPending} onClick={() => ending.mutate()}>
+      Sign out
+    </Button>
+  );
+}
+
+function Record({ trisId, wallet }: { trisId: string; wallet: string }) {
+  const me = useMe();
+  const client = useQueryClient();
+  // What has happened since it was last shown.
+  useEffect(() => void client.invalidateQueries(), [client]);
+  const current = useScore(trisId, {});
+  const download = useMutation({ mutationFn: () => save('v1/me/export', `${trisId}.ndjson`) });
+  const page = (tab: string) => hrefOf('identity', trisId, new URLSearchParams({ tab }));
+  return (
+    <>
+      <Panel title="Session">
+        <Details
+          rows={[
+            ['TRIS', trisId],
+            ['Wallet', <Code key="wallet">{wallet}</Code>],
+          ]}
+        />
+        <Group>
+          <Button disabled={download.isPending} onClick={() => download.mutate()}>
+            {download.isPending ? 'Downloading…' : 'Download all that is recorded about me'}
+          </Button>
+          <SignOut />
+        </Group>
+        {download.error && <Failure error={download.error} />}
+      </Panel>
+      <Panel title="Score">
+        <Loaded query={current} what="your score">
+          {(found) => (
+            <>
+              <Group gap="xs" align="baseline">
+                <Text span fz="1.375rem" fw={600} className="numbers">
+                  {score(found.score)}
+                </Text>
+                <span>of 100,</span>
+                <Rating name={found.score_rating} />
+              </Group>
+              <Group>
+                <Anchor href={page('why')}>What it consists of</Anchor>
+                <Anchor href={page('events')}>Every statement about you, and how to contest it</Anchor>
+              </Group>
+            </>
+          )}
+        </Loaded>
+      </Panel>
+      <Panel title="Verifications and status">
+        <Loaded query={me} what="your record">
+          {({ verification = [], bad_status: bad }) => (
+            <>
+              {bad && (
+                <Group>
+                  <Text>
+                    BAD status {bad.level} since <Time value={bad.since} />, reason <Code>{bad.reason_code}</Code>.
+                  </Text>
+                  <Contest what="the BAD status" about={{ bad_status: true }} />
+                </Group>
+              )}
+              {verification.length === 0 && !bad && <Empty>None.</Empty>}
+              {verification.map(({ status, issuer }) => (
+                <Group key={`${status} ${issuer}`}>
+                  <Text>
+                    <strong>{status}</strong> by {issuer}
+                  </Text>
+                  <Contest what={`the verification ${status}`} about={{ verification: status, issuer }} />
+                </Group>
+              ))}
+            </>
+          )}
+        </Loaded>
+      </Panel>
+      <OwnDecisions trisId={trisId} />
+      <Disputes trisId={trisId} />
+    </>
+  );
+}
+
+function OwnDecisions({ trisId }: { trisId: string }) {
+  const [jti, setJti] = useState<string | null>(null);
+  return (
+    <Panel title="Decisions about me">
+      <Paged<Decisions['decisions'][number]>
+        path="v1/access/decisions"
+        parameters={{ subject: trisId }}
+        field="decisions"
+        what="decisions"
+      >
+        {(decisions) => (
+          <Rows
+            caption="Decisions"
+            isTitled
+            empty="Nobody has checked you against a policy."
+            head={['Checked', 'Policy', 'Decision', 'Notice']}
+            rows={decisions.map(({ jti: id, checked_at, policy_id, granted }) => [
+              <Time key={id} value={checked_at} />,
+              policy_id,
+              <Badge key="decision" color={granted ? 'green' : 'red'}>
+                {granted ? 'granted' : 'denied'}
+              </Badge>,
+              <Button key="notice" aria-label={`Why ${policy_id} decided so`} onClick={() => setJti(id)}>
+                Why
+              </Button>,
+            ])}
+          />
+        )}
+      </Paged>
+      <Dialog title="Notice of a decision" opened={jti !== null} onClose={() => setJti(null)}>
+        {jti !== null && <Notice jti={jti} />}
+        <Group>
+          <Button onClick={() => setJti(null)}>Close</Button>
+        </Group>
+      </Dialog>
+    </Panel>
+  );
+}
+
+function Notice({ jti }: { jti: string }) {
+  const query = useQuery({
+    queryKey: ['notice', jti],
+    queryFn: ({ signal }) => get<Schemas['NoticeDto']>(`v1/access/decisions/${jti}/notice`, {}, signal),
+  });
+  return (
+    <Loaded query={query} what="the notice">
+      {({ policy_id, organization, granted, checked_at, reasons }) => (
+        <>
+          <Text>
+            {granted ? 'Access was granted' : 'Access was denied'} by <Code>{policy_id}</Code>
+            {organization !== null && ` of ${organization}`}, <Time value={checked_at} />.
+          </Text>
+          {reasons.length > 0 && (
+            <List size="sm">
+              {reasons.map(({ code, sentence }) => (
+                <List.Item key={code + sentence}>{sentence}</List.Item>
+              ))}
+            </List>
+          )}
+          <Text size="sm" c="dimmed">
+            If something about you is wrong, contest it at the statement itself.
+          </Text>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+/** Saves an answer as a file. */
+async function save(path: string, name: string): Promise<void> {
+  const url = URL.createObjectURL(new Blob([await getText(path)], { type: 'application/x-ndjson' }));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
+}
