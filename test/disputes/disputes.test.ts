@@ -7,7 +7,7 @@ import { DisputeOutcomes } from '../../src/features/disputes/dispute-outcomes.js
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
-import { type Tokens, bearer, claim, newAccount, signIn } from '../sessions/wallet.js';
+import { type Tokens, account, bearer, call, claim, consent, newAccount, signIn } from '../sessions/wallet.js';
 import { Receiver } from '../webhooks/receiver.js';
 
 /** A person disputes what is stated about them, and who stated it answers. */
@@ -16,6 +16,9 @@ const KEYS = [
   { id: 'operator', scopes: SCOPES },
   { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
   { id: 'bank', scopes: SCOPES, organization: 'tris:bank' },
+  { id: 'granter', scopes: ['identity:write'], organization: 'tris:lendco' },
+  { id: 'relayer', scopes: ['relay:write', 'identity:write'] },
+  { id: 'itself', scopes: SCOPES, organization: `tris:${account(1).address.toLowerCase()}` },
 ];
 
 let service: Service;
@@ -141,6 +144,9 @@ test('a dispute is for the session of a linked wallet, about its own TRIS, and o
   const action_id = await relay();
   const [about, none] = [await claim(service, newAccount()), (await signIn(service, newAccount())).json as Tokens];
   for (const tokens of [about, none]) expect((await dispute({ action_id }, tokens)).json.code).toBe('forbidden');
+  const rated = { action_type: 'default', category: 'financial', criticality: 'critical', platform_id: 'lendco-app' };
+  const other = await post('/api/decision-relay', { ...rated, tris_id: about.tris_id, counterparty: person.tris_id });
+  expect((await dispute({ action_id: other.action_id })).json.code).toBe('forbidden');
   expect((await service.post('/v1/disputes', { action_id }, as('operator'))).json.code).toBe('forbidden');
   await post(`/v1/actions/${action_id}/withdraw`, { reason: 'mistake' });
   expect((await dispute({ action_id })).json.code).toBe('statement_withdrawn');
@@ -172,6 +178,71 @@ test('at the same moment, a statement is disputed once and answered once', async
   const { dispute_id } = opened.find(({ status }) => status === 200)!.json;
   const answers = await Promise.all(['upheld', 'rejected'].map((outcome) => answer(dispute_id, { outcome })));
   expect(answers.map(({ json }) => json.code ?? 'answered').sort()).toEqual(['answered', 'dispute_answered']);
+});
+
+test('two wallets of one TRIS dispute a statement at the same moment: it is one dispute, which both see', async () => {
+  const signer = newAccount();
+  const linked = await call(
+    service,
+    '/v1/wallets/link',
+    await consent(service, signer, person.tris_id),
+    bearer(person),
+  );
+  expect(linked.status).toBe(200);
+  const second = (await signIn(service, signer)).json as Tokens;
+  for (const [texts, codes] of [
+    [
+      ['I repaid.', 'I repaid.'],
+      ['open', 'open'],
+    ],
+    [
+      ['I repaid.', 'In time.'],
+      ['dispute_open', 'open'],
+    ],
+  ]) {
+    const action_id = await relay();
+    const opened = await Promise.all(
+      [person, second].map((tokens, n) => dispute({ action_id, statement: texts![n] }, tokens)),
+    );
+    expect(opened.map(({ json }) => json.code ?? 'open').sort()).toEqual(codes);
+    const one = opened.find(({ status }) => status === 200)!.json;
+    for (const { status, json } of opened) {
+      if (status === 200) expect(json).toEqual(one);
+      else expect([status, json.detail]).toEqual([409, expect.stringContaining(one.dispute_id)]);
+    }
+    for (const tokens of [person, second]) {
+      expect((await list(bearer(tokens))).filter((listed: any) => listed.action_id === action_id)).toEqual([one]);
+    }
+  }
+  await call(service, '/v1/wallets/unlink', { wallet: second.wallet }, bearer(person));
+  expect((await dispute({ action_id: await relay() }, second)).json.code).toBe('session_revoked');
+  expect((await service.get('/v1/disputes', bearer(second))).json.code).toBe('session_revoked');
+  expect(await list(bearer(person))).toHaveLength(2);
+});
+
+test('nobody answers but who made the statement, with the scope for such statements, and operators', async () => {
+  const { dispute_id } = await disputed();
+  for (const key of ['bank', 'granter', 'relayer']) {
+    expect((await answer(dispute_id, { outcome: 'rejected' }, key)).json.code).toBe('forbidden');
+  }
+  const bySession = await call(service, `/v1/disputes/${dispute_id}/answer`, { outcome: 'upheld' }, bearer(person));
+  expect([bySession.status, (await list(bearer(person)))[0].status]).toEqual([403, 'open']);
+  const organization = await claim(service, account(1));
+  await post('/v1/organizations', { tris_org: organization.tris_id, platform_ids: ['own-app'] });
+  const own = (await dispute({ action_id: await relay(organization.tris_id, 'own-app') }, organization)).json;
+  expect(own.issuer).toBe(organization.tris_id);
+  expect((await answer(own.dispute_id, { outcome: 'upheld' }, 'itself')).json.code).toBe('self_statement');
+  expect((await answer(own.dispute_id, { outcome: 'rejected' }, 'operator')).status).toBe(200);
+});
+
+test.each<[string, string, string]>([
+  ['control characters', 'a\u0007b', 'validation_failed'],
+  ['2,001 characters', 'x'.repeat(2_001), 'validation_failed'],
+  ['10 MB', 'x'.repeat(10_000_000), 'payload_too_large'],
+])('a note of %s is refused', async (_what, note, code) => {
+  const { dispute_id } = await disputed();
+  expect((await answer(dispute_id, { outcome: 'rejected', note })).json.code).toBe(code);
+  expect((await list(bearer(person)))[0].status).toBe('open');
 });
 
 test('at most 20 disputes of an identity are open, however many are opened at once', async () => {
