@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, truncateSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -378,13 +388,18 @@ async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void
   test('writes get 503, reads go on, and so do writes once it is writable again', async () => {
     const server = await Server.start({ data });
     await reached(server, await server.relay({ tris_id: 'tris:first' }));
-    // What has a file open for writes keeps its file system writable: this is another mount in its place.
-    execFileSync('mount', ['--bind', data, data]);
+    // What has a file open for writes keeps its file system writable: this is another mount in its place. It is made
+    // read-only elsewhere, before the server can open a file on it.
+    const aside = mkdtempSync(join(tmpdir(), 'credence-disk-'));
+    execFileSync('mount', ['--bind', data, aside]);
+    execFileSync('mount', ['-o', 'remount,bind,ro', aside]);
+    execFileSync('mount', ['--bind', aside, data]);
     try {
-      execFileSync('mount', ['-o', 'remount,bind,ro', data]);
       await refusedAndRead(server);
     } finally {
       execFileSync('umount', ['-l', data]);
+      execFileSync('umount', [aside]);
+      rmdirSync(aside);
     }
     await reached(server, await server.relay({ tris_id: 'tris:late' }));
     expect(await total(server, 'tris:late')).toBe(100);
