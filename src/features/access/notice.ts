@@ -79,15 +79,18 @@ export async function reasonsOf(
   showsRules: boolean,
 ): Promise<NoticeReasonDto[]> {
   if (event.data.granted) return [];
-  const known = await knownThen(event, identities, logId);
-  return noticeReasons(event.data as unknown as Denial, known.model, causesOf(known), showsRules);
+  return reasonsBy(event.data as unknown as Denial, await knownThen(event, identities, logId), showsRules);
 }
 
 /** The codes of the principal reasons; none if access was granted. */
 export function codesOf(denial: Denial, known: Known): NoticeCode[] {
-  // Causes take time, and are only of advice.
+  return reasonsBy(denial, known, false).map(({ code }) => code);
+}
+
+function reasonsBy(denial: Denial, known: Known, showsRules: boolean): NoticeReasonDto[] {
+  // They take time, and only advice needs them.
   const causes = denial.how_to_pass.length > 0 ? causesOf(known) : null;
-  return noticeReasons(denial, known.model, causes, false).map(({ code }) => code);
+  return noticeReasons(denial, known.model, causes, showsRules);
 }
 
 function causesOf({ as_of, seen }: Known): Causes | null {
