@@ -1,6 +1,5 @@
 import {
   Anchor,
-  Badge,
   Box,
   Button,
   Code,
@@ -19,7 +18,7 @@ import {
   ApiError,
   type Coordinates,
   type Credonations,
-  type Decisions,
+  currentSession,
   type Explanation,
   get,
   hasCredential,
@@ -28,7 +27,6 @@ import {
 } from '../api.ts';
 import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
 import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
-import { Paged } from '../paged.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Rows } from '../table.tsx';
@@ -36,6 +34,7 @@ import { Tabs } from '../tabs.tsx';
 import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
+import { DecisionsAbout, Outcome } from './decisions.tsx';
 import { EventDetails, EventTable } from './events.tsx';
 import { Disputes } from './disputes.tsx';
 import { type Axis, describe, type Series, useEvents } from './history.ts';
@@ -613,17 +612,12 @@ function LinkedWallets({ trisId }: { trisId: string }) {
   );
 }
 
-/** Only for keys that may read decisions; without one the section is absent. */
+/** For keys, and for the session of the identity. */
 function AccessDecisions({ trisId }: { trisId: string }) {
-  if (!hasCredential()) return null;
+  if (!hasCredential() || (currentSession() !== null && currentSession()!.tris_id !== trisId)) return null;
   return (
     <Panel title="Access decisions">
-      <Paged<Decisions['decisions'][number]>
-        path="v1/access/decisions"
-        parameters={{ subject: trisId }}
-        field="decisions"
-        what="decisions"
-      >
+      <DecisionsAbout trisId={trisId}>
         {(decisions) => (
           <Rows
             caption="Checks"
@@ -633,16 +627,14 @@ function AccessDecisions({ trisId }: { trisId: string }) {
             rows={decisions.map((decision) => [
               <Time key={decision.jti} value={decision.checked_at} />,
               linkTo('lab', decision.policy_id),
-              <Badge key="decision" color={decision.granted ? 'green' : 'red'}>
-                {decision.granted ? (decision.revoked ? 'granted, token revoked' : 'granted') : 'denied'}
-              </Badge>,
+              <Outcome key="decision" {...decision} />,
               decision.score === null ? '' : score(decision.score),
               decision.reasons.map(({ rule, outcome }) => `${rule} ${outcome}`).join(', '),
               decision.checked_by,
             ])}
           />
         )}
-      </Paged>
+      </DecisionsAbout>
     </Panel>
   );
 }

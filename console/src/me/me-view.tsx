@@ -1,15 +1,15 @@
-import { Anchor, Badge, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core';
+import { Anchor, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { currentSession, type Decisions, get, getText, type Schemas, signOut, watchSession } from '../api.ts';
+import { currentSession, get, getText, type Schemas, signOut, watchSession } from '../api.ts';
 import { Dialog } from '../dialog.tsx';
 import { Rating, score, Time } from '../format.tsx';
+import { DecisionsAbout, Outcome } from '../identity/decisions.tsx';
 import { Disputes } from '../identity/disputes.tsx';
 import { Contest } from '../identity/statement.tsx';
 import { useScore } from '../identity/use-score.ts';
 import { useMe } from '../lab/needs.tsx';
 import { Empty, Failure, Loaded } from '../loading.tsx';
-import { Paged } from '../paged.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { Rows } from '../table.tsx';
@@ -152,31 +152,28 @@ function OwnDecisions({ trisId }: { trisId: string }) {
   const [jti, setJti] = useState<string | null>(null);
   return (
     <Panel title="Decisions about me">
-      <Paged<Decisions['decisions'][number]>
-        path="v1/access/decisions"
-        parameters={{ subject: trisId }}
-        field="decisions"
-        what="decisions"
-      >
+      <DecisionsAbout trisId={trisId}>
         {(decisions) => (
           <Rows
             caption="Decisions"
             isTitled
             empty="Nobody has checked you against a policy."
             head={['Checked', 'Policy', 'Decision', 'Notice']}
-            rows={decisions.map(({ jti: id, checked_at, policy_id, granted }) => [
-              <Time key={id} value={checked_at} />,
-              policy_id,
-              <Badge key="decision" color={granted ? 'green' : 'red'}>
-                {granted ? 'granted' : 'denied'}
-              </Badge>,
-              <Button key="notice" aria-label={`Why ${policy_id} decided so`} onClick={() => setJti(id)}>
+            rows={decisions.map((decision) => [
+              <Time key={decision.jti} value={decision.checked_at} />,
+              decision.policy_id,
+              <Outcome key="decision" {...decision} />,
+              <Button
+                key="notice"
+                aria-label={`Why ${decision.policy_id} decided so`}
+                onClick={() => setJti(decision.jti)}
+              >
                 Why
               </Button>,
             ])}
           />
         )}
-      </Paged>
+      </DecisionsAbout>
       <Dialog title="Notice of a decision" opened={jti !== null} onClose={() => setJti(null)}>
         {jti !== null && <Notice jti={jti} />}
         <Group>
