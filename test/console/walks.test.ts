@@ -189,8 +189,16 @@ describeBrowser('at most ten clicks', () => {
     const { entries } = (await server.get(`/v1/disc/score/${MEMBER}/history?limit=1000`)).json;
     const flag = entries.find(({ metric }: any) => metric === 'compliance_trade_flags');
     const state = async () => (await server.get(`/v1/actions/${flag.event_id}`)).json.state;
+    const place = `${server.url}/console#/identity/${encodeURIComponent(MEMBER)}?tab=events&event=${flag.event_id}`;
+    const { json: created } = await server.post('/v1/ops/keys', { key_id: 'auditor', scopes: ['audit:read'] });
+    expect(typeof created.key).toBe('string');
+    const auditor = await open(created.key);
+    await auditor.goto(place);
+    await auditor.getByText(flag.event_id).waitFor();
+    await settled(auditor);
+    expect(await auditor.getByRole('button', { name: 'Withdraw this action' }).count()).toBe(0);
     const page = await open(server.key);
-    await page.goto(`${server.url}/console#/identity/${encodeURIComponent(MEMBER)}?tab=events&event=${flag.event_id}`);
+    await page.goto(place);
     for (const [verb, after] of [
       ['Withdraw', 'withdrawn'],
       ['Reinstate', 'counted'],

@@ -4,6 +4,7 @@ import { currentSession, get, hasCredential, post, type Schemas } from '../api.t
 import { Confirmed } from '../confirmed.tsx';
 import { typed } from '../form.tsx';
 import { score } from '../format.tsx';
+import { useMay } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
 
 /** Opens a dispute of a statement about whoever is signed in. */
@@ -35,39 +36,36 @@ export function ActionStatement({ trisId, actionId }: { trisId: string; actionId
     queryFn: ({ signal }) => get<Schemas['ActionDto']>(`v1/actions/${actionId}`, {}, signal),
     enabled: hasCredential(),
   });
+  const mayRelay = useMay('relay:write');
+  const mayOperate = useMay('ops');
   // The reader may not know more than the event.
   if (!query.data) return null;
   const isCounted = query.data.state === 'counted';
-  if (currentSession()?.tris_id === trisId) {
-    return isCounted ? (
-      <Group>
-        <Contest what="this statement" about={{ action_id: actionId }} />
-      </Group>
-    ) : (
-      <Text>It was withdrawn, and counts nowhere.</Text>
-    );
-  }
+  const isOwn = currentSession()?.tris_id === trisId;
   const [verb, path] = isCounted ? ['Withdraw', 'withdraw'] : ['Reinstate', 'reinstate'];
   const change = (body: object) => post<Schemas['ChangedActionDto']>(`v1/actions/${actionId}/${path}`, body);
   return (
     <>
       {!isCounted && <Text>It was withdrawn, and counts nowhere.</Text>}
       <Group>
-        <Confirmed
-          label={verb}
-          describes="this action"
-          title={`${verb} the action`}
-          verb={verb}
-          act={(form) => change({ reason: typed(form, 'reason') })}
-        >
-          <Text size="sm">
-            {isCounted
-              ? 'It counts nowhere from now on. The log keeps it, and what was known before stays as it was.'
-              : 'It counts again from now on.'}
-          </Text>
-          <DryRun of={() => change({ reason: REASONS[0], dry_run: true })} id={`${actionId} ${path}`} />
-          <NativeSelect label="Reason" name="reason" data={[...REASONS]} data-autofocus />
-        </Confirmed>
+        {isOwn && isCounted && <Contest what="this statement" about={{ action_id: actionId }} />}
+        {(mayRelay || mayOperate) && (
+          <Confirmed
+            label={verb}
+            describes="this action"
+            title={`${verb} the action`}
+            verb={verb}
+            act={(form) => change({ reason: typed(form, 'reason') })}
+          >
+            <Text size="sm">
+              {isCounted
+                ? 'It counts nowhere from now on. The log keeps it, and what was known before stays as it was.'
+                : 'It counts again from now on.'}
+            </Text>
+            <DryRun of={() => change({ reason: REASONS[0], dry_run: true })} id={`${actionId} ${path}`} />
+            <NativeSelect label="Reason" name="reason" data={[...REASONS]} data-autofocus />
+          </Confirmed>
+        )}
       </Group>
     </>
   );
