@@ -127,10 +127,13 @@ const embedded = {
     }),
   withdrawals: async () => {
     const [decisions, actions] = options.quick ? [500, 2_000] : [10_000, 100_000];
-    const { ofSmall, ofLarge, waited } = await affectedDecisions(decisions, actions);
+    const { ofSmall, ofLarge, held, waited } = await affectedDecisions(decisions, actions);
     const row = (what, seconds, wanted) => add(what, `${seconds.toFixed(1)} s`, '–', '–', wanted);
     row(`${count(decisions)} decisions about as many identities, each without an action`, ofSmall, '< 5 s');
     row(`${count(decisions)} decisions about one identity with ${count(actions)} actions`, ofLarge, '< 60 s');
+    const turn = (share) => `${held[Math.floor((held.length - 1) * share)].toFixed(1)} ms`;
+    const turns = [`median ${turn(0.5)}, 95 % ${turn(0.95)}`, `longest: ${turn(1)}`];
+    add('the longest turn in every 50 ms of it, processor time', ...turns, '–', '< 10 ms');
     add('GET of another client meanwhile, at most', `${waited.toFixed(0)} ms`, '–', '–', '–');
   },
   tree: async () => {

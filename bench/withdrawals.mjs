@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keyOf } from './http.mjs';
 import { ROOT, inTemporaryFolder, startServer } from './measure.mjs';
@@ -14,7 +16,8 @@ const CHECKS_AT_ONCE = 100;
 /**
  * @param decisions about one identity each, and as many about one identity
  * @param actions of that one identity
- * @returns seconds of both dry runs, and the longest that another client's look-up took meanwhile, in ms
+ * @returns seconds of both dry runs; in ms: how long the longest turn of the server in every 50 ms used the processor
+ * meanwhile, ascending, and the longest that another client's look-up took
  */
 export function affectedDecisions(decisions, actions) {
   return inTemporaryFolder(async (folder) => {
@@ -39,7 +42,10 @@ export function affectedDecisions(decisions, actions) {
     });
     const [code] = await once(cli, 'exit');
     if (code !== 0) throw new Error(`import ended with ${code}`);
-    const server = await startServer(join(ROOT, 'dist/src/main.js'), { CREDENCE_DATA: data });
+    const turns = join(folder, 'turns.sock');
+    const env = { CREDENCE_DATA: data, TURNS_SOCKET: turns, TURNS_MOST_MS: 'Infinity' };
+    const options = ['--import', join(ROOT, 'test/faults/turns.mjs')];
+    const server = await startServer(join(ROOT, 'dist/src/main.js'), env, options);
     try {
       const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
       const answered = async (request) => {
@@ -61,9 +67,14 @@ export function affectedDecisions(decisions, actions) {
       }
       const history = await get('/v1/disc/score/tris:large/history?limit=1');
       let waited = 0;
+      const held = [];
+      const longestTurn = async () => Number(await text(connect(turns)));
       const reviewed = async (set) => {
         const { job_id } = await post('/v1/actions/withdrawals', { ...set, reason: 'mistake', dry_run: true });
+        await longestTurn();
         for (;;) {
+          await sleep(50);
+          held.push(await longestTurn());
           const asked = performance.now();
           await get('/v1/disc/score/tris:small-1');
           waited = Math.max(waited, performance.now() - asked);
@@ -73,12 +84,11 @@ export function affectedDecisions(decisions, actions) {
             return (Date.parse(finished_at) - Date.parse(started_at)) / 1_000;
           }
           if (status === 'failed') throw new Error(`the dry run ${job_id} failed`);
-          await sleep(5);
         }
       };
       const ofSmall = await reviewed({ platform_id: 'small' });
       const ofLarge = await reviewed({ action_id: history.entries[0].event_id });
-      return { ofSmall, ofLarge, waited };
+      return { ofSmall, ofLarge, held: held.sort((a, b) => a - b), waited };
     } finally {
       await server.stop();
     }
