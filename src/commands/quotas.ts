@@ -10,9 +10,9 @@ const FLUSH_MS = 1_000;
 
 const RATES = ['actions', 'bytes'] as const;
 type Rate = (typeof RATES)[number];
-type Stock = 'job_results' | 'job_bytes';
+type Stock = 'job_results' | 'job_bytes' | 'delivery_bytes';
 /** What has a bound for each owner, and is in its usage. */
-export const BOUNDS = [...RATES, 'job_results', 'job_bytes'] as const;
+export const BOUNDS = [...RATES, 'job_results', 'job_bytes', 'delivery_bytes'] as const;
 
 /** What a relay counts as. */
 export type Amounts = Record<Rate, number>;
@@ -28,7 +28,7 @@ interface Count {
 
 export type QuotaConfig = Pick<
   Config,
-  'actionsPerDay' | 'bytesPerDay' | 'jobResults' | 'jobBytes' | 'waitingDeliveries'
+  'actionsPerDay' | 'bytesPerDay' | 'jobResults' | 'jobBytes' | 'waitingDeliveries' | 'deliveryBytes'
 >;
 
 /**
@@ -58,6 +58,7 @@ export class Quotas implements OnApplicationShutdown {
       job_results: config.jobResults || Infinity,
       job_bytes: config.jobBytes || Infinity,
       waiting_deliveries: config.waitingDeliveries || Infinity,
+      delivery_bytes: config.deliveryBytes || Infinity,
     };
     this.limited = RATES.filter((rate) => this.limits[rate] < Infinity);
     this.policy = this.limited.map((rate) => `"${rate}";q=${this.limits[rate]};w=${DAY_MS / 1000}`).join(', ');

@@ -248,6 +248,9 @@ export class Config {
   @Bound('WAITING_DELIVERIES', '10000', 'Deliveries of all webhooks of an organization that may wait')
   readonly waitingDeliveries: number;
 
+  @Bound('DELIVERY_BYTES', '104857600', 'Bytes of their deliveries that wait or can be sent again')
+  readonly deliveryBytes: number;
+
   @Whole(0, 36_500, {
     name: 'CREDENCE_DISPUTE_DAYS',
     description:

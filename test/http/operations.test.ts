@@ -314,7 +314,7 @@ describe('the configuration', () => {
 
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 34);
+    expect(table.split('\n')).toHaveLength(2 + 35);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free port and prints it |');
   });
 });

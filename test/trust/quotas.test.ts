@@ -68,8 +68,9 @@ describe('over HTTP', () => {
     expect(stocks).toEqual([
       { name: 'job_results', used: 0, limit: 50, resets_at: null },
       { name: 'job_bytes', used: 0, limit: 200 * 2 ** 20, resets_at: null },
+      { name: 'delivery_bytes', used: 0, limit: 100 * 2 ** 20, resets_at: null },
     ]);
-    expect(await usage('operator')).toMatchObject({ owner: 'key:operator', bounds: [{ used: 3 }, {}, {}, {}] });
+    expect(await usage('operator')).toMatchObject({ owner: 'key:operator', bounds: [{ used: 3 }, {}, {}, {}, {}] });
   });
 
   test('a day begins at midnight, and a clock that is set back over it finds the day before', async () => {
@@ -96,7 +97,7 @@ describe('in several processes', () => {
     await keyValue.close();
     await folder.remove();
   });
-  const bounds = { bytesPerDay: 0, jobResults: 0, jobBytes: 0, waitingDeliveries: 0 };
+  const bounds = { bytesPerDay: 0, jobResults: 0, jobBytes: 0, waitingDeliveries: 0, deliveryBytes: 0 };
   function quotas(actionsPerDay: number, more: Partial<typeof bounds> = {}): Quotas {
     open.push(new Quotas({ ...bounds, ...more, actionsPerDay }, keyValue, () => EVENING));
     return open.at(-1)!;

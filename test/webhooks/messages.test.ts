@@ -91,7 +91,12 @@ test('a webhook tells of ratings, scores, statuses and verifications, signed, in
     attempts: 1,
     last_attempt: { status: 204 },
   });
+  const kept = { name: 'delivery_bytes', used: receiver.received.reduce((sum, { body }) => sum + body.length, 0) };
+  const usage = await service.get('/v1/usage', LENDCO);
+  expect(usage.json.bounds).toContainEqual(expect.objectContaining(kept));
   await remove(id);
+  const after = await service.get('/v1/usage', { ...LENDCO, ...(await seen(service)) });
+  expect(after.json.bounds).toContainEqual(expect.objectContaining({ ...kept, used: 0 }));
 });
 
 test('a webhook tells that an action was withdrawn, and that it counts again', async () => {

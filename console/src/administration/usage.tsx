@@ -13,6 +13,7 @@ const TITLES: Record<Bound['name'], string> = {
   bytes: 'Bytes of these actions',
   job_results: 'Results of jobs that are kept',
   job_bytes: 'Bytes of these results',
+  delivery_bytes: 'Bytes of deliveries that are kept',
 };
 const EVERY_MS = 5_000;
 

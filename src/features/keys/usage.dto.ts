@@ -3,7 +3,8 @@ import { BOUNDS } from '../../commands/quotas.js';
 
 /** What has a bound, and how much of it is used. */
 export class UsedBoundDto {
-  /** `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`. */
+  /** `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`; `delivery_bytes` of
+   * webhooks that can be sent again. */
   @ApiProperty({ type: 'string', enum: BOUNDS })
   name: (typeof BOUNDS)[number];
   /** How much of it. */

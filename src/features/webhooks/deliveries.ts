@@ -12,7 +12,7 @@ import type { Outcome } from './receivers.js';
  */
 const KEPT_MS = 7 * 86_400_000;
 /** The newest deliveries of a webhook that are kept, and those that wait. */
-const KEPT = 1_000;
+export const KEPT = 1_000;
 
 /** One message to one webhook. */
 export interface Delivery {
@@ -45,6 +45,10 @@ export interface Progress {
   next: number;
   /** Numbers of deliveries that are pending. */
   open: number[];
+  /** Bytes of the newest messages, at most KEPT, the last that of `next - 1`; 0: it is not kept any more. */
+  sizes: number[];
+  /** Their sum. */
+  bytes: number;
 }
 
 /**
@@ -99,6 +103,24 @@ export class Deliveries {
     const waiting = new Set(open);
     const old = numbers(from - KEPT, next - KEPT).filter((n) => !waiting.has(n));
     await mapInParts(old, (n) => this.keyValue.take(deliveryKey(webhookId, n)));
+  }
+
+  /** Removes the oldest that have ended until all that are kept have at most `most` bytes. */
+  async trimTo(most: number, webhookId: string, progress: Progress): Promise<void> {
+    const { next, open } = progress;
+    const sizes = [...progress.sizes];
+    const waiting = new Set(open);
+    const removed: number[] = [];
+    for (const [place, bytes] of sizes.entries()) {
+      const n = next - sizes.length + place;
+      if (progress.bytes <= most) break;
+      if (bytes === 0 || waiting.has(n)) continue;
+      removed.push(n);
+      sizes[place] = 0;
+      progress.bytes -= bytes;
+    }
+    progress.sizes = sizes;
+    await mapInParts(removed, (n) => this.keyValue.take(deliveryKey(webhookId, n)));
   }
 
   /** @returns what is stored then: `after`, unless something other than `before` was stored */

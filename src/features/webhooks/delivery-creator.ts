@@ -6,7 +6,7 @@ import { NewerSchema } from '../../kernel/event-definition.js';
 import type { Position } from '../../kernel/event.js';
 import { TRACING, type Tracing } from '../../kernel/tracing.js';
 import { Consumers, type LogPart } from '../../read-side/consumers.js';
-import { Deliveries, type Delivery } from './deliveries.js';
+import { Deliveries, type Delivery, KEPT } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 import { type Notice, Notices, Standings } from './notices.js';
 import type { Pump } from './pump.js';
@@ -41,17 +41,36 @@ export class DeliveryCreator {
    * @param known the position up to which these webhooks are all that there were
    * @returns whether there is more
    */
-  read(all: readonly Pump[], known: Position): Promise<boolean> {
-    const open = new Map<string, number>();
-    for (const { webhook, progress } of all) {
-      const { owner } = webhook;
-      if (owner !== null) open.set(owner, (open.get(owner) ?? 0) + progress.open.length);
+  async read(all: readonly Pump[], known: Position): Promise<boolean> {
+    const { waiting_deliveries, delivery_bytes } = this.quotas.limits;
+    const owned = new Map<string, Pump[]>();
+    for (const pump of all) {
+      const { owner } = pump.webhook;
+      if (owner === null) continue;
+      const others = owned.get(owner);
+      if (others) others.push(pump);
+      else owned.set(owner, [pump]);
     }
-    const ready = all.filter(({ isActive, progress, webhook }) => {
-      const ofOwner = open.get(webhook.owner ?? '') ?? 0;
-      return isActive && progress.open.length < MAX_OPEN && ofOwner < this.quotas.limits.waiting_deliveries;
-    });
+    const full = new Set<string>();
+    for (const [owner, pumps] of owned) {
+      const kept = () => pumps.reduce((sum, { progress }) => sum + progress.bytes, 0);
+      if (kept() > delivery_bytes) await this.trim(pumps, delivery_bytes / pumps.length);
+      const waiting = pumps.reduce((sum, { progress }) => sum + progress.open.length, 0);
+      if (waiting >= waiting_deliveries || kept() > delivery_bytes) full.add(owner);
+    }
+    const ready = all.filter(
+      ({ isActive, progress, webhook }) =>
+        isActive && progress.open.length < MAX_OPEN && !full.has(webhook.owner ?? ''),
+    );
     return this.consumers.hand(ready, (part, pumps) => this.create(part, pumps), known);
+  }
+
+  /** Leaves each webhook its share of what its owner may keep. */
+  private async trim(pumps: readonly Pump[], share: number): Promise<void> {
+    for (const pump of pumps) {
+      await this.deliveries.trimTo(share, pump.id, pump.progress);
+      pump.isUnsaved = true;
+    }
   }
 
   /** Creates the deliveries about the events before the first one that only a newer build can read. */
@@ -88,6 +107,9 @@ export class DeliveryCreator {
     if (made.includes(undefined)) return pump.stop();
     const pending = (made as Delivery[]).filter(({ status }) => status === 'pending');
     pump.progress.next += made.length;
+    const sizes = [...pump.progress.sizes, ...added.map(({ body }) => Buffer.byteLength(body))].slice(-KEPT);
+    pump.progress.sizes = sizes;
+    pump.progress.bytes = sizes.reduce((sum, bytes) => sum + bytes, 0);
     pump.progress.open.push(...pending.map(({ n }) => n));
     pump.progress.position = end;
     pump.isUnsaved = true;

@@ -175,7 +175,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       });
     }
     const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
-    const last = known?.progress ?? stored;
+    // Earlier builds did not store sizes.
+    const last = known?.progress ?? (stored && { ...stored, sizes: stored.sizes ?? [], bytes: stored.bytes ?? 0 });
     const { at, after } = webhook.begins;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
     const head = known ? Infinity : await this.store.head();
@@ -188,6 +189,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
             position: (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at,
             next: last?.next ?? 0,
             open: last?.open ?? [],
+            sizes: last?.sizes ?? [],
+            bytes: last?.bytes ?? 0,
           };
     if (known) {
       Object.assign(known, { changed, webhook, url, progress, isUnsaved: true });

@@ -7,7 +7,7 @@ import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-va
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /** The maximum number of webhooks of an organization. */
-const MAX_WEBHOOKS = 100;
+export const MAX_WEBHOOKS = 100;
 /** How long a creation is remembered that the read models do not show, ms. A process that was killed may have left it. */
 const REMEMBERED_MS = 3_600_000;
 

@@ -1,11 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import type { Actor } from '../../commands/context.js';
 import { keptText } from '../../commands/kept-texts.js';
+import { Quotas } from '../../commands/quotas.js';
 import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries } from './deliveries.js';
 import { Signatures } from './signatures.js';
+import { MAX_WEBHOOKS } from './webhook-limit.js';
 import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
 
 /** Webhooks by id, each read from its own stream, so always current. */
@@ -16,7 +21,11 @@ export class Webhooks {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     private readonly deliveries: Deliveries,
     private readonly signatures: Signatures,
-  ) {}
+    private readonly views: Views,
+    quotas: Quotas,
+  ) {
+    quotas.measure('delivery_bytes', (owner) => this.keptBytes(owner));
+  }
 
   /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
   async get(id: string, actor: Pick<Actor, 'organization'>): Promise<Webhook> {
@@ -39,6 +48,14 @@ export class Webhooks {
   /** null if its text was deleted. */
   urlOf({ url_hash }: Webhook): Promise<string | null> {
     return keptText(this.keyValue, url_hash);
+  }
+
+  /** What the deliveries of an owner's webhooks that are kept have. */
+  private async keptBytes(owner: string): Promise<number> {
+    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
+    const webhooks = (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
+    const progress = await Promise.all(webhooks.map((webhook) => this.deliveries.progressOf(webhook)));
+    return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
   }
 
   /** A webhook as its owner sees it. */
