@@ -1,4 +1,4 @@
-import { type Projection, type Rows, rowIn } from './projection.js';
+import { type Projection, type Rows, keysOf, rowIn } from './projection.js';
 
 /** An access policy, as listed; its rules are in its own stream. */
 export interface AccessPolicyRow {
@@ -45,10 +45,5 @@ function put(policy: AccessPolicyRow, rows: Rows): void {
 
 export const ACCESS_POLICIES = { view: 'access_policies', key: 'all' };
 
-function accessPolicyRow(policyId: string) {
-  return rowIn(ACCESS_POLICIES, policyId);
-}
-
-export function accessPoliciesOf(trisOrg: string) {
-  return { view: 'access_policies.organization', key: trisOrg };
-}
+const accessPolicyRow = (policyId: string) => rowIn(ACCESS_POLICIES, policyId);
+export const accessPoliciesOf = keysOf('access_policies.organization');

@@ -22,6 +22,4 @@ export const accreditations: Projection = {
 
 export const ACCREDITATIONS = { view: 'accreditations', key: 'all' };
 
-export function accreditationRow(issuer: string) {
-  return rowIn(ACCREDITATIONS, issuer);
-}
+export const accreditationRow = (issuer: string) => rowIn(ACCREDITATIONS, issuer);

@@ -1,6 +1,6 @@
 import type { DomainEvent } from './events.js';
 import { isOfAction } from './identity-events.js';
-import { type Projection, rowAt, rowIn } from './projection.js';
+import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
 
 /** Where an action is in the log: its identity and its position. Small, since there is one for each action. */
 export type ActionRow = [trisId: string, position: number];
@@ -42,17 +42,10 @@ function namesIn(event: DomainEvent): { tris_id: string; other?: string | undefi
   }
 }
 
-export function actionRow(actionId: string) {
-  return { view: 'actions', key: actionId };
-}
-
-export function eventsNaming(trisId: string) {
-  return { view: 'actions.named', key: trisId };
-}
+export const actionRow = keysOf('actions');
+export const eventsNaming = keysOf('actions.named');
 
 const withdrawnRow = (change: { tris_id: string; action_id: string }) =>
   rowIn(withdrawnOf(change.tris_id), change.action_id);
 
-export function withdrawnOf(trisId: string) {
-  return { view: 'actions.withdrawn', key: trisId };
-}
+export const withdrawnOf = keysOf('actions.withdrawn');

@@ -1,7 +1,7 @@
 import { metricCategory } from '../src/scoring/names.js';
 import { endorserOf } from '../src/features/relay/domain/relay.js';
 import { isActionChange, signOf } from './identity-events.js';
-import { type Projection, rowAt } from './projection.js';
+import { type Projection, keysOf, rowAt } from './projection.js';
 
 /** One received credonation, or its withdrawal or reinstatement. The position is in the row's sort key. */
 export interface CredonationRow {
@@ -66,10 +66,5 @@ export function withdrawnRow(trisId: string, id: string) {
   return { view: 'credonations.withdrawn', key: trisId, sort: id };
 }
 
-export function credonationsOf(trisId: string) {
-  return { view: 'credonations', key: trisId };
-}
-
-function endorserRow(platformId: string) {
-  return { view: 'credonations.endorsers', key: platformId };
-}
+export const credonationsOf = keysOf('credonations');
+const endorserRow = keysOf('credonations.endorsers');

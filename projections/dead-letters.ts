@@ -1,5 +1,5 @@
 import { UNREADABLE } from '../src/kernel/event-definition.js';
-import { type Projection, type Rows, rowAt } from './projection.js';
+import { type Projection, type Rows, keysOf, rowAt } from './projection.js';
 
 /** An event that could not be decoded. Times in ms. */
 export interface DeadLetterRow {
@@ -67,6 +67,4 @@ export const ACKNOWLEDGED_DEAD_LETTERS = { view: 'dead_letters', key: 'acknowled
 /** The number of open dead letters about an unknown identity. While there is one, every identity may be incomplete. */
 export const UNATTRIBUTED = { view: 'dead_letters.unattributed', key: 'all' };
 
-export function deadLetterRow(eventId: string) {
-  return { view: 'dead_letters.events', key: eventId };
-}
+export const deadLetterRow = keysOf('dead_letters.events');

@@ -1,5 +1,5 @@
 import { checkedAt } from '../src/features/access/domain/decision.js';
-import { type Projection, sortByPosition, rowIn } from './projection.js';
+import { type Projection, keysOf, rowIn, sortByPosition } from './projection.js';
 
 /** The fields of an access decision by which lists select; the rest is in its own stream. */
 export interface DecisionRow {
@@ -52,18 +52,12 @@ export function decisionsAbout(trisId: string, owner: string | null = null) {
 }
 
 /** The decisions by a policy. */
-export function decisionsBy(policyId: string) {
-  return { view: 'decisions.policy', key: policyId };
-}
+export const decisionsBy = keysOf('decisions.policy');
 
 /** The decisions by the policies of an organization. */
-export function decisionsOf(trisOrg: string) {
-  return { view: 'decisions.owner', key: trisOrg };
-}
+export const decisionsOf = keysOf('decisions.owner');
 
-function ownerRow(policyId: string) {
-  return { view: 'decisions.policies', key: policyId };
-}
+const ownerRow = keysOf('decisions.policies');
 
 /** The sort key of a row: its time, ms, then the position of the record. */
 export const DECISION_SORT = /^\d{15}\d{16}$/;

@@ -1,7 +1,7 @@
 import { type Dispute, disputeIdIn, evolve } from '../src/features/disputes/domain/dispute.js';
 import { isActionChange, isOfDispute } from './identity-events.js';
 import type { Position } from '../src/kernel/event.js';
-import { type Projection, rowAt, rowIn } from './projection.js';
+import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
 
 /** A dispute that is to change its action, and the position of the event from which that follows. */
 export interface DueDispute {
@@ -46,9 +46,7 @@ export const disputes: Projection = {
   },
 };
 
-export function disputeRow(disputeId: string) {
-  return { view: 'disputes', key: disputeId };
-}
+export const disputeRow = keysOf('disputes');
 
 export const DUE_DISPUTES = { view: 'disputes.due', key: 'all' };
 

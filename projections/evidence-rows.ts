@@ -2,7 +2,7 @@ import { STRIDE, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
-import { sortByPosition, rowIn } from './projection.js';
+import { keysOf, rowIn, sortByPosition } from './projection.js';
 
 /**
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
@@ -173,9 +173,7 @@ export interface Owner {
   at: number;
 }
 
-export function metricsOf(trisId: string) {
-  return { view: 'identities.metrics', key: trisId };
-}
+export const metricsOf = keysOf('identities.metrics');
 
 export function metricRow(trisId: string, metric: string) {
   return rowIn(metricsOf(trisId), metric);
@@ -186,14 +184,10 @@ export function placeOf({ platform_id, counterparty }: { platform_id: string; co
   return counterparty === undefined ? platform_id : `${platform_id}/${counterparty}`;
 }
 
-export function platformsOf(trisId: string) {
-  return { view: 'identities.platforms', key: trisId };
-}
+export const platformsOf = keysOf('identities.platforms');
 
 /** Cells of the totals of every category: `<total>/<period>`. */
-export function totalsOf(trisId: string) {
-  return { view: 'identities.totals', key: trisId };
-}
+export const totalsOf = keysOf('identities.totals');
 
 /** Cells of one metric: `<period>`. */
 export function cellsOf(trisId: string, metric: string) {
@@ -201,16 +195,12 @@ export function cellsOf(trisId: string, metric: string) {
 }
 
 /** Actions after `Spread.since`: `<position of the first action in the row>`. */
-export function actionsOf(trisId: string) {
-  return { view: 'identities.actions', key: trisId };
-}
+export const actionsOf = keysOf('identities.actions');
 
 export type Named = 'metric' | 'platform';
 
 /** Names by number: `<what is named>/<row>`. */
-export function namesOf(trisId: string) {
-  return { view: 'identities.names', key: trisId };
-}
+export const namesOf = keysOf('identities.names');
 
 /** The row with the name of a number. */
 export function namesRow(trisId: string, named: Named, number: number): Row {
@@ -222,26 +212,16 @@ export function namesRow(trisId: string, named: Named, number: number): Row {
  * Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`, or `<period>//<counterparty>`;
  * of all counterparties together: `<period>//`.
  */
-export function sendersOf(trisId: string) {
-  return { view: 'identities.senders', key: trisId };
-}
+export const sendersOf = keysOf('identities.senders');
 
 /** The number of metrics that an organization was the first to relay, after `Spread.since`. */
 export function relayedRow(trisId: string, relayer: string) {
   return { view: 'identities.relayed', key: trisId, sort: relayer };
 }
 
-export function ownerRow(platformId: string) {
-  return { view: 'identities.owners', key: platformId };
-}
-
-export function blocksOf(trisId: string) {
-  return { view: 'identities.blocks', key: trisId };
-}
-
-export function statementsOf(trisId: string) {
-  return { view: 'identities.statements', key: trisId };
-}
+export const ownerRow = keysOf('identities.owners');
+export const blocksOf = keysOf('identities.blocks');
+export const statementsOf = keysOf('identities.statements');
 
 /** Entries of the day, or of its part, that contains a time. */
 export function entriesOf(trisId: string, level: number, ms: number) {

@@ -14,7 +14,7 @@ import {
   subjectOf,
   withdrawnBy,
 } from './identity-events.js';
-import { type Projection, rowAt, rowIn } from './projection.js';
+import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
 
 /** What is known of one identity besides its evidence. */
 export interface IdentityFacts extends OperatorState {
@@ -259,9 +259,7 @@ function newRow(): IdentityRow {
   return { events: 0, recorded: 0, stamped: 0, earned: 0, flagged: 0, ...facts, evidence };
 }
 
-export function identityRow(trisId: string) {
-  return { view: 'identities', key: trisId };
-}
+export const identityRow = keysOf('identities');
 
 export const CHANGES = { view: 'identities.changes', key: 'all' };
 

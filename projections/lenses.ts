@@ -1,4 +1,4 @@
-import type { Projection } from './projection.js';
+import { type Projection, keysOf } from './projection.js';
 
 /** The stream of the platform's lens. */
 export { PLATFORM_LENS_STREAM } from '../src/features/lenses/domain/lens-stream.js';
@@ -23,6 +23,4 @@ export const lenses: Projection = {
   },
 };
 
-export function lensRow(trisOrg: string) {
-  return { view: 'lenses', key: trisOrg };
-}
+export const lensRow = keysOf('lenses');

@@ -1,4 +1,4 @@
-import { type Projection, type Rows, rowIn } from './projection.js';
+import { type Projection, type Rows, keysOf, rowIn } from './projection.js';
 
 /** A registered organization, as listed. Times in ms. */
 export interface OrganizationRow {
@@ -53,10 +53,5 @@ function setVetted(rows: Rows, trisOrg: string, vetted: boolean): void {
 
 export const ORGANIZATIONS = { view: 'organizations', key: 'all' };
 
-export function organizationRow(trisOrg: string) {
-  return rowIn(ORGANIZATIONS, trisOrg);
-}
-
-export function platformsOf(trisOrg: string) {
-  return { view: 'organizations.platforms', key: trisOrg };
-}
+export const organizationRow = (trisOrg: string) => rowIn(ORGANIZATIONS, trisOrg);
+export const platformsOf = keysOf('organizations.platforms');

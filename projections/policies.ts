@@ -1,5 +1,5 @@
 import type { EventOf } from './events.js';
-import { type Projection, type Rows, rowIn } from './projection.js';
+import { type Projection, type Rows, keysOf, rowIn } from './projection.js';
 
 /** A validation policy, as listed; its inputs are in its own stream. */
 export interface PolicyRow {
@@ -48,14 +48,6 @@ function put(policy: PolicyRow, rows: Rows): void {
 
 export const POLICIES = { view: 'policies', key: 'all' };
 
-function policyRow(policyId: string) {
-  return rowIn(POLICIES, policyId);
-}
-
-export function policiesOf(trisOrg: string) {
-  return { view: 'policies.organization', key: trisOrg };
-}
-
-export function policyMetricRow(metric: string) {
-  return { view: 'policies.metrics', key: metric };
-}
+const policyRow = (policyId: string) => rowIn(POLICIES, policyId);
+export const policiesOf = keysOf('policies.organization');
+export const policyMetricRow = keysOf('policies.metrics');

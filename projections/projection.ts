@@ -57,6 +57,9 @@ export function sortByPosition(position: number): string {
 let lastPosition = -1;
 let lastSort = '';
 
+/** What addresses the keys of a view: single rows, or ranges, whose rows `rowIn` and `rowAt` address. */
+export const keysOf = (view: string) => (key: string) => ({ view, key });
+
 /** The row of a range with a sort key. On Node 20, spreading the range into it would take thirty times as long. */
 export function rowIn({ view, key }: RowKey, sort: string): Required<RowKey> {
   return { view, key, sort };

@@ -51,6 +51,4 @@ export const schemes: Projection = {
 
 export const SCHEMES = { view: 'schemes', key: 'all' };
 
-function schemeRow(scheme: string) {
-  return rowIn(SCHEMES, scheme);
-}
+const schemeRow = (scheme: string) => rowIn(SCHEMES, scheme);

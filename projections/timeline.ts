@@ -1,7 +1,7 @@
 import { CRITICALITIES } from '../src/scoring/model.js';
 import type { EventOf } from './events.js';
 import { type ActionEvent, type IdentityEvent, isOfAction, subjectOf } from './identity-events.js';
-import { type Projection, rowAt } from './projection.js';
+import { type Projection, keysOf, rowAt } from './projection.js';
 
 /**
  * Every event about an identity, in log order: what histories, explanations and any past state are folded from.
@@ -22,9 +22,7 @@ export const timeline: Projection = {
   },
 };
 
-export function timelineOf(trisId: string) {
-  return { view: 'timeline', key: trisId };
-}
+export const timelineOf = keysOf('timeline');
 
 /**
  * Actions are most of all rows, so they are stored most compactly. The identity and the position are in the row's

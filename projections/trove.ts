@@ -1,6 +1,6 @@
 import type { DomainEvent, EventOf } from './events.js';
 import { type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
-import { type Projection, sortByPosition, rowIn } from './projection.js';
+import { type Projection, keysOf, rowIn, sortByPosition } from './projection.js';
 
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
@@ -62,9 +62,7 @@ function recordIdIn(event: RecordEvent): string {
   return event.stream.slice(STREAM.length);
 }
 
-export function recordRow(recordId: string) {
-  return { view: 'trove', key: recordId };
-}
+export const recordRow = keysOf('trove');
 
 /** Rows of the list of an identity's records (null: everybody's) in a status (null: any). */
 export function troveList(trisId: string | null, status: TroveStatus | null) {

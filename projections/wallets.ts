@@ -1,5 +1,5 @@
 import type { DomainEvent, EventOf } from './events.js';
-import { type Projection, rowIn } from './projection.js';
+import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** A wallet of a TRIS, as listed. */
 export interface WalletRow {
@@ -42,9 +42,7 @@ export const wallets: Projection = {
   },
 };
 
-export function walletsOf(trisId: string) {
-  return { view: 'wallets', key: trisId };
-}
+export const walletsOf = keysOf('wallets');
 
 export function walletsAssertedBy(organization: string, trisId: string) {
   return { view: 'wallets.asserted', key: `${organization} ${trisId}` };
@@ -58,6 +56,4 @@ function isOfLink(event: DomainEvent): event is EventOf<'WalletLinked' | 'Wallet
   return event.type === 'WalletLinked' || event.type === 'WalletUnlinked';
 }
 
-export function walletRow(wallet: string) {
-  return { view: 'wallets.tris', key: wallet };
-}
+export const walletRow = keysOf('wallets.tris');

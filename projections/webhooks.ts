@@ -52,9 +52,7 @@ function put(row: WebhookRow, rows: Rows): void {
 
 export const WEBHOOKS = { view: 'webhooks', key: 'all' };
 
-function webhookRow(id: string) {
-  return rowIn(WEBHOOKS, id);
-}
+const webhookRow = (id: string) => rowIn(WEBHOOKS, id);
 
 /** @param owner null: the operators, whose key no TRIS id can be */
 export function webhooksOf(owner: string | null) {
