@@ -2,7 +2,6 @@
 
 const FIRST_BYTES = 1_024;
 const TEXT = 25;
-const INTEGER = 23;
 /** Dimensions, whether there are nulls, type, length, first index. */
 const ARRAY_HEADER = 20;
 
@@ -27,14 +26,6 @@ class Bytes {
     this.used += end - start;
   }
 
-  /** Writes a text after its length in bytes. */
-  text(text: string): void {
-    this.withRoomFor(4 + 3 * text.length);
-    const length = this.bytes.write(text, this.used + 4);
-    this.bytes.writeInt32BE(length, this.used);
-    this.used += 4 + length;
-  }
-
   /**
    * Writes bytes after their length.
    * @param mark a byte before the others
@@ -46,12 +37,6 @@ class Bytes {
       this.bytes[this.used++] = mark;
     }
     this.copy(chunk, start, end);
-  }
-
-  /** Writes an integer after its length. */
-  integer(value: number): void {
-    this.int32(4);
-    this.int32(value);
   }
 
   setInt32(value: number, at: number): void {
@@ -70,36 +55,13 @@ class Bytes {
   }
 }
 
-/** A value of the type `text[]` or `integer[]`. */
-abstract class ArrayValue {
-  protected readonly bytes = new Bytes();
-  protected length = 0;
+/** A value of the type `text[]`. */
+export class TextArray {
+  private readonly bytes = new Bytes();
+  private length = 0;
 
-  constructor(private readonly type: number) {
-    this.bytes.used = ARRAY_HEADER;
-  }
-
-  take(): Buffer {
-    const header = [this.length === 0 ? 0 : 1, 0, this.type, this.length, 1];
-    header.forEach((value, n) => this.bytes.setInt32(value, 4 * n));
-    const all = this.bytes.take();
-    // An array without elements has no dimension.
-    return this.length === 0 ? all.subarray(0, 12) : all;
-  }
-}
-
-export class TextArray extends ArrayValue {
   constructor() {
-    super(TEXT);
-  }
-
-  static of<T>(items: Iterable<T>, textOf: (item: T) => string): Buffer {
-    const array = new TextArray();
-    for (const item of items) {
-      array.length++;
-      array.bytes.text(textOf(item));
-    }
-    return array.take();
+    this.bytes.used = ARRAY_HEADER;
   }
 
   /** See `Bytes.field`. */
@@ -107,22 +69,13 @@ export class TextArray extends ArrayValue {
     this.length++;
     this.bytes.field(chunk, start, end, mark);
   }
-}
 
-export class IntegerArray extends ArrayValue {
-  constructor() {
-    super(INTEGER);
-  }
-
-  static of<T>(items: Iterable<T>, valueOf: (item: T) => number): Buffer {
-    const array = new IntegerArray();
-    for (const item of items) array.add(valueOf(item));
-    return array.take();
-  }
-
-  add(value: number): void {
-    this.length++;
-    this.bytes.integer(value);
+  take(): Buffer {
+    const header = [this.length === 0 ? 0 : 1, 0, TEXT, this.length, 1];
+    header.forEach((value, n) => this.bytes.setInt32(value, 4 * n));
+    const all = this.bytes.take();
+    // An array without elements has no dimension.
+    return this.length === 0 ? all.subarray(0, 12) : all;
   }
 }
 
@@ -143,7 +96,8 @@ export class CopyData {
   }
 
   integer(value: number): void {
-    this.bytes.integer(value);
+    this.bytes.int32(4);
+    this.bytes.int32(value);
   }
 
   /** See `Bytes.field`. */

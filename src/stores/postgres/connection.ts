@@ -68,11 +68,13 @@ export class StatementRefused extends Error {
   }
 }
 
+type Value = string | number | null;
+
 /** Text to be executed, once prepared under its name. A Buffer is a value in PostgreSQL's binary format. */
 export interface Statement {
   name?: string;
   text: string;
-  values?: (string | number | null | Buffer)[];
+  values?: (Value | Value[] | Buffer)[];
 }
 
 export interface PostgresConnectionOptions {

@@ -1,9 +1,8 @@
 import type { Json } from '../../kernel/json.js';
 import type { Checkpoint, GenerationStatus, RangeRow, ReadResult, RowKey, RowQuery } from '../ports/read-models.js';
 import { addressOf, rowAddress } from '../ports/row-key.js';
-import { IntegerArray, TextArray } from './binary.js';
 import type { Statement } from './connection.js';
-import { isWhole, sortColumn, sortOf } from './rows.js';
+import { addressesOf, isWhole, sortColumn, sortOf } from './rows.js';
 import { HEAD, KIND, KINDS, readStatement } from './statements.js';
 
 /** A row of what a statement of reads returns: see `readStatement`. */
@@ -47,19 +46,14 @@ export class ReadBatch {
   statement(id: string, part: number | null): Statement {
     const { singles, forward, backward } = this;
     if (part === null) return { ...HEAD, values: [id] };
-    const values: Statement['values'] = [
-      id,
-      TextArray.of(singles, ({ view }) => view),
-      TextArray.of(singles, ({ key }) => key),
-      TextArray.of(singles, ({ sort }) => sortColumn(sort)),
-    ];
+    const values: Statement['values'] = [id, ...addressesOf(singles)];
     for (const ranges of [forward, backward]) {
       if (ranges.length === 0) continue;
       values.push(
-        TextArray.of(ranges, ({ view }) => view),
-        TextArray.of(ranges, ({ key }) => key),
-        TextArray.of(ranges, startOf),
-        IntegerArray.of(ranges, ({ limit }) => Math.max(0, limit)),
+        ranges.map(({ view }) => view),
+        ranges.map(({ key }) => key),
+        ranges.map(startOf),
+        ranges.map(({ limit }) => Math.max(0, limit)),
       );
     }
     return { ...readStatement(part, forward.length > 0, backward.length > 0), values };

@@ -2,7 +2,8 @@ import { crc32 } from 'node:zlib';
 import type { EncodedRows, PlacedRows } from '../ports/encoded-rows.js';
 import type { RowKey } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
-import { CopyData, IntegerArray, TextArray } from './binary.js';
+import { CopyData, TextArray } from './binary.js';
+import type { Statement } from './connection.js';
 
 /**
  * The columns of a row: view, key, sort, content, crc. `sort` is empty for a row without a sort key. A sort key that is
@@ -10,6 +11,8 @@ import { CopyData, IntegerArray, TextArray } from './binary.js';
  */
 const MARK = 1;
 const MARK_TEXT = '\x01';
+
+type Values = NonNullable<Statement['values']>;
 
 /** The value of the column `sort`. */
 export function sortColumn(sort: string | undefined): string {
@@ -51,14 +54,14 @@ function columnsOfRow(chunk: Buffer, start: number, middle: number, end: number,
  * The columns of some rows, as arrays.
  * @param inserted so many of the rows, the first ones, are there once
  */
-export function columnsOf(rows: EncodedRows, inserted = 0): Buffer[] {
+export function columnsOf(rows: EncodedRows, inserted = 0): Values {
   const texts = Array.from({ length: 4 }, () => new TextArray());
-  const crcs = new IntegerArray();
+  const crcs: number[] = [];
   const take: TakeColumn = (column, chunk, start, end, mark) => texts[column]!.add(chunk, start, end, mark);
   for (const n of lastOfEach(rows, inserted)) {
-    rows.visit(n, (chunk, start, middle, end) => crcs.add(columnsOfRow(chunk, start, middle, end, take)));
+    rows.visit(n, (chunk, start, middle, end) => void crcs.push(columnsOfRow(chunk, start, middle, end, take)));
   }
-  return [...texts, crcs].map((column) => column.take());
+  return [...texts.map((column) => column.take()), `{${crcs.join()}}`];
 }
 
 /** The numbers of the rows to be written: one statement can write a row once, and the last content counts. */
@@ -72,17 +75,17 @@ function* lastOfEach(rows: EncodedRows, inserted: number): Iterable<number> {
 }
 
 /** The addresses of rows that are to be removed and are not written as well, as arrays of view, key and sort. */
-export function removedOf(deletes: readonly RowKey[], puts: EncodedRows): Buffer[] {
+export function removedOf(deletes: readonly RowKey[], puts: EncodedRows): Values {
   const removed = new Map(deletes.map((row) => [Buffer.from(rowAddress(row)).toString('latin1'), row]));
   if (removed.size > 0) {
     puts.forEach((chunk, start, middle) => void removed.delete(chunk.toString('latin1', start, middle)));
   }
-  const rows = [...removed.values()];
-  return [
-    TextArray.of(rows, ({ view }) => view),
-    TextArray.of(rows, ({ key }) => key),
-    TextArray.of(rows, ({ sort }) => sortColumn(sort)),
-  ];
+  return addressesOf([...removed.values()]);
+}
+
+/** The columns of addresses, as arrays. */
+export function addressesOf(rows: readonly RowKey[]): Values {
+  return [rows.map(({ view }) => view), rows.map(({ key }) => key), rows.map(({ sort }) => sortColumn(sort))];
 }
 
 /** Rows of a part as COPY reads them. */
