@@ -47,14 +47,12 @@ import {
   totalsOf,
   unpackMetric,
 } from './evidence-rows.js';
-import { type ActionEvent, type IdentityEvent, isOfAction, signOf } from './identity-events.js';
+import { type ActionEvent, type IdentityEvent, isActionChange, isOfAction, signOf } from './identity-events.js';
 import { packNumbers } from './packed-numbers.js';
 import { type Rows, rowAt, rowIn } from './projection.js';
 import { pack } from './timeline.js';
 
 /** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
-
-type Action = ActionEvent;
 
 /** A credonation, as it is recorded, withdrawn or reinstated. */
 export interface Credonation extends Pick<DomainEvent, 'position' | 'occurred_at'> {
@@ -71,38 +69,16 @@ export interface Credonation extends Pick<DomainEvent, 'position' | 'occurred_at
 
 /** The credonation that an event is about, if any. @param owner the owner of its platform */
 export function credonationIn(event: DomainEvent, owner: Owner | undefined): Credonation | undefined {
-  const { position, occurred_at } = event;
-  if (event.type === 'CredonationRecorded') {
-    const from = endorserOf(event.data, owner?.org);
-    const { platform_id, counterparty, amount } = event.data;
-    return {
-      position,
-      occurred_at,
-      platform_id,
-      counterparty,
-      amount,
-      from,
-      registered: owner?.at ?? 0,
-      sign: 1,
-      beside: false,
-    };
-  }
-  if (event.type !== 'ActionWithdrawn' && event.type !== 'ActionReinstated') return undefined;
-  const { platform_id, counterparty, endorser: from, amount } = event.data;
+  if (event.type !== 'CredonationRecorded' && !isActionChange(event)) return undefined;
+  const { position, occurred_at, type } = event;
+  const { platform_id, counterparty, amount } = event.data;
+  const beside = type !== 'CredonationRecorded';
+  const from = beside ? event.data.endorser : endorserOf(event.data, owner?.org);
   if (from === undefined || amount === undefined) return undefined;
   // The platform may have got its owner, or another one, after the action.
   const registered = from === owner?.org ? owner.at : from === endorserOf({ platform_id }, null) ? 0 : from;
-  return {
-    position,
-    occurred_at,
-    platform_id,
-    counterparty,
-    amount,
-    from,
-    registered,
-    sign: signOf(event),
-    beside: true,
-  };
+  const sign = beside ? signOf(event) : 1;
+  return { position, occurred_at, platform_id, counterparty, amount, from, registered, sign, beside };
 }
 
 /** A series of counts over time that an event counts in. */
@@ -123,7 +99,7 @@ interface Series {
 }
 
 /** The number of entries of the first one decides when a day is divided, as of those of senders. */
-function seriesOf(trisId: string, event: Action): Series[] {
+function seriesOf(trisId: string, event: ActionEvent): Series[] {
   const { data, occurred_at } = event;
   const { metric } = data;
   const sign = signOf(event);
@@ -167,7 +143,7 @@ function seriesOfSenders(trisId: string, credonation: Credonation): Series[] {
  * Rows that an action changes.
  * @param owner the owner of its platform
  */
-export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner: Owner | undefined): Row[] {
+export function rowsToAddTo(trisId: string, state: Spread, event: ActionEvent, owner: Owner | undefined): Row[] {
   const { metric, platform_id } = event.data;
   const rows = [
     metricRow(trisId, metric),
@@ -300,7 +276,7 @@ function addName(trisId: string, named: Named, number: number, name: string, row
 function addToActions(
   trisId: string,
   state: Spread,
-  { position, occurred_at, type }: Action,
+  { position, occurred_at, type }: ActionEvent,
   kind: number,
   platform: number,
   rows: Rows,
