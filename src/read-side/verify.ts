@@ -1,9 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { type DomainEvent, decodeEvent, decodeFolded } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
 import type { Checkpoint as SignedCheckpoint } from '../credentials/log-key.js';
-import { backoff } from '../kernel/backoff.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { canonicalJson } from '../kernel/hash.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
@@ -36,8 +34,6 @@ const SLICE = 1_000;
 const MOST_MOVED = Math.min(500_000, memoryLimit() / 4_096);
 /** How often verification starts again because a generation was dropped meanwhile. */
 const ATTEMPTS = 3;
-/** How often the log is read to its end where a checkpoint is newer than the end that was seen. */
-const READS = 5;
 
 export interface Difference {
   generation: string;
@@ -410,18 +406,17 @@ class GenerationVerifier {
 
   /** Events after a position, up to another one. @throws Error if the log ends before; the reason of the signal */
   private async *eventsBetween(from: Position, to: Position): AsyncGenerator<RecordedEvent[]> {
-    for (let attempt = 1, at = from; at < to; attempt++) {
-      if (attempt > 1) await sleep(backoff(attempt));
-      for await (const slice of this.store.readAll(at, { sliceSize: Math.min(SLICE, to - at) })) {
-        const events = slice.filter(({ position }) => position <= to);
-        for (const event of events) if (event.damage) this.damaged.set(event.position, event);
-        at = events.at(-1)?.position ?? at;
-        this.options.signal?.throwIfAborted();
-        yield events;
-        if (at >= to) return;
-      }
-      if (attempt === READS) throw tooShort(at, to);
+    if (from >= to) return;
+    let at = from;
+    for await (const slice of this.store.readAll(from, { sliceSize: Math.min(SLICE, to - from) })) {
+      const events = slice.filter(({ position }) => position <= to);
+      for (const event of events) if (event.damage) this.damaged.set(event.position, event);
+      at = events.at(-1)?.position ?? at;
+      this.options.signal?.throwIfAborted();
+      yield events;
+      if (at >= to) return;
     }
+    throw tooShort(at, to);
   }
 
   /** At the position that was read last. */
