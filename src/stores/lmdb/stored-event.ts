@@ -56,22 +56,9 @@ export function mostBytes(stream: string, units: number): number {
  */
 export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): number {
   bytes[start] = FORM;
-  writeChecksum(bytes, start + 1, subjectChecksum(event));
+  bytes.writeUInt32LE(subjectChecksum(event), start + 1);
   const end = writeEvent(bytes, start + HEAD_BYTES, event);
-  writeChecksum(bytes, end, crc32(bytes.subarray(start, end), event.position));
-  return end + CRC_BYTES;
-}
-
-/** Byte by byte: a call into the runtime would take longer for so few bytes. */
-function writeChecksum(bytes: Buffer, at: number, value: number): void {
-  bytes[at] = value & 255;
-  bytes[at + 1] = (value >>> 8) & 255;
-  bytes[at + 2] = (value >>> 16) & 255;
-  bytes[at + 3] = value >>> 24;
-}
-
-function readChecksum(bytes: Buffer, at: number): number {
-  return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
+  return bytes.writeUInt32LE(crc32(bytes.subarray(start, end), event.position), end);
 }
 
 /**
@@ -81,7 +68,7 @@ function readChecksum(bytes: Buffer, at: number): number {
  */
 export function readEntry(bytes: Buffer, length: number, position: Position): RecordedEvent {
   const end = length - CRC_BYTES;
-  if (end < HEAD_BYTES || readChecksum(bytes, end) !== crc32(firstBytes(bytes, end), position)) {
+  if (end < HEAD_BYTES || bytes.readUInt32LE(end) !== crc32(firstBytes(bytes, end), position)) {
     return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
   }
   if (bytes[0] !== FORM && bytes[0] !== FORM_OF_FEWER_WORDS) {
@@ -134,7 +121,7 @@ function remainsOf(entry: Buffer): Remains {
 
 /** The identity that a damaged entry is about: a text in it that matches its checksum of the identity. */
 function subjectIn(entry: Buffer, stream: string | undefined): string | null {
-  const checksum = readChecksum(entry, 1);
+  const checksum = entry.readUInt32LE(1);
   for (const text of [stream ?? '', ...textsIn(entry, HEAD_BYTES)]) {
     for (const name of [text, text.slice(text.indexOf('-') + 1)]) {
       if (name !== '' && crc32(name) === checksum) return name;
