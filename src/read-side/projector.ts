@@ -21,10 +21,6 @@ import {
 const STANDBY_MS = 200;
 /** How often to look for generations that other processes built, swapped or dropped. */
 const RECONCILE_MS = 1_000;
-/** An unfinished generation that nobody builds for this long is dropped. */
-const ABANDONED_MS = 3_600_000;
-/** An older build replaces the generations of a newer one when nobody has applied the log to them for this long. */
-const LEFT_MS = 30_000;
 
 export interface ProjectorOptions {
   /** The number of generations that are kept beside those that serve and those before the last swap. Default: 3. */
@@ -36,6 +32,7 @@ export interface ProjectorOptions {
   /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. Default: 30 s. */
   leftMs?: number;
 }
+const DEFAULTS = { retained: 3, keepUpMs: Infinity, abandonedMs: 3_600_000, leftMs: 30_000 };
 
 /** A generation that is followed. */
 interface Loop {
@@ -55,10 +52,7 @@ export class Projector {
   /** By generation that does not serve: since when this process knows it as ready, or as unfinished and not being built. */
   private readonly idle = new Map<string, { status: string; since: number }>();
   private readonly frozen = new Set<string>();
-  private readonly retained: number;
-  private readonly keepUpMs: number;
-  private readonly abandonedMs: number;
-  private readonly leftMs: number;
+  private readonly options: Required<ProjectorOptions>;
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
   private supervision: Promise<void> = Promise.resolve();
@@ -75,12 +69,9 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, leftMs = LEFT_MS }: ProjectorOptions = {},
+    options: ProjectorOptions = {},
   ) {
-    this.retained = retained;
-    this.keepUpMs = keepUpMs;
-    this.abandonedMs = abandonedMs;
-    this.leftMs = leftMs;
+    this.options = { ...DEFAULTS, ...options };
   }
 
   /**
@@ -203,7 +194,7 @@ export class Projector {
     }
     if (other.generations.some(({ lease }) => lease !== null)) this.beside.followedAt = now;
     if (generations.find((generation) => generation.id === id)?.status !== 'ready') return false;
-    if (!other.isOlder && now - this.beside.followedAt < this.leftMs) return false;
+    if (!other.isOlder && now - this.beside.followedAt < this.options.leftMs) return false;
     try {
       await swap(id, this.store, this.readModels);
     } catch (error) {
@@ -242,9 +233,10 @@ export class Projector {
 
   /** A generation that does not serve costs as much as one that does, so it is kept up to date for a time only. */
   private freeze(): void {
-    for (const id of this.frozen) if (!this.isIdle(id, 'ready', this.keepUpMs)) this.frozen.delete(id);
+    const { keepUpMs } = this.options;
+    for (const id of this.frozen) if (!this.isIdle(id, 'ready', keepUpMs)) this.frozen.delete(id);
     for (const id of this.idle.keys()) {
-      if (this.frozen.has(id) || !this.isIdle(id, 'ready', this.keepUpMs)) continue;
+      if (this.frozen.has(id) || !this.isIdle(id, 'ready', keepUpMs)) continue;
       this.frozen.add(id);
       this.logger.warn(
         `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
@@ -271,7 +263,7 @@ export class Projector {
   /** Drops what a killed rebuild left. A rebuild that is run again in time continues it. */
   private async dropAbandoned(generations: readonly Generation[]): Promise<void> {
     for (const { id } of generations) {
-      if (!this.isIdle(id, 'building', this.abandonedMs)) continue;
+      if (!this.isIdle(id, 'building', this.options.abandonedMs)) continue;
       this.idle.delete(id);
       if (await this.drop(id)) this.logger.warn(`dropped ${id}: its build was interrupted and not continued`);
     }
@@ -294,16 +286,17 @@ export class Projector {
    * @returns the ids of those
    */
   private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<Set<string>> {
+    const { retained } = this.options;
     const needed = new Set([...Object.values(manifest?.views ?? {}), ...Object.values(manifest?.previous_views ?? {})]);
     const spare = generations.filter(({ id, status }) => status === 'ready' && !needed.has(id));
-    if (spare.length <= this.retained) return new Set();
+    if (spare.length <= retained) return new Set();
     const sound: Generation[] = [];
     for (const generation of spare) if (await isSound(generation, this.store)) sound.push(generation);
     const newestFirst = sound.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
-    const surplus = newestFirst.slice(this.retained);
+    const surplus = newestFirst.slice(retained);
     for (const { id } of surplus) {
       if (await this.drop(id)) {
-        this.logger.warn(`dropped ${id}: ${this.retained} newer generations that do not serve are kept`);
+        this.logger.warn(`dropped ${id}: ${retained} newer generations that do not serve are kept`);
       }
     }
     return new Set(surplus.map(({ id }) => id));
