@@ -178,24 +178,15 @@ export function otherLog(
   generations: readonly Generation[],
   logId: string,
 ): { log: string; ids: string } | undefined {
-  const other = servingOfOthers(manifest, generations, logId);
+  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
+  const other = generations.find(
+    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
+  );
   if (other) return { log: other.checkpoint.log, ids: other.id };
   if (manifest?.log === undefined || manifest.log === logId) return undefined;
   // The manifest points to generations that are lost. Only a process of the manifest's log may build them
   // again.
   return { log: manifest.log, ids: [...new Set(Object.values(manifest.views))].join(', ') };
-}
-
-/** A serving generation that was folded from another log. */
-function servingOfOthers(
-  manifest: Manifest | null,
-  generations: readonly Generation[],
-  logId: string,
-): Generation | undefined {
-  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
-  return generations.find(
-    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
-  );
 }
 
 /** @returns the id of a new generation of these views, which another process has not taken for others */
