@@ -196,17 +196,23 @@ export class StreamIndex {
 
   /** In one transaction, since an append would take what is missing meanwhile for a stream that does not exist. */
   private makeAgain(): void {
-    const events = this.env.database<Buffer, number>('events');
     const index = this.env.database<Buffer, Buffer>('index');
     index.clearSync();
     // Also what is not stored yet: it may be being written.
-    const [last = 0] = events.getKeys({ reverse: true, limit: 1 });
-    for (let position = 1; position <= last; position++) {
-      const entry = events.getBinary(position);
-      const place = entry && placeOf(entry);
-      if (!place) continue; // the event itself is damaged
-      const key = lookUpKey(place.stream, place.revision);
+    const [last = 0] = this.env.database<Buffer, number>('events').getKeys({ reverse: true, limit: 1 });
+    for (const { stream, revision, position } of this.entriesFor(1, last)) {
+      const key = lookUpKey(stream, revision);
       index.putSync(key, entryOf(key, position));
+    }
+  }
+
+  /** The entries that the index should have for these events, without those that are damaged themselves. */
+  private *entriesFor(from: Position, to: Position): Generator<Entry> {
+    const events = this.env.database<Buffer, number>('events');
+    for (let position = from; position <= to; position++) {
+      const event = events.getBinary(position);
+      const place = event && placeOf(event);
+      if (place) yield { ...place, position };
     }
   }
 
@@ -232,8 +238,7 @@ export class StreamIndex {
   private soundEntries(after: Buffer | undefined): { last?: Buffer | undefined; count?: number } {
     let count = 0;
     let last: Buffer | undefined;
-    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
-    for (const { key, value } of this.env.database<Buffer, Buffer>('index').getRange(range as object)) {
+    for (const { key, value } of this.entriesAfter(after)) {
       if (!isEntryOf(key, value)) return {};
       count++;
       last = key;
@@ -242,16 +247,12 @@ export class StreamIndex {
   }
 
   private missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
-    const events = this.env.database<Buffer, number>('events');
     const index = this.env.database<Buffer, Buffer>('index');
     const missing: Entry[] = [];
-    for (let position = from; position <= to; position++) {
-      const entry = events.getBinary(position);
-      const place = entry && placeOf(entry);
-      if (!place) continue; // the event itself is damaged
+    for (const entry of this.entriesFor(from, to)) {
       found.events++;
-      const key = lookUpKey(place.stream, place.revision);
-      if (!index.getBinary(key)?.equals(entryOf(key, position))) missing.push({ ...place, position });
+      const key = lookUpKey(entry.stream, entry.revision);
+      if (!index.getBinary(key)?.equals(entryOf(key, entry.position))) missing.push(entry);
     }
     return missing;
   }
@@ -260,8 +261,7 @@ export class StreamIndex {
     const events = this.env.database<Buffer, number>('events');
     const stray: Buffer[] = [];
     let last: Buffer | undefined;
-    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
-    for (const { key, value } of this.env.database<Buffer, Buffer>('index').getRange(range as object)) {
+    for (const { key, value } of this.entriesAfter(after)) {
       last = Buffer.from(key);
       found.entries++;
       const entry = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
@@ -269,6 +269,12 @@ export class StreamIndex {
       if (!place || !indexKey(place.stream, place.revision).equals(last)) stray.push(last);
     }
     return { last, stray };
+  }
+
+  /** The next stored entries after a key. */
+  private entriesAfter(after: Buffer | undefined) {
+    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
+    return this.env.database<Buffer, Buffer>('index').getRange(range as object);
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
