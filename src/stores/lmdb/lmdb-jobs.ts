@@ -1,5 +1,6 @@
 import type { Clock } from '../../kernel/clock.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
+import { inTime } from '../../kernel/turn.js';
 import { JobStore, type StoredJob } from './job-store.js';
 import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
@@ -97,10 +98,7 @@ export class LmdbJobs implements Jobs {
   }
 
   private async stop(job: StoredJob, settled: Promise<void>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
-    await Promise.race([settled, grace]);
-    clearTimeout(timer);
+    await inTime(settled, GRACE_MS).catch(() => undefined);
     // The next start does, if this fails. The job did not cause its end: the attempt does not count.
     await this.store.queueAgain(job, 0, { attempts: job.attempts - 1 }).catch(() => undefined);
   }

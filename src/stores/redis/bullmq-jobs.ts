@@ -7,6 +7,7 @@ import { Cluster, type ClusterOptions, type Redis, type RedisOptions } from 'ior
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
+import { inTime } from '../../kernel/turn.js';
 import { CHECK_MS, createRedis, DEMOTED, leaveReplica, parseRedisUrl } from './connection.js';
 import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
 
@@ -217,9 +218,7 @@ export class BullmqJobs implements Jobs {
       // In this order: a closing worker does not take a job again that it puts back.
       const closed = Promise.all(hosts.map(({ worker }) => worker.close()));
       for (const run of this.runs) run.abort('the process is shutting down');
-      const late = new AbortController();
-      await Promise.race([closed.catch(() => undefined), sleep(GRACE_MS, null, { signal: late.signal })]);
-      late.abort();
+      await inTime(closed, GRACE_MS).catch(() => undefined);
       // The application contains only the workers. A handler that does not stop loses its lock, and its job is run
       // elsewhere.
       void context.close().catch(() => undefined);
