@@ -45,15 +45,9 @@ export const credonations: Projection = {
     } else if (isActionChange(event)) {
       const { tris_id, metric, endorser: from, amount, credonation_id: id } = event.data;
       if (from === undefined || amount === undefined || id === undefined || from === tris_id) return;
+      const category = metricCategory(metric);
       const change = signOf(event);
-      const row: CredonationRow = {
-        from,
-        amount,
-        occurred_at: event.occurred_at,
-        category: metricCategory(metric),
-        id,
-        change,
-      };
+      const row: CredonationRow = { from, amount, occurred_at: event.occurred_at, category, id, change };
       rows.insert(rowAt(credonationsOf(tris_id), event.position), row);
       if (change < 0) rows.put(withdrawnRow(tris_id, id), true);
       else rows.delete(withdrawnRow(tris_id, id));

@@ -304,15 +304,8 @@ export function endorse(trisId: string, state: Spread, credonation: Credonation,
   const { from, amount } = credonation;
   if (from === trisId) return false;
   const wasDivided = state.divided;
-  addToSeries(
-    trisId,
-    state,
-    credonation,
-    seriesOfSenders(trisId, credonation),
-    [amount, from],
-    rows,
-    credonation.beside ? '/credonation' : '',
-  );
+  const suffix = credonation.beside ? '/credonation' : '';
+  addToSeries(trisId, state, credonation, seriesOfSenders(trisId, credonation), [amount, from], rows, suffix);
   return state.divided !== wasDivided;
 }
 

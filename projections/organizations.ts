@@ -1,4 +1,4 @@
-import { type Projection, type Rows, keysOf, rowIn } from './projection.js';
+import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** A registered organization, as listed. Times in ms. */
 export interface OrganizationRow {
@@ -14,13 +14,8 @@ export const organizations: Projection = {
   views: ['organizations', 'organizations.platforms'],
 
   reads(event) {
-    switch (event.type) {
-      case 'OrganizationVetted':
-      case 'OrganizationVettingRevoked':
-        return [organizationRow(event.data.tris_org)];
-      default:
-        return [];
-    }
+    const isVetting = event.type === 'OrganizationVetted' || event.type === 'OrganizationVettingRevoked';
+    return isVetting ? [organizationRow(event.data.tris_org)] : [];
   },
 
   apply(event, rows) {
@@ -32,11 +27,12 @@ export const organizations: Projection = {
         break;
       }
       case 'OrganizationVetted':
-        setVetted(rows, event.data.tris_org, true);
+      case 'OrganizationVettingRevoked': {
+        const row = organizationRow(event.data.tris_org);
+        const organization = rows.get<OrganizationRow>(row);
+        if (organization) rows.put(row, { ...organization, vetted: event.type === 'OrganizationVetted' });
         break;
-      case 'OrganizationVettingRevoked':
-        setVetted(rows, event.data.tris_org, false);
-        break;
+      }
       case 'PlatformRegistered': {
         const { platform_id, tris_org } = event.data;
         rows.put(rowIn(platformsOf(tris_org), platform_id), event.recorded_at);
@@ -45,11 +41,6 @@ export const organizations: Projection = {
     }
   },
 };
-
-function setVetted(rows: Rows, trisOrg: string, vetted: boolean): void {
-  const organization = rows.get<OrganizationRow>(organizationRow(trisOrg));
-  if (organization) rows.put(organizationRow(trisOrg), { ...organization, vetted });
-}
 
 export const ORGANIZATIONS = { view: 'organizations', key: 'all' };
 

@@ -49,13 +49,10 @@ export interface Projection {
   isApart?: boolean;
 }
 
-/** A position as a sort key: byte order is numeric order. The last one is kept, since an event writes several rows. */
+/** A position as a sort key: byte order is numeric order. */
 export function sortByPosition(position: number): string {
-  if (position !== lastPosition) [lastPosition, lastSort] = [position, String(position).padStart(16, '0')];
-  return lastSort;
+  return String(position).padStart(16, '0');
 }
-let lastPosition = -1;
-let lastSort = '';
 
 /** What addresses the keys of a view: single rows, or ranges, whose rows `rowIn` and `rowAt` address. */
 export const keysOf = (view: string) => (key: string) => ({ view, key });
