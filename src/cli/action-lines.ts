@@ -36,7 +36,7 @@ export interface LineError extends FieldError {
 }
 
 /** What was found in a part of a file. */
-export interface CheckedPart {
+interface CheckedPart {
   /** Bytes of the file up to its end. */
   bytesRead: number;
   lines: number;
@@ -53,25 +53,13 @@ export interface ActionLine {
   stream: string;
 }
 
-/**
- * The two passes over a file of actions, `check` before `read`: here, or in a thread (`ActionLinesThread`).
- */
-export interface ActionSource {
-  check(): AsyncIterable<CheckedPart>;
-  /** At most BATCH lines at a time. @throws FileChanged */
-  read(): AsyncIterable<ActionLine[]>;
-  close(): Promise<void>;
-}
-
 /** A file has lines that were not in it when it was checked. */
 export class FileChanged extends Error {
   override readonly name = 'FileChanged';
 }
 
-/** What `ActionSource.read` throws, besides errors of the disk. */
-export const READ_ERRORS = [FileChanged];
-
-export class ActionLines implements ActionSource {
+/** The two passes over a file of actions: `check` before `read`. */
+export class ActionLines {
   /** The lines without an external_id that were read, by the first 16 bytes of the action's digest. */
   private readonly equal = new Map<string, number>();
 
@@ -97,6 +85,7 @@ export class ActionLines implements ActionSource {
     }
   }
 
+  /** At most BATCH lines at a time. @throws FileChanged */
   async *read(): AsyncGenerator<ActionLine[]> {
     for await (const { lines } of readLines(this.file.path, BODY_LIMIT)) {
       for (let from = 0; from < lines.length; from += BATCH) {
@@ -104,8 +93,6 @@ export class ActionLines implements ActionSource {
       }
     }
   }
-
-  async close(): Promise<void> {}
 
   private valid(line: Line): ActionLine {
     try {

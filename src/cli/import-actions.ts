@@ -19,12 +19,9 @@ import {
   MAX_DESCRIBED,
   describe,
 } from './action-lines.js';
-import { ActionLinesThread } from './action-lines-thread.js';
 
 /** Batches in flight: while one is committed, the next ones are made. */
 const IN_FLIGHT = 2;
-/** Size in bytes from which a thread that reads the file saves more time than its start takes. */
-const THREAD_FROM = 2 * 2 ** 20;
 
 export interface ImportReport {
   /** Lines that are not blank. */
@@ -70,7 +67,6 @@ export interface CheckOptions {
 export interface CheckedActions extends Pick<ImportReport, 'lines' | 'wrong' | 'errors'> {
   /** Once, and only if nothing is wrong. At most BATCH lines at a time. @throws FileChanged */
   read(): AsyncIterable<ActionLine[]>;
-  close(): Promise<void>;
 }
 
 /** The report on lines of which none is recorded. */
@@ -88,28 +84,15 @@ export async function checkActions(
   { clock, format = 'relay', onProgress = () => undefined }: CheckOptions,
 ): Promise<CheckedActions> {
   const { size } = await stat(path);
-  const file: ActionFile = { path, format, now: clock() };
-  const inThread = size >= THREAD_FROM && ActionLinesThread.isAvailable;
-  const source = inThread ? new ActionLinesThread(file) : new ActionLines(file);
-  const checked: CheckedActions = {
-    lines: 0,
-    wrong: 0,
-    errors: [],
-    read: () => source.read(),
-    close: () => source.close(),
-  };
-  try {
-    for await (const { lines, wrong, errors, bytesRead } of source.check()) {
-      checked.lines += lines;
-      checked.wrong += wrong;
-      checked.errors.push(...errors);
-      onProgress(bytesRead, size);
-    }
-    return checked;
-  } catch (error) {
-    await source.close();
-    throw error;
+  const source = new ActionLines({ path, format, now: clock() });
+  const checked: CheckedActions = { lines: 0, wrong: 0, errors: [], read: () => source.read() };
+  for await (const { lines, wrong, errors, bytesRead } of source.check()) {
+    checked.lines += lines;
+    checked.wrong += wrong;
+    checked.errors.push(...errors);
+    onProgress(bytesRead, size);
   }
+  return checked;
 }
 
 export interface ImportOptions extends Pick<CheckOptions, 'clock' | 'format'>, Pick<RecordOptions, 'waits'> {
@@ -167,16 +150,12 @@ export async function importActions(
     format,
     onProgress: (done, total) => onProgress('checking', done, total),
   });
-  try {
-    if (checked.wrong > 0) return nothingRecorded(checked);
-    return await recordActions(stores, checked.read(), checked.lines, {
-      clock,
-      waits,
-      onProgress: (done, total) => onProgress('recording', done, total),
-    });
-  } finally {
-    await checked.close();
-  }
+  if (checked.wrong > 0) return nothingRecorded(checked);
+  return recordActions(stores, checked.read(), checked.lines, {
+    clock,
+    waits,
+    onProgress: (done, total) => onProgress('recording', done, total),
+  });
 }
 
 /** Keeps some batches in flight and counts the outcome of each line. */

@@ -79,15 +79,7 @@ async function withInput(
   } finally {
     if (typeof opened !== 'object') await input.remove();
   }
-  if (typeof opened === 'number') return opened;
-  const { close } = opened;
-  return {
-    ...opened,
-    close: async () => {
-      await close?.();
-      await input.remove();
-    },
-  };
+  return typeof opened === 'object' ? { ...opened, close: input.remove } : opened;
 }
 
 /** Checks a file of actions. @returns the exit code if a line is wrong, which is printed */
@@ -99,9 +91,8 @@ async function openActions(
 ): Promise<Prepared<Value, Item> | ExitCode> {
   const bar = context.progress('Checking', 'bytes');
   const checked = await checkActions(file, { clock: Date.now, format, onProgress: bar.update }).finally(bar.stop);
-  const { lines, wrong, read, close } = checked;
-  if (wrong === 0) return { value: { lines }, items: read(), close };
-  await close();
+  const { lines, wrong, read } = checked;
+  if (wrong === 0) return { value: { lines }, items: read() };
   return finish(context, nothingRecorded(checked), json);
 }
 

@@ -105,14 +105,13 @@ test('reads standard input in place of a file', async () => {
 });
 
 test(
-  'a large file, which a thread reads, has the same counts and line numbers as a small one',
+  'a large file has the same counts and line numbers as a small one',
   async () => {
     const anonymous = action(0, { external_id: undefined, platform_id: `platform-${'x'.repeat(80)}` });
     // Equal lines without an external_id are as many actions; a blank line counts as a line of the file only.
     const lines: object[] = [...actions(12_000), ...Array.from({ length: 20 }, () => anonymous)];
     lines[11_000] = action(5);
     lines[11_500] = action(5, { criticality: 'High' });
-    // The thread loads a built file.
     const run = (path: string) => ended(store.spawn(['import', path]));
     const file = store.file('large.ndjson', ['', ...lines]);
     const { code, stdout, stderr } = await run(file);
@@ -133,7 +132,7 @@ test.each([
   ['an error', 'rmSync(file)', /^Error: ENOENT/],
   ['lines that have changed since they were checked', "writeFileSync(file, '{')", /^FileChanged: Line 1 is not valid/],
 ])(
-  '%s in a large file, which a thread reads, ends the import',
+  '%s in a large file ends the import',
   async (_what, change, message) => {
     const file = store.file('large.ndjson', actions(12_000));
     const built = (path: string) => JSON.stringify(join(process.cwd(), 'dist/src', path));
