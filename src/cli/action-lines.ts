@@ -10,7 +10,7 @@ import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto, toAction } from '../features/relay/relay.dto.js';
 
 /** Lines that are recorded together. */
-export const BATCH = 512;
+const BATCH = 1_024;
 /** All wrong lines are counted; at most this many are described. */
 export const MAX_DESCRIBED = 20;
 /** Lines without an external_id that a file may have: each takes about 100 bytes of memory. */
@@ -85,7 +85,7 @@ export class ActionLines {
     }
   }
 
-  /** At most BATCH lines at a time. @throws FileChanged */
+  /** A batch at a time. @throws FileChanged */
   async *read(): AsyncGenerator<ActionLine[]> {
     for await (const { lines } of readLines(this.file.path, BODY_LIMIT)) {
       for (let from = 0; from < lines.length; from += BATCH) {

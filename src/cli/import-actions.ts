@@ -14,14 +14,10 @@ import {
   type ActionFile,
   type ActionLine,
   ActionLines,
-  BATCH,
   type LineError,
   MAX_DESCRIBED,
   describe,
 } from './action-lines.js';
-
-/** Batches in flight: while one is committed, the next ones are made. */
-const IN_FLIGHT = 2;
 
 export interface ImportReport {
   /** Lines that are not blank. */
@@ -65,7 +61,7 @@ export interface CheckOptions {
 
 /** A file whose lines were all checked: `wrong` and `errors` say what is wrong with them. */
 export interface CheckedActions extends Pick<ImportReport, 'lines' | 'wrong' | 'errors'> {
-  /** Once, and only if nothing is wrong. At most BATCH lines at a time. @throws FileChanged */
+  /** Once, and only if nothing is wrong. A batch at a time. @throws FileChanged */
   read(): AsyncIterable<ActionLine[]>;
 }
 
@@ -125,17 +121,12 @@ export async function recordActions(
   await beginLog(stores.eventStore, clock);
   const started = performance.now();
   const recorder = new Recorder(stores, clock, waits, actor, report);
-  try {
-    let taken = 0;
-    for await (const lines of batches) {
-      await recorder.take(lines);
-      onProgress((taken += lines.length), total);
-    }
-  } finally {
-    await recorder.finish();
+  let taken = 0;
+  for await (const lines of batches) {
+    await recorder.record(lines);
+    onProgress((taken += lines.length), total);
   }
   report.seconds = (performance.now() - started) / 1000;
-  report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
   return report;
 }
 
@@ -158,17 +149,11 @@ export async function importActions(
   });
 }
 
-/** Keeps some batches in flight and counts the outcome of each line. */
+/** Records batches of lines and counts the outcome of each line. */
 class Recorder {
   private readonly recorder: ActionRecorder;
   private readonly platforms: Platforms;
   private readonly context: Omit<CommandContext, 'body_hash'>;
-  private readonly batches: Promise<void>[] = [];
-  /** By stream: the last batch with a line of it. Lines of one stream are recorded one after the other. */
-  private readonly streams = new Map<string, object>();
-  private failure: Error | undefined;
-  /** The first line that is not in the log. */
-  private failed = Infinity;
 
   constructor(
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
@@ -183,97 +168,57 @@ class Recorder {
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 
-  /** Resolves when another batch may be added. @throws the error of an earlier line */
-  async take(lines: ActionLine[]): Promise<void> {
-    if (this.failure) throw this.stopped();
-    const before = Promise.all(this.batches);
-    this.batches.push(this.recordBatch(lines, before));
-    if (this.batches.length >= IN_FLIGHT) await this.batches.shift();
-  }
-
-  async finish(): Promise<void> {
-    await Promise.all(this.batches);
-    if (this.failure) throw this.stopped();
-  }
-
-  private stopped(): Error {
-    const isRefusal = this.failure instanceof StoreUnavailable || this.failure instanceof Problem;
-    return isRefusal ? new ImportStopped(this.failed, this.report, this.failure as Problem) : this.failure!;
-  }
-
-  /** Lines of a stream that occurs more than once wait for those before them. */
-  private async recordBatch(lines: readonly ActionLine[], before: Promise<unknown>): Promise<void> {
-    const batch = {};
-    let waiting: ActionLine[] = [];
-    const first = lines.filter((line) => {
-      const isFree = !this.streams.has(line.stream);
-      this.streams.set(line.stream, batch);
-      if (!isFree) waiting.push(line);
-      return isFree;
-    });
-    await this.recordPatiently(first);
-    if (waiting.length > 0) await before;
-    while (waiting.length > 0) {
-      const next = new Map(waiting.toReversed().map((line) => [line.stream, line]));
-      await this.recordPatiently([...next.values()]);
-      waiting = waiting.filter((line) => next.get(line.stream) !== line);
-    }
-    for (const { stream } of lines) if (this.streams.get(stream) === batch) this.streams.delete(stream);
-  }
-
-  /** Records lines of different streams. Does not throw: failures are noted. */
-  private async recordPatiently(lines: readonly ActionLine[]): Promise<void> {
-    let left = lines;
-    while (left.length > 0) {
-      const outcomes = this.failure
-        ? left.map(() => this.failure!)
-        : await this.record(left).catch((error: Error) => left.map(() => error));
+  /** Records lines, those of one stream one after the other. @throws ImportStopped */
+  async record(lines: readonly ActionLine[]): Promise<void> {
+    for (let left = lines; left.length > 0;) {
+      const firsts = new Map(left.toReversed().map((line) => [line.stream, line]));
+      const tried = left.filter((line) => firsts.get(line.stream) === line);
+      const failures = await this.tryAll(tried).catch((error: Error) => new Map(tried.map((line) => [line, error])));
+      left = left.filter((line) => failures.has(line) || firsts.get(line.stream) !== line);
       let retryAfter = 0;
-      left = left.filter((line, n) => {
-        const error = outcomes[n];
-        if (error === undefined) return false;
-        if (this.waits && error instanceof StoreUnavailable && error.isPassing) {
-          retryAfter = Math.max(retryAfter, error.retryAfter);
-          return true;
-        }
-        this.failure ??= error;
-        this.failed = Math.min(this.failed, line.number);
-        return false;
-      });
-      if (left.length > 0) await sleep(1_000 * retryAfter);
+      for (const line of tried) {
+        const error = failures.get(line);
+        if (!error) continue;
+        if (!(this.waits && error instanceof StoreUnavailable && error.isPassing))
+          throw this.stoppedAt(left[0]!, error);
+        retryAfter = Math.max(retryAfter, error.retryAfter);
+      }
+      if (failures.size > 0) await sleep(1_000 * retryAfter);
     }
+    this.report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
   }
 
-  /** @returns for each line why it is not in the log; undefined if it is, or never will be */
-  private async record(lines: readonly ActionLine[]): Promise<(Error | undefined)[]> {
-    const { eventStore } = this.stores;
-    const head = await eventStore.head();
+  private stoppedAt({ number }: ActionLine, error: Error): Error {
+    const isRefusal = error instanceof StoreUnavailable || error instanceof Problem;
+    return isRefusal ? new ImportStopped(number, this.report, error) : error;
+  }
+
+  /** Tries lines of different streams. @returns why lines are not in the log that are not refused for good */
+  private async tryAll(lines: readonly ActionLine[]): Promise<Map<ActionLine, Error>> {
+    const head = await this.stores.eventStore.head();
     const owners = new Map<string, string | null>();
     for (const { action } of lines) {
       const platform = action.platform_id;
       if (!owners.has(platform)) owners.set(platform, await this.platforms.ownerOf(platform));
     }
-    const actions = lines.map(({ action, stream, hash }) => {
+    const failures = new Map<ActionLine, Error>();
+    const recording = lines.map(async (line) => {
+      const { number, action, stream, hash } = line;
       const owner = owners.get(action.platform_id)!;
-      return { action, stream, owner, source: 'vouched' as const, context: { ...this.context, body_hash: hash } };
-    });
-    const outcomes = await Promise.all(
-      actions.map((action) => this.recorder.record(action).catch((error: Error) => error)),
-    );
-    return outcomes.map((outcome, n) => {
-      if (!(outcome instanceof Error)) {
-        // What was recorded before this batch has its first position.
-        if (outcome.position > head) this.report.recorded++;
+      const context = { ...this.context, body_hash: hash };
+      try {
+        const { position } = await this.recorder.record({ action, stream, owner, source: 'vouched', context });
+        // What was recorded before these lines has its first position.
+        if (position > head) this.report.recorded++;
         else this.report.already_present++;
-        return undefined;
+      } catch (error) {
+        if (error instanceof Problem && error.code === 'external_id_conflict') {
+          this.report.conflicts++;
+          this.report.errors.push(...describe(number, error));
+        } else failures.set(line, error as Error);
       }
-      if (!(outcome instanceof Problem && outcome.code === 'external_id_conflict')) return outcome;
-      this.report.conflicts++;
-      // Lines settle out of order, but only within the batches in flight.
-      if (this.report.errors.length < IN_FLIGHT * BATCH + MAX_DESCRIBED) {
-        this.report.errors.push(...describe(lines[n]!.number, outcome));
-      }
-      return undefined;
     });
+    await Promise.all(recording);
+    return failures;
   }
 }
