@@ -16,8 +16,6 @@ const CHECK_MS = 1_000;
 /** A client that takes nothing of its answer for this long is disconnected. */
 const STALL_MS = 30_000;
 const MAX_CONNECTIONS = 4_096;
-/** How many further connections a server accepts. */
-const capacities = new WeakMap<Server, { left: number }>();
 /** Pipelined requests of one connection that are handled at the same time; others wait. */
 const MAX_RUNNING = 16;
 /** Pipelined requests of one connection that may wait. With more it is disconnected. */
@@ -40,13 +38,7 @@ export function serverOf(handler: RequestListener): Server {
   );
   // Their size is limited already; by default, Node drops all but the first 2,000 without a word.
   server.maxHeadersCount = 0;
-  const capacity = { left: MAX_CONNECTIONS };
-  capacities.set(server, capacity);
-  server.prependListener('connection', (socket: Socket) => {
-    if (capacity.left <= 0) return void socket.destroy();
-    capacity.left--;
-    socket.once('close', () => void capacity.left++);
-  });
+  server.maxConnections = MAX_CONNECTIONS;
   // Without a listener, Node closes the connection without an answer.
   server.on('connect', (_request, socket: Socket) => {
     // Node has taken its own listener away: without one, a client that resets the connection would end the process.
@@ -103,9 +95,9 @@ class ClosingServer extends Server {
 
 /** The connection of a response that does not end no longer counts: such streams have a limit of their own. */
 export function excludeFromLimit(response: ServerResponse): void {
-  const capacity = capacities.get((response.socket as unknown as { server: Server }).server)!;
-  capacity.left++;
-  response.once('close', () => void capacity.left--);
+  const { server } = response.socket as unknown as { server: Server };
+  server.maxConnections++;
+  response.once('close', () => void server.maxConnections--);
 }
 
 const endingWithClient = new WeakSet<ServerResponse>();
