@@ -175,14 +175,13 @@ export const REFERENCE: Reference = {
       description: 'The location of the content; null if it was not given, or after it was deleted.',
       format: 'uri',
     },
-    evidence_uri: { format: 'uri' },
     organization: { description: 'The TRIS id of the organization.' },
     domain: { description: 'The EIP-712 domain.' },
     name: { description: 'The name in the EIP-712 domain.' },
     version: { description: 'The version in the EIP-712 domain.', type: 'integer' },
     chainId: { description: 'The chain (EIP-155).', type: 'integer' },
     chain_id: { description: 'The chain (EIP-155).', type: 'integer' },
-    time: { description: 'When the attestation was made.', type: 'integer' },
+    time: { description: 'When the attestation was made.' },
 
     // Wallets, sessions, ingestion
     wallet: { description: 'The address of a wallet.' },
