@@ -16,6 +16,7 @@ const KEYS = [
   { id: 'operator', scopes: SCOPES },
   { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
   { id: 'bank', scopes: SCOPES, organization: 'tris:bank' },
+  { id: 'bureau', scopes: SCOPES, organization: 'did:web:bureau.example' },
   { id: 'granter', scopes: ['identity:write'], organization: 'tris:lendco' },
   { id: 'relayer', scopes: ['relay:write', 'identity:write'] },
   { id: 'itself', scopes: SCOPES, organization: `tris:${account(1).address.toLowerCase()}` },
@@ -102,6 +103,15 @@ test('a verification and a BAD status are disputed; a session is told no ids of 
   await post(`/v1/identities/${tris_id}/verifications`, { status: 'zk-KYH', evidence_hash });
   expect((await dispute({ verification: 'zk-KYH' })).json.errors[0].pointer).toBe('/issuer');
   expect((await dispute({ verification: 'zk-KYH', issuer: 'tris:lendco' })).json).toEqual(held.json);
+});
+
+test('a session is told an organization whose id is a did, as any other', async () => {
+  const grant = { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) };
+  await post(`/v1/identities/${person.tris_id}/verifications`, grant, 'bureau');
+  const { dispute_id } = (await dispute({ verification: 'zk-KYH' })).json;
+  await answer(dispute_id, { outcome: 'rejected' }, 'bureau');
+  const bureau = 'did:web:bureau.example';
+  expect(await list(bearer(person))).toMatchObject([{ issuer: bureau, answers: [{ decided_by: bureau }] }]);
 });
 
 test('scores and reports say how many statements are disputed, outside what they hash, and /v1/me says which', async () => {

@@ -6,6 +6,7 @@ import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } f
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
+import { TRIS_ID } from '../../kernel/identifiers.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
@@ -221,7 +222,7 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
 
 async function dtoOf(dispute: Dispute, texts: KeyValue, { session }: Actor): Promise<DisputeDto> {
   const text = (hash: string | null) => (hash === null ? null : keptText(texts, hash));
-  const named = (who: string | null) => (session && who?.includes(':') && !who.startsWith('tris') ? null : who);
+  const named = (who: string | null) => (session && who !== null && !TRIS_ID.test(who) ? null : who);
   const { issuer, lapsed, answers } = dispute;
   return {
     ...disputedDto(dispute),
