@@ -6,6 +6,7 @@ import {
   keysFile,
   readDevelopmentKey,
   revokeKey,
+  storedKeys,
 } from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
 import type { Cli, Context } from './cli.js';
@@ -56,7 +57,7 @@ async function list({ config, print }: Context, { json }: { json?: boolean }) {
   const file = config.inData('dev-api-key');
   const isDevelopment = hasDevelopmentKey(config) && existsSync(file);
   if (isDevelopment) readDevelopmentKey(file);
-  const records = acceptedKeys(config, isDevelopment).map(({ id, scopes, organization }) => {
+  const records = acceptedKeys(storedKeys(config), isDevelopment).map(({ id, scopes, organization }) => {
     return { id, scopes, organization: organization ?? null };
   });
   const rows = records.map(({ id, scopes, organization }) => {

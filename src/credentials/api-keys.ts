@@ -104,21 +104,26 @@ export class ApiKeys {
     this.adopt(await check(this.records, LOADED));
   }
 
+  /** Takes over what has changed in the file. */
+  look(): void {
+    if (this.file.changed()) this.reload();
+  }
+
   /** The caller of a key, or undefined if the key is unknown. */
   find(key: string): Caller | undefined {
-    if (this.file.changed()) this.reload();
+    this.look();
     return this.callers.get(sha256Hex(key));
   }
 
   /** Whether a key that was found is still accepted, for the same: for what does not end with its request. */
   accepts(caller: Caller): boolean {
-    if (this.file.changed()) this.reload();
+    this.look();
     return this.accepted.has(caller);
   }
 
-  /** The accepted keys, as the file says now. @throws ConfigError if it is not as described at `listKeys` */
+  /** The keys, as the file said when it was read last. */
   list(): ListedApiKey[] {
-    return acceptedKeys(this.config, this.developmentDigest !== undefined);
+    return acceptedKeys(this.records, this.developmentDigest !== undefined);
   }
 
   /** Why this process must not change the keys; null if it may. One sentence. */
@@ -139,7 +144,7 @@ export class ApiKeys {
    * Adds a key, which this process accepts at once, and returns the key itself.
    * @param by in whose name
    * @param permit called as soon as no other process can change the keys: throws unless the change is still permitted
-   * @throws Problem key_conflict, keys_read_only; ConfigError as of `createKey`
+   * @throws Problem key_conflict, keys_read_only
    */
   async create(record: Omit<ApiKeyRecord, 'sha256'>, by: string, permit: () => void): Promise<string> {
     const key = await this.change(by, permit, () => {
@@ -191,6 +196,7 @@ export class ApiKeys {
       return work();
     };
     const result = await exclusivelyWithoutBlocking(file, locked).catch((error: unknown) => {
+      if (error instanceof ConfigError) throw new Problem('keys_read_only', error.message);
       if ((error as NodeJS.ErrnoException).code?.startsWith('E')) {
         throw new Problem('keys_read_only', unwritable(file, error));
       }
@@ -203,7 +209,7 @@ export class ApiKeys {
   private reload(): void {
     try {
       this.load();
-      this.logger.info('API keys reloaded', { keys: this.callers.size });
+      void this.checked.then(() => this.logger.info('API keys reloaded', { keys: this.callers.size }));
     } catch (error) {
       this.logger.error('the API keys file cannot be used; the keys read before stay valid', {
         detail: (error as Error).message,
@@ -296,12 +302,11 @@ export function listKeys(config: Config): ApiKeyRecord[] {
   });
 }
 
-/** The stored keys; none if the file does not exist. */
-const storedKeys = (config: Config): ApiKeyRecord[] => (existsSync(keysFile(config)) ? listKeys(config) : []);
+/** The stored keys; none if the file does not exist. @throws ConfigError as `listKeys` */
+export const storedKeys = (config: Config): ApiKeyRecord[] => (existsSync(keysFile(config)) ? listKeys(config) : []);
 
-/** The keys that a server with this configuration accepts. @throws ConfigError as `listKeys` */
-export function acceptedKeys(config: Config, withDevelopmentKey: boolean): ListedApiKey[] {
-  const stored = storedKeys(config);
+/** The keys that a server with these stored keys accepts. */
+export function acceptedKeys(stored: readonly ApiKeyRecord[], withDevelopmentKey: boolean): ListedApiKey[] {
   const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization, isDevelopment: false }));
   if (!withDevelopmentKey) return keys;
   return [{ id: DEVELOPMENT_ID, scopes: SCOPES, organization: undefined, isDevelopment: true }, ...keys];

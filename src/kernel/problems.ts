@@ -253,7 +253,10 @@ const BY_STATUS = {
       'The key cannot be deleted',
       'the key of the request itself, the last one with `ops`, or the development key',
     ],
-    keys_read_only: ['The keys cannot be changed here', 'the file of the keys is shared by a cluster, or not writable'],
+    keys_read_only: [
+      'The keys cannot be changed here',
+      'the file of the keys is shared by a cluster, malformed, or not writable',
+    ],
     write_conflict: ['The resource changed at the same time', 'other writers kept changing the same stream; try again'],
   },
   410: {

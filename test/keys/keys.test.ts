@@ -175,17 +175,15 @@ describe('the keys in the log', () => {
   const entryOf = (id: string, secret: string, scopes: Scope[] = ['relay:write']): ApiKeyRecord => {
     return { id, sha256: sha256Hex(secret), scopes };
   };
-  /** The file is looked at when a key is used. */
   const has = (id: string, events: number) =>
-    eventually(
-      async () => (await accepted('any'), (await eventsOf(id)).length === events),
-      `${events} events of ${id}`,
-    );
+    eventually(async () => (await eventsOf(id)).length === events, `${events} events of ${id}`);
   const seen = { type: 'KeySeen', actor: 'key-file', key_id: 'moved', organization: null };
 
   test('a key is recorded once by whatever loads it, and again with other scopes; and that it is gone', async () => {
     change((keys) => [...keys, entryOf('moved', 'm')]);
-    await eventually(() => accepted('m'), 'the key is accepted');
+    // Before any request.
+    await has('moved', 1);
+    expect(await accepted('m')).toBe(true);
     const digest_prefix = sha256Hex('m').slice(0, 16);
     expect(await eventsOf('moved')).toEqual([{ ...seen, digest_prefix, scopes: ['relay:write'] }]);
     // Another process that loads the same file.
@@ -281,6 +279,22 @@ describe('keys that this process must not change', () => {
     });
     expect(keys.list()).toHaveLength(1);
     await folder.remove();
+  });
+
+  test('because the file is not as described; those of before are listed and accepted', async () => {
+    const file = keysFile(service.config);
+    const before = readFileSync(file, 'utf8');
+    writeFileSync(file, '[{"id":"operator"');
+    try {
+      for (const answer of [await create({ key_id: 'late', scopes: ['ops'] }), await remove('only-ops')]) {
+        expect(outcome(answer)).toEqual([409, 'keys_read_only']);
+        expect(answer.json.detail).toContain('cannot be read as JSON');
+      }
+      const { status, json } = await service.get('/v1/ops/keys', as('operator'));
+      expect([status, json.keys.length]).toEqual([200, JSON.parse(before).length]);
+    } finally {
+      writeFileSync(file, before);
+    }
   });
 
   test('because their folder cannot be written', async () => {

@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { internalContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { type ApiKeyRecord, ApiKeys } from '../../credentials/api-keys.js';
@@ -11,10 +11,14 @@ import { decideGone, decideSeen, keyStream } from './domain/key.js';
 
 /** The ids of the keys that were accepted when a process loaded the file last. */
 const PRESENT = 'keys-present';
+/** How often the file is looked at: a key that was not checked before its first request would be refused. */
+const LOOK_MS = 500;
 
 /** Records in the log which keys there are. The file decides which are accepted, except those with the id of another. */
 @Injectable()
-export class KeyLog implements OnModuleInit {
+export class KeyLog implements OnModuleInit, OnApplicationShutdown {
+  private looks: NodeJS.Timeout | undefined;
+
   constructor(
     private readonly keys: ApiKeys,
     private readonly writer: Writer,
@@ -24,6 +28,11 @@ export class KeyLog implements OnModuleInit {
 
   async onModuleInit(): Promise<void> {
     await this.keys.checkBy((records, by) => this.record(records, by));
+    this.looks = setInterval(() => this.keys.look(), LOOK_MS).unref();
+  }
+
+  onApplicationShutdown(): void {
+    clearInterval(this.looks);
   }
 
   /** @param by whoever changed the file @returns the keys that are accepted */
