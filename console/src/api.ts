@@ -74,7 +74,7 @@ export function sendKey(value: string | null): void {
   else sessionStorage.setItem(STORED_KEY, value);
 }
 
-type Parameters = Record<string, string | number | undefined>;
+export type Parameters = Record<string, string | number | undefined>;
 
 /** Paths are not those of the document, but with their parameters in them. */
 interface Calls {
@@ -176,32 +176,3 @@ export type Score = Schemas['ScoreDto'];
 export type HistoryEntry = Schemas['HistoryEntryDto'];
 
 export type History = Schemas['HistoryDto'];
-
-export type Explanation = Schemas['ExplanationDto'];
-
-export type Credonations = Schemas['ValidationsDto'];
-
-export type Wallets = Schemas['WalletsDto'];
-
-export type Policies = Schemas['PoliciesDto'];
-
-export type Models = Schemas['ModelsDto'];
-
-export type Decisions = Schemas['DecisionsDto'];
-
-export type Changes = Schemas['ChangesDto'];
-
-/** Of `GET /v1/identities`. */
-export interface Found {
-  identities: { tris_id: string; platform_id: string | null }[];
-  next_cursor: string | null;
-}
-
-/** Of `GET /v1/disc/overview`. */
-export interface Overview {
-  identities: number;
-  actions: number | null;
-  organizations: number;
-  minutes: { at: string; relayed: number; granted: number; denied: number }[];
-  rating_changes: { tris_id: string; recorded_at: string; from: string; to: string; score: number }[];
-}

@@ -60,17 +60,29 @@ export function Secret({ children, value }: { children: ReactNode; value: string
 /** A button that does something at once, and says why it could not. */
 export function Act<T>(props: {
   label: string;
-  /** What it is done to, for screen readers. */
-  describes: string;
+  /** What it is done to, for screen readers, if several buttons have the same label. */
+  describes?: string;
+  isPermitted?: boolean;
   act: () => Promise<T>;
+  onDone?: (result: T) => void;
   outcome?: (result: T) => ReactNode;
 }) {
-  const { label, describes, act, outcome } = props;
+  const { label, describes, isPermitted = true, act, onDone, outcome } = props;
   const client = useQueryClient();
-  const change = useMutation({ mutationFn: act, onSuccess: () => client.invalidateQueries() });
+  const change = useMutation({
+    mutationFn: act,
+    onSuccess: (result) => {
+      void client.invalidateQueries();
+      onDone?.(result);
+    },
+  });
   return (
     <>
-      <Button aria-label={`${label} ${describes}`} disabled={change.isPending} onClick={() => change.mutate()}>
+      <Button
+        {...(describes !== undefined && { 'aria-label': `${label} ${describes}` })}
+        disabled={!isPermitted || change.isPending}
+        onClick={() => change.mutate()}
+      >
         {label}
       </Button>
       {change.data !== undefined && outcome && (

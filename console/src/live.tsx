@@ -1,7 +1,7 @@
 import { Anchor, Button, Group, Paper, Stack, Table, Text, TextInput, Title } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { ApiError, type Changes, followChanges, get, type LiveEvent } from './api.ts';
+import { ApiError, followChanges, get, type LiveEvent, type Schemas } from './api.ts';
 import { count, score, Time } from './format.tsx';
 import { Empty, Failure, Waiting } from './loading.tsx';
 import { hrefOf } from './place.ts';
@@ -177,7 +177,7 @@ async function followStream(
 }
 
 /** The feed with more changes, each identity once, the latest first. */
-function withRows(feed: Feed, changes: Changes['changes'], at: string | null): Feed {
+function withRows(feed: Feed, changes: Schemas['ChangesDto']['changes'], at: string | null): Feed {
   const names = new Set<string>();
   const rows = [...changes.map((change) => ({ ...change, at })).reverse(), ...feed.rows].filter(
     ({ tris_id }) => !names.has(tris_id) && names.add(tris_id),
@@ -189,7 +189,7 @@ function withRows(feed: Feed, changes: Changes['changes'], at: string | null): F
 async function readOn(feed: Feed, signal: AbortSignal): Promise<Feed> {
   let next = feed;
   for (;;) {
-    const page = await get<Changes>('v1/disc/changes', { limit: PAGE, cursor: next.cursor }, signal);
+    const page = await get<Schemas['ChangesDto']>('v1/disc/changes', { limit: PAGE, cursor: next.cursor }, signal);
     // After a change of the lens, all scores are read again.
     if (page.reset) next = START;
     const at = next.hasCaughtUp ? new Date().toISOString() : null;

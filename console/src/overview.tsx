@@ -1,7 +1,6 @@
 import { Anchor, Box, Code, Group, Paper, Progress, Stack, Text, Title, VisuallyHidden } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { currentKey, type Decisions, get, type Overview, type Schemas } from './api.ts';
+import { currentKey, type Schemas } from './api.ts';
 import { count, counted, percent, Rating, score, Time } from './format.tsx';
 import { Needs, useMay } from './lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from './lab/policies.ts';
@@ -10,6 +9,7 @@ import { Details, Panel } from './panel.tsx';
 import { hrefOf } from './place.ts';
 import { duration } from './rate.ts';
 import { Term } from './term.tsx';
+import { useGet } from './use-get.ts';
 
 const EVERY_MS = 15_000;
 /** Checks that are counted by policy. */
@@ -18,13 +18,7 @@ const DISPUTES = 100;
 
 /** The start page: how much there is, what happens, and what waits. */
 export function OverviewView() {
-  const mayOperate = useMay('ops');
-  const overview = useQuery({
-    queryKey: ['overview'],
-    queryFn: ({ signal }) => get<Overview>('v1/disc/overview', {}, signal),
-    enabled: mayOperate,
-    refetchInterval: EVERY_MS,
-  });
+  const overview = useGet<'OverviewDto'>('v1/disc/overview', {}, { enabled: useMay('ops'), refetchInterval: EVERY_MS });
   const { data } = overview;
   return (
     <Stack>
@@ -51,21 +45,19 @@ export function OverviewView() {
       </div>
       <div className="grid thirds">
         <Panel title="The last hour, by the minute" className="wide">
-          <Needs scope="ops" what="The traffic of this process" />
-          {mayOperate && (
+          <Needs scope="ops" what="The traffic of this process">
             <Loaded query={overview} what="the traffic">
               {({ minutes }) => <Traffic minutes={minutes} />}
             </Loaded>
-          )}
+          </Needs>
         </Panel>
         <Service />
         <Panel title="Ratings that changed last" className="wide">
-          <Needs scope="ops" what="The list" />
-          {mayOperate && (
+          <Needs scope="ops" what="The list">
             <Loaded query={overview} what="the changes">
               {({ rating_changes }) => <RatingChanges changes={rating_changes} />}
             </Loaded>
-          )}
+          </Needs>
         </Panel>
         <ChecksByPolicy />
         <Waiting />
@@ -111,7 +103,7 @@ function PoliciesTile() {
   return <Tile label="Active policies" value={vps && aps ? lenses + checked : undefined} note={note} />;
 }
 
-type Minute = Overview['minutes'][number];
+type Minute = Schemas['MinuteDto'];
 
 function Traffic({ minutes }: { minutes: readonly Minute[] }) {
   const checks = ({ granted, denied }: Minute) => granted + denied;
@@ -196,14 +188,8 @@ const WORDS: Record<string, string> = { event_store: 'Log', projections: 'Read m
 
 /** The parts that work and those that do not, and how far the read models are behind. */
 function Service() {
-  const mayOperate = useMay('ops');
-  const ready = useQuery({
-    queryKey: ['ready'],
-    queryFn: ({ signal }) => get<Schemas['ReadinessDto']>('health/ready', {}, signal),
-    refetchInterval: EVERY_MS,
-    retry: false,
-  });
-  const { data: status } = useQuery(STATUS(mayOperate));
+  const ready = useGet<'ReadinessDto'>('health/ready', {}, { refetchInterval: EVERY_MS, retry: false });
+  const { data: status } = useStatus();
   const serving = status?.generations.filter(({ serves }) => serves.length > 0) ?? [];
   return (
     <Panel title="Service">
@@ -237,27 +223,23 @@ function Service() {
           </ul>
         )}
       </Loaded>
-      <Needs scope="ops" what="The lag" />
-      {status && (
-        <Details
-          rows={[
-            ['Lag', duration(Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds)))],
-            ['Events', status.events === null ? 'not counted' : count(status.events)],
-          ]}
-        />
-      )}
+      <Needs scope="ops" what="The lag">
+        {status && (
+          <Details
+            rows={[
+              ['Lag', duration(Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds)))],
+              ['Events', status.events === null ? 'not counted' : count(status.events)],
+            ]}
+          />
+        )}
+      </Needs>
     </Panel>
   );
 }
 
-const STATUS = (enabled: boolean) => ({
-  queryKey: ['status'],
-  queryFn: ({ signal }: { signal: AbortSignal }) => get<Schemas['StatusDto']>('v1/ops/status', {}, signal),
-  enabled,
-  refetchInterval: EVERY_MS,
-});
+const useStatus = () => useGet<'StatusDto'>('v1/ops/status', {}, { enabled: useMay('ops'), refetchInterval: EVERY_MS });
 
-function RatingChanges({ changes }: { changes: Overview['rating_changes'] }) {
+function RatingChanges({ changes }: { changes: Schemas['OverviewDto']['rating_changes'] }) {
   if (changes.length === 0) return <Empty>No rating has changed lately.</Empty>;
   return (
     <ul className="lines plain">
@@ -279,11 +261,7 @@ function RatingChanges({ changes }: { changes: Overview['rating_changes'] }) {
 
 /** Of the latest checks that the key may read. */
 function ChecksByPolicy() {
-  const query = useQuery({
-    queryKey: ['decisions', 'latest'],
-    queryFn: ({ signal }) => get<Decisions>('v1/access/decisions', { limit: CHECKS }, signal),
-    enabled: useMay('audit:read'),
-  });
+  const query = useGet<'DecisionsDto'>('v1/access/decisions', { limit: CHECKS }, { enabled: useMay('audit:read') });
   const policies = new Map<string, { granted: number; denied: number }>();
   for (const { policy_id, granted } of query.data?.decisions ?? []) {
     const counts = policies.get(policy_id) ?? { granted: 0, denied: 0 };
@@ -292,8 +270,7 @@ function ChecksByPolicy() {
   }
   return (
     <Panel title="Checks by policy">
-      <Needs scope="audit:read" what="The list" />
-      {useMay('audit:read') && (
+      <Needs scope="audit:read" what="The list">
         <Loaded query={query} what="the decisions">
           {({ decisions, next_cursor }) => (
             <>
@@ -323,20 +300,19 @@ function ChecksByPolicy() {
             </>
           )}
         </Loaded>
-      )}
+      </Needs>
     </Panel>
   );
 }
 
 /** What somebody has to look at. */
 function Waiting() {
-  const { data: status } = useQuery(STATUS(useMay('ops')));
-  const { data: disputes } = useQuery({
-    queryKey: ['disputes', 'open'],
-    queryFn: ({ signal }) => get<Schemas['DisputesDto']>('v1/disputes', { open: 'true', limit: DISPUTES }, signal),
-    enabled: currentKey() !== null,
-    retry: false,
-  });
+  const { data: status } = useStatus();
+  const { data: disputes } = useGet<'DisputesDto'>(
+    'v1/disputes',
+    { open: 'true', limit: DISPUTES },
+    { enabled: currentKey() !== null, retry: false },
+  );
   const open = disputes && `${count(disputes.disputes.length)}${disputes.next_cursor === null ? '' : ' or more'}`;
   const rows: [label: string, value: string | undefined, href: string][] = [
     ['Open disputes', open, hrefOf('operations')],

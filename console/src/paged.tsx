@@ -4,25 +4,25 @@ import type { ReactNode } from 'react';
 import { get } from './api.ts';
 import { Failure, Waiting } from './loading.tsx';
 
-const LIMIT = 100;
-
 /** A list that the service answers a page at a time. More is loaded on request. */
 export function Paged<T>(props: {
   path: string;
   parameters?: Record<string, string>;
+  /** Of a page. */
+  limit?: number;
   /** Where the entries are in an answer. */
   field: string;
   /** The entries, for "Loading …" and "Load more …". */
   what: string;
   /** In milliseconds. Absent: it is not asked for again. */
   every?: number;
-  children: (entries: T[]) => ReactNode;
+  children: (entries: T[], hasMore: boolean) => ReactNode;
 }) {
-  const { path, parameters = {}, field, what, every = false, children } = props;
+  const { path, parameters = {}, limit = 100, field, what, every = false, children } = props;
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch, failureReason } = useInfiniteQuery({
-    queryKey: [path, parameters],
+    queryKey: ['pages', path, parameters],
     queryFn: ({ pageParam: cursor, signal }) =>
-      get<Record<string, T[]> & { next_cursor: string | null }>(path, { ...parameters, limit: LIMIT, cursor }, signal),
+      get<Record<string, T[]> & { next_cursor: string | null }>(path, { ...parameters, limit, cursor }, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
     refetchInterval: every,
@@ -31,7 +31,11 @@ export function Paged<T>(props: {
   return (
     <>
       {error && <Failure error={error} retry={() => void refetch()} />}
-      {data && children(data.pages.flatMap((page) => page[field]!))}
+      {data &&
+        children(
+          data.pages.flatMap((page) => page[field]!),
+          hasNextPage,
+        )}
       {hasNextPage && (
         <Group>
           <Button disabled={isFetching} onClick={() => void fetchNextPage()}>

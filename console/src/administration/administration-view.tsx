@@ -1,8 +1,8 @@
 import { Anchor, Stack, Text, Title } from '@mantine/core';
 import { currentKey } from '../api.ts';
 import { Organization } from '../identity/organization.tsx';
-import { KeyInUse, useMe } from '../lab/needs.tsx';
-import { Loaded, Warning } from '../loading.tsx';
+import { KeyInUse } from '../lab/needs.tsx';
+import { Warning } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { Tabs } from '../tabs.tsx';
 import { Identities } from './identities.tsx';
@@ -26,20 +26,16 @@ const tabHref = (tab: string) => hrefOf('administration', '', new URLSearchParam
 
 /** Who takes part, and what is stated about them, as far as the key permits it: `#/administration`, and an organization. */
 export function AdministrationView({ id, parameters }: { id: string; parameters: URLSearchParams }) {
-  const me = useMe();
   const asked = parameters.get('tab') ?? '';
   const tab = Object.hasOwn(TABS, asked) ? (asked as keyof typeof TABS) : 'organizations';
   const Part = TABS[tab][1];
   return (
     <Stack>
       <Title order={1}>{id === '' ? 'Administration' : id}</Title>
-      {currentKey() === null ? (
+      {currentKey() === null && (
         <Warning>Enter a key with “API key” at the top of the page: everything here needs one.</Warning>
-      ) : (
-        <Loaded query={me} what="what the key permits">
-          {(mine) => <KeyInUse me={mine} />}
-        </Loaded>
       )}
+      <KeyInUse />
       {id === '' ? (
         <>
           <Tabs tabs={Object.entries(TABS).map(([name, [title]]) => [name, title])} shown={tab} hrefOf={tabHref} />

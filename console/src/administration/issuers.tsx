@@ -1,5 +1,5 @@
 import { Group, Text } from '@mantine/core';
-import { currentKey, post, remove, type Schemas } from '../api.ts';
+import { post, remove, type Schemas } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Choices, Field, typed } from '../form.tsx';
 import { GRANTABLE } from '../lab/rules.ts';
@@ -17,9 +17,7 @@ export function Issuers() {
         What an accredited issuer grants counts in every policy; what others grant, only in policies that name them.
         Grants by operators’ keys and proofs count without accreditation.
       </Text>
-      <Needs what="The list of issuers" />
-      <Needs scope="ops" what="Accrediting an issuer, and withdrawing that," />
-      {currentKey() !== null && (
+      <Needs what="The list of issuers">
         <Paged<Schemas['AccreditedIssuerDto']> path="v1/issuers" field="issuers" what="issuers">
           {(issuers) => (
             <Rows
@@ -38,8 +36,8 @@ export function Issuers() {
             />
           )}
         </Paged>
-      )}
-      {mayOperate && (
+      </Needs>
+      <Needs scope="ops" what="Accrediting an issuer, and withdrawing that,">
         <Group>
           <Confirmed
             label="Accredit an issuer"
@@ -58,7 +56,7 @@ export function Issuers() {
             <Choices legend="Its grants of these count" name="statuses" values={GRANTABLE} />
           </Confirmed>
         </Group>
-      )}
+      </Needs>
     </Panel>
   );
 }

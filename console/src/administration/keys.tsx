@@ -1,26 +1,20 @@
 import { Badge, Group, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { type Schemas, get, post, remove } from '../api.ts';
+import { type Schemas, post, remove } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Choices, Field, Secret, typed } from '../form.tsx';
-import { type Me, Needs, useMe } from '../lab/needs.tsx';
+import { type Me, Needs, useMay, useMe } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
+import { useGet } from '../use-get.ts';
 
 /** The API keys, without their secrets. */
 export function Keys() {
   const me = useMe().data;
-  const mayOperate = me?.scopes.includes('ops') ?? false;
-  const keys = useQuery({
-    queryKey: ['keys'],
-    queryFn: ({ signal }) => get<Schemas['KeysDto']>('v1/ops/keys', {}, signal),
-    enabled: mayOperate,
-  });
+  const keys = useGet<'KeysDto'>('v1/ops/keys', {}, { enabled: useMay('ops') });
   return (
     <Panel title="API keys">
-      <Needs scope="ops" what="The list of keys" />
-      {me && mayOperate && (
+      <Needs scope="ops" what="The list of keys">
         <Loaded query={keys} what="the keys">
           {({ keys: list, read_only }) => (
             <>
@@ -37,7 +31,7 @@ export function Keys() {
                     ))}
                   </Group>,
                   organization ?? 'none',
-                  key_id === me.key_id || is_development ? (
+                  key_id === me!.key_id || is_development ? (
                     <Text key="which" size="sm" c="dimmed">
                       {is_development ? 'the development key' : 'the key of this tab'}
                     </Text>
@@ -47,14 +41,14 @@ export function Keys() {
                 ])}
               />
               {read_only === null ? (
-                <Create me={me} />
+                <Create me={me!} />
               ) : (
                 <Text size="sm">Keys cannot be changed here. {read_only}</Text>
               )}
             </>
           )}
         </Loaded>
-      )}
+      </Needs>
     </Panel>
   );
 }

@@ -1,10 +1,10 @@
 import { Code, Group, Progress, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { currentKey, get, type Schemas } from '../api.ts';
+import { currentKey, type Schemas } from '../api.ts';
 import { bytes, count, Time } from '../format.tsx';
 import { Needs } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
+import { useGet } from '../use-get.ts';
 
 type Bound = Schemas['UsedBoundDto'];
 
@@ -19,16 +19,10 @@ const EVERY_MS = 5_000;
 
 /** What the owner of the key has used of what it may. */
 export function Usage() {
-  const usage = useQuery({
-    queryKey: ['usage'],
-    queryFn: ({ signal }) => get<Schemas['UsageDto']>('v1/usage', {}, signal),
-    enabled: currentKey() !== null,
-    refetchInterval: EVERY_MS,
-  });
+  const usage = useGet<'UsageDto'>('v1/usage', {}, { enabled: currentKey() !== null, refetchInterval: EVERY_MS });
   return (
     <Panel title="Usage">
-      <Needs what="What is used" />
-      {currentKey() !== null && (
+      <Needs what="What is used">
         <Loaded query={usage} what="what is used">
           {({ owner, bounds }) => (
             <>
@@ -43,7 +37,7 @@ export function Usage() {
             </>
           )}
         </Loaded>
-      )}
+      </Needs>
     </Panel>
   );
 }

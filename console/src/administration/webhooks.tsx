@@ -5,7 +5,7 @@ import { Confirmed } from '../confirmed.tsx';
 import { Act, Choices, Field, Secret, typed } from '../form.tsx';
 import { count, RATINGS, Time } from '../format.tsx';
 import { idsIn } from '../lab/fields.tsx';
-import { Needs, useMay, useMe } from '../lab/needs.tsx';
+import { Needs, useMe } from '../lab/needs.tsx';
 import { Empty } from '../loading.tsx';
 import { Paged } from '../paged.tsx';
 import { Panel } from '../panel.tsx';
@@ -41,7 +41,6 @@ const pathOf = (webhookId: string) => `v1/webhooks/${encodeURIComponent(webhookI
 /** The webhooks of the key's organization, or of the operators. */
 export function Webhooks() {
   const [shown, show] = useState<string | null>(null);
-  const mayHave = useMay('webhooks:write');
   const owner = useMe().data?.organization ?? 'the operators';
   return (
     <Panel title="Webhooks">
@@ -49,28 +48,25 @@ export function Webhooks() {
         An address to which the service posts a signed message for each event that its owner chose. Here are those of{' '}
         {owner}.
       </Text>
-      <Needs scope="webhooks:write" what="The list of webhooks" />
-      {mayHave && (
-        <>
-          <Paged<Webhook> path="v1/webhooks" field="webhooks" what="webhooks" every={EVERY_MS}>
-            {(webhooks) =>
-              webhooks.length === 0 ? (
-                <Empty>There is no webhook yet.</Empty>
-              ) : (
-                webhooks.map((webhook) => (
-                  <Card
-                    key={webhook.webhook_id}
-                    webhook={webhook}
-                    isShown={shown === webhook.webhook_id}
-                    show={(isShown) => show(isShown ? webhook.webhook_id : null)}
-                  />
-                ))
-              )
-            }
-          </Paged>
-          <Create />
-        </>
-      )}
+      <Needs scope="webhooks:write" what="The list of webhooks">
+        <Paged<Webhook> path="v1/webhooks" field="webhooks" what="webhooks" every={EVERY_MS}>
+          {(webhooks) =>
+            webhooks.length === 0 ? (
+              <Empty>There is no webhook yet.</Empty>
+            ) : (
+              webhooks.map((webhook) => (
+                <Card
+                  key={webhook.webhook_id}
+                  webhook={webhook}
+                  isShown={shown === webhook.webhook_id}
+                  show={(isShown) => show(isShown ? webhook.webhook_id : null)}
+                />
+              ))
+            )
+          }
+        </Paged>
+        <Create />
+      </Needs>
     </Panel>
   );
 }

@@ -1,9 +1,10 @@
 import { Anchor, Code, Fieldset, Group, NativeSelect, Slider, Text, TextInput } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { type Coordinates, get, type History, type Models, type Policies } from '../api.ts';
+import type { Coordinates } from '../api.ts';
 import { localTime, toInput } from '../format.tsx';
+import { usePolicies } from '../lab/policies.ts';
 import { setParameters } from '../place.ts';
+import { useGet } from '../use-get.ts';
 import { scorePath } from './use-score.ts';
 
 const STEPS = 500;
@@ -13,19 +14,12 @@ const DEFAULT = 'the service’s default';
 /** Selects time and lens. What is selected is in the address, in parameters with `prefix`. */
 export function CoordinatePicker(props: { trisId: string; coordinates: Coordinates; legend: string; prefix: string }) {
   const { trisId, coordinates, legend, prefix } = props;
-  const first = useQuery({
-    queryKey: ['first', trisId],
-    queryFn: ({ signal }) => get<History>(scorePath(trisId, '/history'), { limit: 1 }, signal),
-  });
-  const policies = useQuery({
-    queryKey: ['policies'],
-    queryFn: ({ signal }) => get<Policies>('v1/policies/vp', { limit: 1000 }, signal),
-  });
-  const models = useQuery({ queryKey: ['models'], queryFn: ({ signal }) => get<Models>('v1/models', {}, signal) });
+  const first = useGet<'HistoryDto'>(scorePath(trisId, '/history'), { limit: 1 });
+  const models = useGet<'ModelsDto'>('v1/models');
   const change = (changes: Coordinates) =>
     setParameters(Object.fromEntries(Object.entries(changes).map(([name, value]) => [prefix + name, value])));
   const earliest = first.data?.entries[0];
-  const names = policies.data?.policies.map(({ policy_id }) => policy_id) ?? [];
+  const names = usePolicies().data?.map(({ policy_id }) => policy_id) ?? [];
   const { vp, model } = coordinates;
   const lenses = vp === undefined || vp === 'model' || names.includes(vp) ? names : [vp, ...names];
   return (

@@ -1,9 +1,9 @@
 import { Badge } from '@mantine/core';
 import type { ReactNode } from 'react';
-import type { Decisions } from '../api.ts';
+import type { Schemas } from '../api.ts';
 import { Paged } from '../paged.tsx';
 
-export type Decision = Decisions['decisions'][number];
+export type Decision = Schemas['DecisionDto'];
 
 /** The access decisions about an identity that the reader may see. */
 export function DecisionsAbout(props: { trisId: string; children: (decisions: Decision[]) => ReactNode }) {

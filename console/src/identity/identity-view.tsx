@@ -12,25 +12,16 @@ import {
   Title,
   VisuallyHidden,
 } from '@mantine/core';
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { type ReactNode, useMemo, useState } from 'react';
-import {
-  ApiError,
-  type Coordinates,
-  type Credonations,
-  currentSession,
-  type Explanation,
-  get,
-  hasCredential,
-  type Score,
-  type Wallets,
-} from '../api.ts';
+import { ApiError, type Coordinates, currentSession, hasCredential, type Score, type Schemas } from '../api.ts';
 import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
 import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
+import { Paged } from '../paged.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Rows } from '../table.tsx';
 import { Tabs } from '../tabs.tsx';
+import { useGet } from '../use-get.ts';
 import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
@@ -451,10 +442,7 @@ function Verifications({ current }: { current: Score }) {
 }
 
 function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coordinates }) {
-  const query = useQuery({
-    queryKey: ['explain', trisId, coordinates],
-    queryFn: ({ signal }) => get<Explanation>(scorePath(trisId, '/explain'), { ...coordinates }, signal),
-  });
+  const query = useGet<'ExplanationDto'>(scorePath(trisId, '/explain'), { ...coordinates });
   return (
     <Panel title="What the score consists of">
       <Loaded query={query} what="the explanation">
@@ -517,19 +505,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
   );
 }
 
-const CREDONATIONS = 1000;
-
 function Received({ trisId }: { trisId: string }) {
-  const query = useInfiniteQuery({
-    queryKey: ['credonations', trisId],
-    queryFn: ({ pageParam: cursor, signal }) =>
-      get<Credonations>(`api/tris-validations/${encodeURIComponent(trisId)}`, { limit: CREDONATIONS, cursor }, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-  });
-  const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
-  const endorsers = useMemo(() => byEndorser(data?.pages ?? []), [data]);
-  const total = data?.pages.reduce((sum, { validations }) => sum + validations.length, 0) ?? 0;
   return (
     <Panel
       title={
@@ -538,42 +514,43 @@ function Received({ trisId }: { trisId: string }) {
         </>
       }
     >
-      {!data && !error && <Waiting what="the credonations" reason={failureReason} />}
-      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-      {data && (
-        <>
-          {total > 0 && (
-            <Text size="sm" c="dimmed">
-              {hasNextPage ? `The first ${count(total)}` : count(total)}, of all times, by endorser.
-            </Text>
-          )}
-          <Rows
-            caption="By endorser"
-            empty="None."
-            head={['From', 'Number', 'TCT', 'Last']}
-            rows={endorsers.map(({ from, number, amount, last }) => [
-              linkTo('identity', from),
-              count(number),
-              count(amount),
-              <Time key="last" value={last} />,
-            ])}
-          />
-          {hasNextPage && (
-            <Group>
-              <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
-                Load more credonations
-              </Button>
-            </Group>
-          )}
-        </>
-      )}
+      <Paged<Credonation>
+        path={`api/tris-validations/${encodeURIComponent(trisId)}`}
+        limit={1000}
+        field="validations"
+        what="credonations"
+      >
+        {(credonations, hasMore) => (
+          <>
+            {credonations.length > 0 && (
+              <Text size="sm" c="dimmed">
+                {hasMore && 'The first '}
+                {count(credonations.length)}, of all times, by endorser.
+              </Text>
+            )}
+            <Rows
+              caption="By endorser"
+              empty="None."
+              head={['From', 'Number', 'TCT', 'Last']}
+              rows={byEndorser(credonations).map(({ from, number, amount, last }) => [
+                linkTo('identity', from),
+                count(number),
+                count(amount),
+                <Time key="last" value={last} />,
+              ])}
+            />
+          </>
+        )}
+      </Paged>
     </Panel>
   );
 }
 
-function byEndorser(pages: readonly Credonations[]) {
+type Credonation = Schemas['CredonationDto'];
+
+function byEndorser(credonations: readonly Credonation[]) {
   const found = new Map<string, { from: string; number: number; amount: number; last: string }>();
-  for (const { from, amount, timestamp } of pages.flatMap((page) => page.validations)) {
+  for (const { from, amount, timestamp } of credonations) {
     const sum = found.get(from) ?? { from, number: 0, amount: 0, last: timestamp };
     sum.number++;
     sum.amount += amount;
@@ -585,11 +562,11 @@ function byEndorser(pages: readonly Credonations[]) {
 
 /** Only for keys that may read the wallets; without one the section is absent. */
 function LinkedWallets({ trisId }: { trisId: string }) {
-  const query = useQuery({
-    queryKey: ['wallets', trisId],
-    queryFn: ({ signal }) => get<Wallets>(`v1/wallets/${encodeURIComponent(trisId)}`, { limit: 1000 }, signal),
-    enabled: hasCredential(),
-  });
+  const query = useGet<'WalletsDto'>(
+    `v1/wallets/${encodeURIComponent(trisId)}`,
+    { limit: 1000 },
+    { enabled: hasCredential() },
+  );
   const { status } = (query.error as ApiError | null) ?? { status: 200 };
   if (!hasCredential() || status === 403 || status === 404) return null;
   return (

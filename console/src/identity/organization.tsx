@@ -1,6 +1,5 @@
 import { Anchor, Badge, Group, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { get, post, type Schemas } from '../api.ts';
+import { post } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Field, typed } from '../form.tsx';
 import { count, Time } from '../format.tsx';
@@ -9,20 +8,16 @@ import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
 import { Empty, Loaded } from '../loading.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
+import { useGet } from '../use-get.ts';
 
-const rankOf = (trisId: string) => ({
-  queryKey: ['rank', trisId],
-  queryFn: ({ signal }: { signal: AbortSignal }) =>
-    get<Schemas['DiscRankDto']>(`api/disc-rank/${encodeURIComponent(trisId)}`, {}, signal),
-  retry: false,
-});
-const organizationOf = (trisId: string, enabled: boolean) => ({
-  queryKey: ['organization', trisId],
-  queryFn: ({ signal }: { signal: AbortSignal }) =>
-    get<Schemas['OrganizationDto']>(`v1/organizations/${encodeURIComponent(trisId)}`, {}, signal),
-  enabled,
-  retry: false,
-});
+const useRank = (trisId: string) =>
+  useGet<'DiscRankDto'>(`api/disc-rank/${encodeURIComponent(trisId)}`, {}, { retry: false });
+const useOrganization = (trisId: string) =>
+  useGet<'OrganizationDto'>(
+    `v1/organizations/${encodeURIComponent(trisId)}`,
+    {},
+    { enabled: useMay('ops'), retry: false },
+  );
 
 /** Policies of either kind that an organization owns. */
 function useOwned(trisId: string) {
@@ -32,17 +27,16 @@ function useOwned(trisId: string) {
 
 /** Whether an identity is an organization, as far as the key may know: vetted ones are public, and owners of policies. */
 export function useIsOrganization(trisId: string): boolean {
-  const rank = useQuery(rankOf(trisId));
-  const organization = useQuery(organizationOf(trisId, useMay('ops')));
+  const rank = useRank(trisId);
+  const organization = useOrganization(trisId);
   const { lenses, access } = useOwned(trisId);
   return rank.isSuccess || organization.isSuccess || lenses.length + access.length > 0;
 }
 
 /** What is known of an organization besides its score. */
 export function Organization({ trisId }: { trisId: string }) {
-  const mayOperate = useMay('ops');
-  const rank = useQuery(rankOf(trisId));
-  const organization = useQuery(organizationOf(trisId, mayOperate));
+  const rank = useRank(trisId);
+  const organization = useOrganization(trisId);
   const { lenses, access } = useOwned(trisId);
   const vetted = organization.data?.vetted ?? (rank.isSuccess ? true : undefined);
   return (
@@ -97,8 +91,7 @@ export function Organization({ trisId }: { trisId: string }) {
           <Needs scope="ops" what="Vetting an organization" />
         </Panel>
         <Panel title="Platforms">
-          <Needs scope="ops" what="The list" />
-          {mayOperate && (
+          <Needs scope="ops" what="The list">
             <Loaded query={organization} what="the platforms">
               {({ platform_ids }) => (
                 <>
@@ -124,7 +117,7 @@ export function Organization({ trisId }: { trisId: string }) {
                 </>
               )}
             </Loaded>
-          )}
+          </Needs>
         </Panel>
       </Stack>
     </div>

@@ -1,7 +1,7 @@
 import { Box, Group, Paper, Text, TextInput, VisuallyHidden } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type KeyboardEvent, useEffect, useId, useState } from 'react';
-import { currentKey, type Found, get, post, type Score } from '../api.ts';
+import { currentKey, get, post, type Schemas } from '../api.ts';
 import { Rating } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 
@@ -33,10 +33,14 @@ function useOptions(text: string): readonly Option[] {
   const { data } = useQuery({
     queryKey: ['find', rested],
     queryFn: async ({ signal }): Promise<Option[]> => {
-      const { identities } = await get<Found>('v1/identities', { prefix: rested, limit: SHOWN }, signal);
+      const { identities } = await get<Schemas['IdentitiesDto']>(
+        'v1/identities',
+        { prefix: rested, limit: SHOWN },
+        signal,
+      );
       if (identities.length === 0) return [];
       const tris_ids = [...new Set(identities.map(({ tris_id }) => tris_id))];
-      const { results } = await post<{ results: { data?: Score }[] }>('v1/disc/score/batch', { tris_ids }, signal);
+      const { results } = await post<Schemas['ScoreBatchResultDto']>('v1/disc/score/batch', { tris_ids }, signal);
       const ratings = new Map(tris_ids.map((id, i) => [id, results[i]?.data?.score_rating]));
       return identities.map((found) => ({ ...found, rating: ratings.get(found.tris_id) }));
     },

@@ -1,11 +1,12 @@
 import { Group, NativeSelect, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { currentSession, get, hasCredential, post, type Schemas } from '../api.ts';
+import { currentSession, hasCredential, post, type Schemas } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { typed } from '../form.tsx';
 import { score } from '../format.tsx';
 import { useMay } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
+import { useGet } from '../use-get.ts';
 
 /** Opens a dispute of a statement about whoever is signed in. */
 export function Contest({ what, about }: { what: string; about: object }) {
@@ -31,11 +32,7 @@ const REASONS = ['mistake', 'duplicate', 'reversed', 'disputed', 'key_compromise
 
 /** What the reader may do about an action: the person it is about contests it, whoever made it withdraws it. */
 export function ActionStatement({ trisId, actionId }: { trisId: string; actionId: string }) {
-  const query = useQuery({
-    queryKey: ['action', actionId],
-    queryFn: ({ signal }) => get<Schemas['ActionDto']>(`v1/actions/${actionId}`, {}, signal),
-    enabled: hasCredential(),
-  });
+  const query = useGet<'ActionDto'>(`v1/actions/${actionId}`, {}, { enabled: hasCredential() });
   const mayRelay = useMay('relay:write');
   const mayOperate = useMay('ops');
   // The reader may not know more than the event.

@@ -1,23 +1,18 @@
 import { Anchor, Button, Code, Group, Stack, Text, Title } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { ApiError, get } from '../api.ts';
+import { ApiError } from '../api.ts';
 import { Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { Loaded } from '../loading.tsx';
+import { useGet } from '../use-get.ts';
 import { storeDraft } from './draft.ts';
 import { AP_PATH, type ListedAccessPolicy, nextId, useAccessPolicies } from './policies.ts';
-
-type AccessPolicy = ListedAccessPolicy & { rules: unknown };
 
 /** One version of an access policy. Its rules are shown to who may read them. */
 export function AccessPolicyView({ policyId }: { policyId: string }) {
   const all = useAccessPolicies();
-  const read = useQuery({
-    queryKey: ['lab', 'ap', policyId],
-    queryFn: ({ signal }) => get<AccessPolicy>(`${AP_PATH}/${encodeURIComponent(policyId)}`, {}, signal),
-  });
+  const read = useGet<'AccessPolicyDto'>(`${AP_PATH}/${encodeURIComponent(policyId)}`);
   const listed = all.data?.find(({ policy_id }) => policy_id === policyId);
   const isPrivate = read.error instanceof ApiError && read.error.status !== 404 && listed !== undefined;
   return (

@@ -1,24 +1,22 @@
 import { Code, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { type Schemas, currentKey, get, hasCredential } from '../api.ts';
+import type { ReactNode } from 'react';
+import { type Schemas, currentKey, hasCredential } from '../api.ts';
+import { Loaded } from '../loading.tsx';
+import { useGet } from '../use-get.ts';
 
 export type Me = Schemas['MeDto'];
 
 /** What the key may do; no data without a key. */
-export const useMe = () =>
-  useQuery({
-    queryKey: ['me'],
-    queryFn: ({ signal }) => get<Me>('v1/me', {}, signal),
-    enabled: hasCredential(),
-  });
+export const useMe = () => useGet<'MeDto'>('v1/me', {}, { enabled: hasCredential() });
 
 /** Whether the key has the scope. Without a key it has none. */
 export function useMay(scope: Me['scopes'][number]): boolean {
   return useMe().data?.scopes.includes(scope) ?? false;
 }
 
-/** Says before a request is refused that the key does not permit it. Without a scope, any key does. */
-export function Needs({ scope, what }: { scope?: Me['scopes'][number]; what: string }) {
+/** What the key permits, or which scope it lacks, before a request is refused. Without a scope, any key permits it. */
+export function Needs(props: { scope?: Me['scopes'][number]; what: string; children?: ReactNode }) {
+  const { scope, what, children } = props;
   const { data } = useMe();
   if (currentKey() === null) {
     return (
@@ -34,7 +32,8 @@ export function Needs({ scope, what }: { scope?: Me['scopes'][number]; what: str
       </Text>
     );
   }
-  if (!data || scope === undefined || data.scopes.includes(scope)) return null;
+  if (scope === undefined || data?.scopes.includes(scope)) return children;
+  if (!data) return null;
   return (
     <Text size="sm" c="dimmed">
       {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
@@ -43,11 +42,17 @@ export function Needs({ scope, what }: { scope?: Me['scopes'][number]; what: str
 }
 
 /** Whose the key of this tab is, and what it permits. */
-export function KeyInUse({ me }: { me: Me }) {
+export function KeyInUse() {
+  const me = useMe();
+  if (currentKey() === null) return null;
   return (
-    <Text size="sm" c="dimmed">
-      Key <Code>{me.key_id}</Code>
-      {me.organization !== null && <> of {me.organization}</>}: {me.scopes.join(', ')}.
-    </Text>
+    <Loaded query={me} what="what the key permits">
+      {({ key_id, organization, scopes }) => (
+        <Text size="sm" c="dimmed">
+          Key <Code>{key_id}</Code>
+          {organization !== null && <> of {organization}</>}: {scopes.join(', ')}.
+        </Text>
+      )}
+    </Loaded>
   );
 }

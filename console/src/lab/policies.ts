@@ -1,5 +1,6 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type Schemas, get } from '../api.ts';
+import { useGet } from '../use-get.ts';
 
 /** The parts of the public HTTP interface that the lab uses: docs/http.md, docs/policies.md. */
 
@@ -60,11 +61,7 @@ export const ACCESS_POLICIES = queryOptions({
 
 export const useAccessPolicies = () => useQuery(ACCESS_POLICIES);
 
-export const usePolicy = (policyId: string) =>
-  useQuery({
-    queryKey: ['lab', 'vp', policyId],
-    queryFn: ({ signal }) => get<Policy>(`${VP_PATH}/${encodeURIComponent(policyId)}`, {}, signal),
-  });
+export const usePolicy = (policyId: string) => useGet<'PolicyDto'>(`${VP_PATH}/${encodeURIComponent(policyId)}`);
 
 /** `VP_LENDING_V2` → `VP_LENDING` and 2. */
 export function nameAndNumber(policyId: string): [name: string, number: number] {

@@ -1,16 +1,15 @@
 import { Anchor, Badge, Button, Code, Group, List, NativeSelect, Stack, Table, Text, Title } from '@mantine/core';
-import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { post } from '../api.ts';
 import { decimal, Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 import { Details, Panel } from '../panel.tsx';
 import { DataTable } from '../table.tsx';
-import { Failure, Loaded, Warning } from '../loading.tsx';
+import { Loaded, Warning } from '../loading.tsx';
 import { Weights } from './draft-editor.tsx';
 import { isConfiguration, storeDraft, type VpDraft } from './draft.ts';
-import { nextId, type Policy, type Replay, type Scope, SCOPES, usePolicies, usePolicy, VP_PATH } from './policies.ts';
+import { nextId, type Policy, type Scope, SCOPES, usePolicies, usePolicy } from './policies.ts';
 import { Needs, useMay, useMe } from './needs.tsx';
+import { StartReplay } from './replay-view.tsx';
 import { SwitchDialog } from './switch-dialog.tsx';
 
 /** One version of a validation policy. */
@@ -110,12 +109,6 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
   const maySwitch = scope === 'platform' ? mayOperate : mayWrite;
   const all = usePolicies();
   const { policy_id, tris_org, active_for, status } = policy;
-  const replay = useMutation({
-    mutationFn: () => post<Replay>(`${VP_PATH}/${encodeURIComponent(policy_id)}/replay`, { scope }),
-    onSuccess: ({ replay_id }) => {
-      window.location.hash = hrefOf('lab', replay_id);
-    },
-  });
   const edit = () => {
     const { inputs, metadata } = policy;
     const draft: VpDraft = { policy_id: nextId(policy_id, all.data ?? []), tris_org, inputs, metadata };
@@ -143,9 +136,7 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
             label: `for ${name === 'platform' ? 'the platform' : tris_org}`,
           }))}
         />
-        <Button variant="filled" disabled={!mayWrite || replay.isPending} onClick={() => replay.mutate()}>
-          Replay over everyone
-        </Button>
+        <StartReplay label="Replay over everyone" policyId={policy_id} scope={scope} />
         {!active_for.includes(scope) && status !== 'retired' && (
           <SwitchDialog
             policyId={policy_id}
@@ -160,7 +151,6 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
         )}
         <Button onClick={edit}>Draft a new version</Button>
       </Group>
-      {replay.error && <Failure error={replay.error} retry={() => replay.mutate()} />}
     </Panel>
   );
 }

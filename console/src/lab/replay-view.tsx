@@ -1,14 +1,15 @@
-import { Anchor, Button, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
-import { useMutation, useQuery } from '@tanstack/react-query';
-import { get, post, remove } from '../api.ts';
+import { Anchor, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
+import { post, remove } from '../api.ts';
+import { Act } from '../form.tsx';
 import { count, decimal, Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
-import { Failure, Loaded, Warning } from '../loading.tsx';
+import { Loaded, Warning } from '../loading.tsx';
 import { Change } from './change.tsx';
 import { isConfiguration } from './draft.ts';
 import { useMay } from './needs.tsx';
-import { type LensName, type Replay, usePolicy, VP_PATH } from './policies.ts';
+import { type LensName, type Replay, type Scope, usePolicy, VP_PATH } from './policies.ts';
+import { useGet } from '../use-get.ts';
 import { SwitchDialog } from './switch-dialog.tsx';
 
 const LOOK_MS = 500;
@@ -18,11 +19,11 @@ const isOpen = (status: Replay['status']): boolean => status === 'queued' || sta
 /** A replay over everyone: its progress, then its result. */
 export function ReplayView({ replayId }: { replayId: string }) {
   const path = `v1/replays/${encodeURIComponent(replayId)}`;
-  const query = useQuery({
-    queryKey: ['lab', 'replay', replayId],
-    queryFn: ({ signal }) => get<Replay>(path, {}, signal),
-    refetchInterval: ({ state }) => (state.data && !isOpen(state.data.status) ? false : LOOK_MS),
-  });
+  const query = useGet<'ReplayDto'>(
+    path,
+    {},
+    { refetchInterval: ({ state }) => (state.data && !isOpen(state.data.status) ? false : LOOK_MS) },
+  );
   return (
     <Stack>
       <Title order={1}>Replay over everyone</Title>
@@ -33,12 +34,7 @@ export function ReplayView({ replayId }: { replayId: string }) {
       <Loaded query={query} what="the replay">
         {(replay) =>
           isOpen(replay.status) ? (
-            <Underway
-              replay={replay}
-              path={path}
-              looked={query.dataUpdatedAt}
-              onCancelled={() => void query.refetch()}
-            />
+            <Underway replay={replay} path={path} looked={query.dataUpdatedAt} />
           ) : (
             <Finished replay={replay} />
           )
@@ -48,11 +44,9 @@ export function ReplayView({ replayId }: { replayId: string }) {
   );
 }
 
-function Underway(props: { replay: Replay; path: string; looked: number; onCancelled: () => void }) {
-  const { replay, path, looked, onCancelled } = props;
+function Underway({ replay, path, looked }: { replay: Replay; path: string; looked: number }) {
   const { done, total } = replay.progress;
   const rate = useRate(done, looked);
-  const cancel = useMutation({ mutationFn: () => remove<Replay>(path), onSuccess: onCancelled });
   return (
     <Paper component={Stack} gap="sm" align="flex-start" withBorder p="md">
       <Text>
@@ -64,23 +58,13 @@ function Underway(props: { replay: Replay; path: string; looked: number; onCance
           ? 'Queued.'
           : `${count(done)} of ${count(total)} identities${rate ? `, ${count(rate)} per second, ${duration((total - done) / rate)} left` : ''}.`}
       </Text>
-      <Button disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-        Cancel the replay
-      </Button>
-      {cancel.error && <Failure error={cancel.error} retry={() => cancel.mutate()} />}
+      <Act label="Cancel the replay" act={() => remove(path)} />
     </Paper>
   );
 }
 
 function Finished({ replay }: { replay: Replay }) {
   const { policy_id, scope, status, result, error, started_at, finished_at } = replay;
-  const mayReplay = useMay('policies:write');
-  const again = useMutation({
-    mutationFn: () => post<Replay>(`${VP_PATH}/${encodeURIComponent(policy_id!)}/replay`, { scope }),
-    onSuccess: ({ replay_id }) => {
-      window.location.hash = hrefOf('lab', replay_id);
-    },
-  });
   const seconds = finished_at === null ? 0 : (Date.parse(finished_at) - Date.parse(started_at)) / 1000;
   return (
     <>
@@ -92,13 +76,8 @@ function Finished({ replay }: { replay: Replay }) {
       {error !== null && status === 'failed' && <Warning>{error}</Warning>}
       <Group gap="xs">
         {status === 'completed' && policy_id !== null && <Promotion replay={replay} policyId={policy_id} />}
-        {policy_id !== null && (
-          <Button disabled={!mayReplay || again.isPending} onClick={() => again.mutate()}>
-            Replay again
-          </Button>
-        )}
+        {policy_id !== null && <StartReplay label="Replay again" policyId={policy_id} scope={scope} />}
       </Group>
-      {again.error && <Failure error={again.error} />}
       {result && (
         <>
           <Title order={2}>Result</Title>
@@ -110,6 +89,20 @@ function Finished({ replay }: { replay: Replay }) {
         </>
       )}
     </>
+  );
+}
+
+/** A button that compares everyone under a policy and the lens that is active. */
+export function StartReplay({ label, policyId, scope }: { label: string; policyId: string; scope: Scope }) {
+  return (
+    <Act
+      label={label}
+      isPermitted={useMay('policies:write')}
+      act={() => post<Replay>(`${VP_PATH}/${encodeURIComponent(policyId)}/replay`, { scope })}
+      onDone={({ replay_id }) => {
+        window.location.hash = hrefOf('lab', replay_id);
+      }}
+    />
   );
 }
 

@@ -1,7 +1,7 @@
 import { Anchor, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { currentSession, get, getText, type Schemas, signOut, watchSession } from '../api.ts';
+import { currentSession, getText, signOut, watchSession } from '../api.ts';
 import { Dialog } from '../dialog.tsx';
 import { Rating, score, Time } from '../format.tsx';
 import { DecisionsAbout, Outcome } from '../identity/decisions.tsx';
@@ -13,6 +13,7 @@ import { Empty, Failure, Loaded } from '../loading.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { Rows } from '../table.tsx';
+import { useGet } from '../use-get.ts';
 import { type BrowserWallet, signIn, useWallets } from './wallets.ts';
 
 /** What a person sees of themselves, signed in with their wallet. */
@@ -185,10 +186,7 @@ function OwnDecisions({ trisId }: { trisId: string }) {
 }
 
 function Notice({ jti }: { jti: string }) {
-  const query = useQuery({
-    queryKey: ['notice', jti],
-    queryFn: ({ signal }) => get<Schemas['NoticeDto']>(`v1/access/decisions/${jti}/notice`, {}, signal),
-  });
+  const query = useGet<'NoticeDto'>(`v1/access/decisions/${jti}/notice`);
   return (
     <Loaded query={query} what="the notice">
       {({ policy_id, organization, granted, checked_at, reasons }) => (

@@ -1,23 +1,19 @@
 import { Anchor, Code, Table, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
-import { type Schemas, get, post } from '../api.ts';
+import { post } from '../api.ts';
 import { Field, typed } from '../form.tsx';
 import { Empty, Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { DataTable } from '../table.tsx';
 import { Confirmed } from '../confirmed.tsx';
+import { useGet } from '../use-get.ts';
 
 const EVERY_MS = 2_000;
 
 /** The open dead letters. */
 export function DeadLetters() {
-  const letters = useQuery({
-    queryKey: ['operations', 'dead-letters'],
-    queryFn: ({ signal }) => get<Schemas['DeadLettersDto']>('v1/dead-letters', {}, signal),
-    // The read models apply an acknowledgement shortly after it is recorded.
-    refetchInterval: EVERY_MS,
-  });
+  // The read models apply an acknowledgement shortly after it is recorded.
+  const letters = useGet<'DeadLettersDto'>('v1/dead-letters', {}, { refetchInterval: EVERY_MS });
   return (
     <Panel title="Dead letters">
       <Loaded query={letters} what="the dead letters">

@@ -1,13 +1,14 @@
 import { Anchor, Badge, Button, Code, Progress, Table, Text } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment } from 'react';
-import { type Schemas, get, remove } from '../api.ts';
+import { type Schemas, remove } from '../api.ts';
+import { Act } from '../form.tsx';
 import { count, Time } from '../format.tsx';
-import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Empty, Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { duration, useRate } from '../rate.ts';
 import { DataTable } from '../table.tsx';
+import { useGet } from '../use-get.ts';
 import { Views } from './read-models.tsx';
 
 const EVERY_MS = 1_000;
@@ -26,11 +27,7 @@ const isOpen = ({ status }: Job): boolean => status === 'queued' || status === '
 
 /** The newest jobs of all callers. @param shown the job whose result is shown */
 export function Jobs({ shown, show }: { shown: string | null; show: (jobId: string | null) => void }) {
-  const jobs = useQuery({
-    queryKey: ['operations', 'jobs'],
-    queryFn: ({ signal }) => get<Schemas['JobsDto']>('v1/jobs', {}, signal),
-    refetchInterval: EVERY_MS,
-  });
+  const jobs = useGet<'JobsDto'>('v1/jobs', {}, { refetchInterval: EVERY_MS });
   return (
     <Panel title="Jobs">
       <Loaded query={jobs} what="the jobs">
@@ -64,11 +61,6 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
   const { job_id, kind, status } = job;
   const { done, total } = job.progress;
   const rate = useRate(status === 'running' ? done : null, at);
-  const client = useQueryClient();
-  const cancel = useMutation({
-    mutationFn: () => remove(`v1/jobs/${encodeURIComponent(job_id)}`),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['operations'] }),
-  });
   return (
     <Table.Tr data-testid={`job-${kind}`}>
       <Table.Th scope="row">
@@ -78,7 +70,6 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
       </Table.Th>
       <Table.Td>
         <Badge color={COLOURS[status]}>{status}</Badge>
-        {cancel.error && <Failure error={cancel.error} />}
       </Table.Td>
       <Table.Td>
         {status === 'running' && (
@@ -96,9 +87,7 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
       </Table.Td>
       <Table.Td>
         {isOpen(job) ? (
-          <Button aria-label={`Cancel ${job_id}`} disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-            Cancel
-          </Button>
+          <Act label="Cancel" describes={job_id} act={() => remove(`v1/jobs/${encodeURIComponent(job_id)}`)} />
         ) : (
           <Button
             aria-expanded={isShown}
@@ -113,13 +102,8 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
   );
 }
 
-function Outcome({ job: { job_id, status, problem, finished_at } }: { job: Job }) {
-  const job = useQuery({
-    queryKey: ['operations', 'job', job_id, finished_at],
-    queryFn: ({ signal }) => get<Schemas['JobDto']>(`v1/jobs/${encodeURIComponent(job_id)}`, {}, signal),
-    enabled: status === 'completed',
-    staleTime: Infinity,
-  });
+function Outcome({ job: { job_id, status, problem } }: { job: Job }) {
+  const job = useGet<'JobDto'>(`v1/jobs/${encodeURIComponent(job_id)}`, {}, { enabled: status === 'completed' });
   if (problem) return <Text c="var(--mantine-color-error)">{problem.detail}</Text>;
   if (status === 'cancelled') return <Text>It was cancelled.</Text>;
   if (job_id.startsWith('rpl_')) return <Anchor href={hrefOf('lab', job_id)}>The result in the policy lab</Anchor>;

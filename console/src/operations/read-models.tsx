@@ -1,12 +1,13 @@
-import { Badge, Button, Checkbox, Group, List, NativeSelect, Progress, Table, Text } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type Schemas, get, post, remove } from '../api.ts';
+import { Badge, Checkbox, Group, List, NativeSelect, Progress, Table, Text } from '@mantine/core';
+import { type Schemas, post, remove } from '../api.ts';
+import { Act } from '../form.tsx';
 import { count } from '../format.tsx';
-import { Empty, Failure, Loaded } from '../loading.tsx';
+import { Empty, Loaded } from '../loading.tsx';
 import { Figures, Panel } from '../panel.tsx';
 import { duration, useRate } from '../rate.ts';
 import { DataTable } from '../table.tsx';
 import { Confirmed } from '../confirmed.tsx';
+import { useGet } from '../use-get.ts';
 
 const EVERY_MS = 2_000;
 
@@ -18,11 +19,7 @@ type Started = Schemas['OperationStartedDto'];
 
 /** The log, and the generations of read models with what can be done with them. */
 export function ReadModels({ onStarted }: { onStarted: (jobId: string) => void }) {
-  const status = useQuery({
-    queryKey: ['operations', 'status'],
-    queryFn: ({ signal }) => get<Status>('v1/ops/status', {}, signal),
-    refetchInterval: EVERY_MS,
-  });
+  const status = useGet<'StatusDto'>('v1/ops/status', {}, { refetchInterval: EVERY_MS });
   return (
     <Loaded query={status} what="the status">
       {(data) => (
@@ -63,19 +60,11 @@ function Log({ status, at }: { status: Status; at: number }) {
 }
 
 function Generations({ status, at, onStarted }: { status: Status; at: number; onStarted: (jobId: string) => void }) {
-  const client = useQueryClient();
   const { generations, previous_views } = status;
   const views = [...new Set(generations.flatMap((generation) => Object.keys(generation.views)))];
   const there = new Set(generations.map(({ id }) => id));
   const isThere = previous_views !== null && Object.values(previous_views).every((id) => there.has(id));
   const started = ({ job_id }: Started) => onStarted(job_id);
-  const verify = useMutation({
-    mutationFn: () => post<Started>('v1/ops/verify', undefined),
-    onSuccess: (answer) => {
-      started(answer);
-      void client.invalidateQueries({ queryKey: ['operations'] });
-    },
-  });
   return (
     <Panel title="Generations of read models">
       {generations.length === 0 ? (
@@ -121,11 +110,8 @@ function Generations({ status, at, onStarted }: { status: Status; at: number; on
             <Views views={previous_views} />
           </Confirmed>
         )}
-        <Button disabled={verify.isPending} onClick={() => verify.mutate()}>
-          Verify
-        </Button>
+        <Act label="Verify" act={() => post<Started>('v1/ops/verify', undefined)} onDone={started} />
       </Group>
-      {verify.error && <Failure error={verify.error} />}
     </Panel>
   );
 }
