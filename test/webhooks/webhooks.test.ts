@@ -25,7 +25,7 @@ import {
 
 /** The requests that create, change and delete webhooks. */
 
-test('a webhook has its own organization’s secret only, which is in no log', async () => {
+test('a webhook is its own organization’s, listed for operators, too, and its secret is in no log', async () => {
   const { id, secret } = await create({ events: ALL, filter: { score_below: 5 } });
   for (const by of [OTHER, OPERATOR]) {
     expect((await service.get(`${path}/${id}`, by)).json.code).toBe('webhook_not_found');
@@ -39,6 +39,12 @@ test('a webhook has its own organization’s secret only, which is in no log', a
   const own = (await service.get(path, { ...LENDCO, ...(await seen(service)) })).json.webhooks;
   expect(own).toEqual([expect.objectContaining({ webhook_id: id, url: receiver.url, status: 'active' })]);
   expect(own[0]).not.toHaveProperty('secret');
+  const of = async (by: Record<string, string>) => service.get(`${path}?tris_org=tris:lendco`, by);
+  for (const by of [LENDCO, OPERATOR]) expect((await of(by)).json.webhooks).toEqual(own);
+  expect((await of(OTHER)).json).toMatchObject({
+    code: 'forbidden',
+    detail: 'The webhooks of tris:lendco are for its own keys, and for operators.',
+  });
   let log = '';
   for await (const slice of service.stores.eventStore.readAll(0)) log += JSON.stringify(slice);
   expect(log).toContain(id);

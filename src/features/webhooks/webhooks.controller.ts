@@ -14,6 +14,7 @@ import {
   DeletedWebhookDto,
   DeliveriesDto,
   DeliveryParams,
+  ListWebhooksQuery,
   ReplayWebhookDto,
   ReplayedWebhookDto,
   RotatedSecretDto,
@@ -66,8 +67,8 @@ export class WebhooksController {
 
   @Get()
   @Keyed({ scope: SCOPE, summary: 'List webhooks of the key’s organization', type: WebhooksDto })
-  async list(@Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {
-    return this.queries.execute(new ListWebhooks(limit, cursor, actor));
+  async list(@Query() { limit, cursor, tris_org }: ListWebhooksQuery, @RequestActor() actor: Actor) {
+    return this.queries.execute(new ListWebhooks(limit, cursor, tris_org, actor));
   }
 
   @Get('/:webhook_id')

@@ -1,6 +1,7 @@
 import { ApiExtraModels, ApiProperty } from '@nestjs/swagger';
 import { ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, IsString, Length, Max, Min } from 'class-validator';
-import { AtMost, IsNested, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { PageQuery } from '../../http/common.dto.js';
+import { AtMost, IsNested, IsTrisId, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
@@ -158,6 +159,13 @@ export class WebhookDto {
 export class CreatedWebhookDto extends WebhookDto {
   /** The key of its signatures. It is not shown again. */
   secret: string;
+}
+
+export class ListWebhooksQuery extends PageQuery {
+  /** Of this organization; another one than the key’s is for `ops`. Default: the key’s, or the operators. */
+  @IsOptional()
+  @IsTrisId()
+  tris_org?: string;
 }
 
 export class WebhooksDto {

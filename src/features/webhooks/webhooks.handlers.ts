@@ -367,6 +367,8 @@ export class ListWebhooks extends Query<{ webhooks: WebhookView[]; next_cursor: 
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
+    /** Undefined: the actor’s. */
+    readonly trisOrg: string | undefined,
     readonly actor: Actor,
   ) {
     super();
@@ -380,8 +382,12 @@ export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
     private readonly webhooks: Webhooks,
   ) {}
 
-  async execute({ limit, cursor, actor }: ListWebhooks) {
-    const list = webhooksOf(actor.organization);
+  /** @throws Problem forbidden */
+  async execute({ limit, cursor, trisOrg, actor }: ListWebhooks) {
+    if (trisOrg !== undefined && trisOrg !== actor.organization && !actor.scopes.has('ops')) {
+      throw new Problem('forbidden', `The webhooks of ${trisOrg} are for its own keys, and for operators.`);
+    }
+    const list = webhooksOf(trisOrg ?? actor.organization);
     const { page, next_cursor } = await this.views.page<WebhookRow>(list, { cursor, limit }, WEBHOOK_ID);
     const found = await mapInParts(page, async ({ webhook_id }) => {
       const webhook = await this.webhooks.read(webhook_id);
