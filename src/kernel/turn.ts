@@ -137,13 +137,6 @@ export async function mapInParts<T, R>(items: readonly T[], map: (item: T) => Pr
   return mapped;
 }
 
-/** Does something now, and every so many milliseconds until the timer is cleared. What fails is tried again then. */
-export function repeat(milliseconds: number, work: () => Promise<void>): NodeJS.Timeout {
-  const attempt = () => void work().catch(() => undefined);
-  attempt();
-  return setInterval(attempt, milliseconds).unref();
-}
-
 /** Waits; ends early, without an error, when the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);

@@ -1,17 +1,11 @@
-import {
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-  type OnApplicationShutdown,
-  type OnModuleInit,
-} from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { DUE_DISPUTES, type DueDispute, disputesOf } from '../../../projections/disputes.js';
 import { internalActor } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
 import { hashOf } from '../../kernel/hash.js';
-import { repeat } from '../../kernel/turn.js';
+import { Sweeper } from '../../kernel/sweeper.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
@@ -29,30 +23,30 @@ const RESULT = {
     'What became of the disputed action: `withdrawn`; `counted`, if it was withdrawn by a lapse and is reinstated; or ' +
     '`changed`, if it was so already, or was changed since.',
 };
-const SWEEP_MS = 60_000;
 const DAY_MS = 86_400_000;
 /** Open disputes that are read at a time. */
 const PAGE = 100;
 
 /**
  * Withdraws the actions of disputes that are upheld or lapse, and reinstates those of disputes that are rejected after a
- * lapse, in one job for each. A job that runs twice changes an action once.
+ * lapse, in one job for each. A job that runs twice changes an action once. A crash between an answer and its job, or a
+ * lost queue, leaves a dispute whose action still counts.
  */
 @Injectable()
-export class DisputeOutcomes implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
-  private sweeps: NodeJS.Timeout | undefined;
-
+export class DisputeOutcomes extends Sweeper implements OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly actions: RecordedActions,
     private readonly changes: ActionChanges,
     private readonly kinds: JobKinds,
     private readonly writer: Writer,
-    @Inject(Config) private readonly config: Config,
+    @Inject(Config) protected readonly config: Config,
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
-  ) {}
+  ) {
+    super();
+  }
 
   onModuleInit(): void {
     this.kinds.add(
@@ -60,15 +54,6 @@ export class DisputeOutcomes implements OnModuleInit, OnApplicationBootstrap, On
       ({ input }) => this.settle(input['dispute_id'] as string),
       { attempts: 10 },
     );
-  }
-
-  /** A crash between an answer and its job, or a lost queue, leaves a dispute whose action still counts. */
-  onApplicationBootstrap(): void {
-    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
-  }
-
-  onApplicationShutdown(): void {
-    clearInterval(this.sweeps);
   }
 
   /** Idempotent by the dispute and its event. */

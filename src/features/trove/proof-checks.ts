@@ -1,11 +1,5 @@
 import { internalActor } from '../../commands/context.js';
-import {
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-  type OnApplicationShutdown,
-  type OnModuleInit,
-} from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { troveList } from '../../../projections/trove.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
@@ -16,7 +10,7 @@ import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { enqueueUntilDone } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
-import { repeat } from '../../kernel/turn.js';
+import { Sweeper } from '../../kernel/sweeper.js';
 import { Views } from '../../read-side/views.js';
 import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
@@ -38,14 +32,14 @@ const RESULT = {
   description:
     'What became of the record: `approved`, why its proof was refused, or its status if it was decided before.',
 };
-const SWEEP_MS = 60_000;
 const SWEEP_PAGE = 500;
 
-/** Decides records by their proofs, in one job for each proof. A job that runs twice decides once. */
+/**
+ * Decides records by their proofs, in one job for each proof. A job that runs twice decides once. A crash between a
+ * record's append and its job, or a lost queue, leaves a pending record without a job.
+ */
 @Injectable()
-export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
-  private sweeps: NodeJS.Timeout | undefined;
-
+export class ProofChecks extends Sweeper implements OnModuleInit {
   constructor(
     private readonly writer: Writer,
     private readonly views: Views,
@@ -53,11 +47,13 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     private readonly platforms: Platforms,
     private readonly counted: CountedContent,
     private readonly kinds: JobKinds,
-    @Inject(Config) private readonly config: Config,
+    @Inject(Config) protected readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+  ) {
+    super();
+  }
 
   onModuleInit(): void {
     this.kinds.add(
@@ -65,15 +61,6 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
       ({ input }) => this.verify(input['record_id'] as string),
       { attempts: 10 },
     );
-  }
-
-  /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */
-  onApplicationBootstrap(): void {
-    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
-  }
-
-  onApplicationShutdown(): void {
-    clearInterval(this.sweeps);
   }
 
   /** Idempotent by record and proof. Does nothing without a proof. */

@@ -1,10 +1,4 @@
-import {
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-  type OnApplicationShutdown,
-  type OnModuleInit,
-} from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { WEBHOOKS, type WebhookRow } from '../../../projections/webhooks.js';
 import { keptText } from '../../commands/kept-texts.js';
 import { NewerSchema } from '../../kernel/event-definition.js';
@@ -13,7 +7,8 @@ import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
-import { mapInParts, repeat, yieldIfDue } from '../../kernel/turn.js';
+import { Sweeper } from '../../kernel/sweeper.js';
+import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Consumers } from '../../read-side/consumers.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -28,7 +23,6 @@ import { Sender } from './sender.js';
 
 const JOB_KIND = 'webhooks';
 const JOB_ID = 'dispatch';
-const SWEEP_MS = 10_000;
 const PAGE = 1_000;
 
 /**
@@ -37,14 +31,14 @@ const PAGE = 1_000;
  * stored, so that a restart loses nothing and repeats little.
  */
 @Injectable()
-export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
+export class Dispatcher extends Sweeper implements OnModuleInit {
+  protected override readonly sweepMs = 10_000;
   private readonly pumps = new Map<string, Pump>();
   /** Webhooks whose own events cannot be decoded, with the position of the last one. */
   private readonly unreadable = new Map<string, number>();
   /** The position that the read models had applied when the webhooks were read, and up to which these are all. */
   private applied: Position | undefined;
   private known: Position = 0;
-  private sweeps: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly views: Views,
@@ -52,27 +46,21 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     private readonly creator: DeliveryCreator,
     private readonly sender: Sender,
     private readonly deliveries: Deliveries,
-    private readonly config: Config,
+    protected readonly config: Config,
     private readonly logger: Logger,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(JOBS) private readonly jobs: Jobs,
-  ) {}
+  ) {
+    super();
+  }
 
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, ({ signal }) => this.run(signal), { attempts: Number.MAX_SAFE_INTEGER });
   }
 
   /** If the queue was lost, or the job was cancelled, it starts again. */
-  onApplicationBootstrap(): void {
-    if (this.config.has('worker')) this.sweeps = repeat(SWEEP_MS, () => this.sweep());
-  }
-
-  onApplicationShutdown(): void {
-    clearInterval(this.sweeps);
-  }
-
-  private async sweep(): Promise<void> {
+  async sweep(): Promise<void> {
     // A URL that was lost may be set again, which changes nothing in the log.
     for (const { id, changed, url } of this.pumps.values()) {
       if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
