@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Actor, type CommandContext, type CommandRequest, bodyHash } from '../commands/context.js';
 import { hashOf } from '../kernel/hash.js';
-import { Problem } from '../kernel/problems.js';
+import { fieldProblem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { parameterOf } from './controllers.js';
 
@@ -58,9 +58,7 @@ function idempotencyHash(request: FastifyRequest, scope: string): string | null 
   const text = typeof key === 'string' ? unquoted(key) : '';
   if (!IDEMPOTENCY_KEY.test(text)) {
     const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
-    throw new Problem('validation_failed', message, {
-      errors: [{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }],
-    });
+    throw fieldProblem('Idempotency-Key', 'idempotency_key', message);
   }
   // Decoded: a proxy may percent-encode the same path differently.
   const path = decodeURIComponent(request.url.split('?', 1)[0]!);

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
-import { Problem, refusal, unauthorized } from '../kernel/problems.js';
+import { Problem, refusal, unauthorized, refusalOf } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { ownerOfTurns } from '../commands/context.js';
@@ -419,7 +419,7 @@ function checkEncoding(url: string): void {
   try {
     decodeURIComponent(url.slice(start));
   } catch {
-    throw refusal([{ pointer: '', code: 'encoding', message: 'the query is not properly percent-encoded UTF-8' }]);
+    throw refusalOf('', 'encoding', 'the query is not properly percent-encoded UTF-8');
   }
 }
 

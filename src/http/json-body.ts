@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NEWLINE, isBlank } from '../kernel/lines.js';
-import { type FieldError, MAX_ERRORS, Problem, refusal } from '../kernel/problems.js';
+import { type FieldError, MAX_ERRORS, Problem, refusal, refusalOf } from '../kernel/problems.js';
 import { isExact, isObject, parseJsonText, pointerTo, shorten } from '../kernel/json.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 
@@ -160,14 +160,13 @@ function repeatedName(text: string): Problem {
 }
 
 function tooManyMembers(): Problem {
-  const message = `an object in a body may have at most ${MAX_MEMBERS} members`;
-  return refusal([{ pointer: '', code: 'too_many_values', message }]);
+  return refusalOf('', 'too_many_values', `an object in a body may have at most ${MAX_MEMBERS} members`);
 }
 
 function tooManyValues(list: ListOfBody | undefined): Problem {
   if (!list) {
     const message = `a body may have at most ${MAX_VALUES} values: members of objects and items of arrays`;
-    return refusal([{ pointer: '', code: 'too_many_values', message }]);
+    return refusalOf('', 'too_many_values', message);
   }
   const { name, most } = list;
   const message = `${name} must list at most ${most}, with at most ${most * VALUES_OF_ITEM} values together`;

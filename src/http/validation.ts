@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
-import { type FieldError, MAX_ERRORS, type ProblemCode, PROBLEMS, refusal } from '../kernel/problems.js';
+import { type FieldError, MAX_ERRORS, type ProblemCode, PROBLEMS, refusal, refusalOf } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
@@ -129,7 +129,7 @@ export function readBody<T extends object>(type: Class<T>, body: unknown): T {
   if (body === undefined && planOf(type).fields.every(({ optional }) => optional)) return readBody(type, {});
   if (!isObject(body)) {
     const message = body === undefined ? 'a JSON object is required as the body' : 'the body must be a JSON object';
-    throw refusal([{ pointer: '', code: body === undefined ? 'required' : 'is_object', message }]);
+    throw refusalOf('', body === undefined ? 'required' : 'is_object', message);
   }
   return run(planOf(type), body, false, pointerTo) as T;
 }

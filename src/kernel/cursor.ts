@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Problem } from './problems.js';
+import { type Problem, fieldProblem } from './problems.js';
 
 /**
  * Signs the cursors of answers and accepts only signed ones, so that the content of a cursor can be trusted. The HTTP
@@ -69,8 +69,11 @@ function isAfter(state: unknown): state is { after: string } {
 
 /** @param isEventId whether it came as the id of the last event of a stream (Last-Event-ID) */
 export function unknownCursor(isEventId = false): Problem {
-  const [pointer, message] = isEventId
-    ? ['Last-Event-ID', 'Last-Event-ID must be the id of an event of this stream']
-    : ['?cursor', 'cursor must be the next_cursor of an earlier answer to the same request'];
-  return new Problem('validation_failed', message, { errors: [{ pointer, code: 'unknown_cursor', message }] });
+  return isEventId
+    ? fieldProblem('Last-Event-ID', 'unknown_cursor', 'Last-Event-ID must be the id of an event of this stream')
+    : fieldProblem(
+        '?cursor',
+        'unknown_cursor',
+        'cursor must be the next_cursor of an earlier answer to the same request',
+      );
 }

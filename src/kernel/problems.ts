@@ -463,6 +463,16 @@ export function refusal(errors: FieldError[]): Problem {
   });
 }
 
+/** The refusal of one field, which the detail names. */
+export const refusalOf = (pointer: string, code: string, message: string): Problem =>
+  refusal([{ pointer, code, message }]);
+
+/** A problem with one field; its code as that of a refusal. @param detail default: the message */
+export const fieldProblem = (pointer: string, code: string, message: string, detail = message): Problem =>
+  new Problem(code in PROBLEMS ? (code as ProblemCode) : 'validation_failed', detail, {
+    errors: [{ pointer, code, message }],
+  });
+
 /** The members that every problem has; a batch returns them for each identity without a result. */
 export function problemMembers({ code, title, status, message }: Problem) {
   return { type: `/docs/problems#${code}`, title, status, detail: message.toWellFormed(), code };

@@ -11,7 +11,7 @@ import { lastRecordedPosition } from '../../commands/batches.js';
 import { itemProblem } from '../../http/problem-response.js';
 import { readBody } from '../../http/validation.js';
 import { hashed } from './domain/access-policy.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusal, refusalOf } from '../../kernel/problems.js';
 import {
   AccessDto,
   AccessPoliciesDto,
@@ -199,7 +199,7 @@ export class AccessPoliciesController {
 function checksOf({ policy_id, policy_ids, subject_tris }: CheckManyDto): CheckOfMany[] {
   if ((policy_id === undefined) === (policy_ids === undefined)) {
     const message = 'send either policy_id, with a list of subjects, or policy_ids, with one subject';
-    throw refusal([{ pointer: '/policy_ids', code: 'exclusive', message }]);
+    throw refusalOf('/policy_ids', 'exclusive', message);
   }
   if (policy_id !== undefined) {
     return readBody(SubjectsDto, { subject_tris }).subject_tris.map((subject) => ({

@@ -12,7 +12,7 @@ import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
-import { Problem, type ProblemCode, idempotencyKeyReused } from '../../kernel/problems.js';
+import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
@@ -141,11 +141,11 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
   private async issuerFor({ wallet, chain_id }: VoucherTarget, subject: string): Promise<string> {
     if (!this.chains.has(chain_id)) {
-      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not issued here.`);
+      throw fieldProblem('/chain_id', 'chain_not_configured', `Vouchers for chain ${chain_id} are not issued here.`);
     }
     if (trisOn(await this.links.of(wallet), chain_id) !== subject) {
       const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
-      throw wrong('wallet_not_linked', '/wallet', `The wallet is not linked to ${subject}: ${how}.`);
+      throw fieldProblem('/wallet', 'wallet_not_linked', `The wallet is not linked to ${subject}: ${how}.`);
     }
     const issuer = this.vouchers.issuer;
     if (issuer === undefined) {
@@ -227,6 +227,3 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
     return outcomes;
   }
 }
-
-const wrong = (code: ProblemCode, pointer: string, message: string) =>
-  new Problem(code, message, { errors: [{ pointer, code, message }] });

@@ -5,7 +5,7 @@ import { ForPeople } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
 import { Keyed } from '../../http/routes.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import { OneDecisionDto, DecisionParams, DecisionsDto, DecisionsQuery } from './decisions.dto.js';
 import { NoticeDto } from './notice.dto.js';
 import { GetNotice } from './notice.handlers.js';
@@ -33,7 +33,7 @@ export class DecisionsController {
     const from = query.from === undefined ? undefined : parseTimestamp(query.from)!;
     const to = query.to === undefined ? undefined : parseTimestamp(query.to)!;
     if (from !== undefined && to !== undefined && from > to) {
-      throw refusal([{ pointer: '?to', code: 'before_from', message: 'to must not be before from' }]);
+      throw refusalOf('?to', 'before_from', 'to must not be before from');
     }
     return this.queries.execute(new ListDecisions({ subject, policy_id, granted, from, to }, { limit, cursor }, actor));
   }

@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import {
   EligibilityDto,
   RevokeEligibilityDto,
@@ -66,13 +66,13 @@ export class EligibilityController {
   /** @throws Problem validation_failed */
   private jtiOf({ token, jti }: RevokeEligibilityDto): string {
     if ((token === undefined) === (jti === undefined)) {
-      throw refusal([{ pointer: '', code: 'exclusive', message: 'send either the token or its jti' }]);
+      throw refusalOf('', 'exclusive', 'send either the token or its jti');
     }
     if (jti !== undefined) return jti;
     // The signature is enough: an expired token, or one for another audience, can be revoked too.
     const verification = this.tokens.verify(token!, {});
     if (verification.claims) return verification.claims.jti;
     const { detail } = verification as { detail: string };
-    throw refusal([{ pointer: '/token', code: 'eligibility_token', message: detail }]);
+    throw refusalOf('/token', 'eligibility_token', detail);
   }
 }

@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify';
 import { Written } from '../../http/answers.js';
 import { bodyHash } from '../../commands/context.js';
 import { PublicWrite } from '../../http/routes.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import {
   ChallengeDto,
   RefreshTokenDto,
@@ -100,13 +100,13 @@ function challengeRequestOf({ address, chain_id, purpose, tris_id }: StartSignIn
   const at = '/tris_id';
   const isNamed = purpose === 'link' || purpose === 'unlink';
   if (isNamed && tris_id === undefined) {
-    throw refusal([{ pointer: at, code: 'required', message: `tris_id is missing: name the TRIS to ${purpose}` }]);
+    throw refusalOf(at, 'required', `tris_id is missing: name the TRIS to ${purpose}`);
   }
   const own = [ownTris(address, null), ownTris(address, chain_id)];
   if (!isNamed && tris_id !== undefined && (purpose !== 'claim' || !own.includes(tris_id))) {
     const message =
       purpose === 'claim' ? `a wallet can only claim ${own[0]}, a contract ${own[1]}` : `${purpose} takes no tris_id`;
-    throw refusal([{ pointer: at, code: 'tris_id_purpose', message }]);
+    throw refusalOf(at, 'tris_id_purpose', message);
   }
   return { address: getAddress(address.toLowerCase()), chain_id, purpose, tris_id: tris_id ?? null };
 }

@@ -3,7 +3,7 @@ import { keccak256 } from 'ethers/crypto';
 import { hashMessage } from 'ethers/hash';
 import { recover } from 'tiny-secp256k1';
 import { Chains, notConfigured } from './chains.js';
-import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { Problem, type ProblemCode, fieldProblem } from '../../kernel/problems.js';
 import type { Challenge } from './siwe.js';
 import { Challenges } from './challenges.js';
 import { acceptsSignature } from './contract-signature.js';
@@ -107,5 +107,4 @@ function signerOf(hash: string, signature: Buffer): string | undefined {
 /** A contract may accept any 64 bytes; no key makes such a signature here. */
 const compact = () =>
   no('siwe_signature_compact', 'Send the signature with 65 bytes: r, s and v. EIP-2098 is not accepted.');
-const no = (code: ProblemCode, detail: string) =>
-  new Problem(code, detail, { errors: [{ pointer: '/signature', code, message: detail }] });
+const no = (code: ProblemCode, detail: string) => fieldProblem('/signature', code, detail);

@@ -1,6 +1,6 @@
 import type { SiweMessage } from 'siwe';
 import { CLOCK_SKEW_MS } from '../../kernel/clock.js';
-import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { type Problem, type ProblemCode, fieldProblem } from '../../kernel/problems.js';
 import { ownTris } from './domain/wallet.js';
 
 /** Sign-in messages (EIP-4361): how they are composed, and what is wrong with one that differs from the issued one. */
@@ -162,5 +162,4 @@ function withResources(): Problem {
 function malformed(reason: string): Problem {
   return no('siwe_malformed', `The message does not follow EIP-4361: ${reason}.`);
 }
-const no = (code: ProblemCode, detail: string) =>
-  new Problem(code, detail, { errors: [{ pointer: '/message', code, message: detail }] });
+const no = (code: ProblemCode, detail: string) => fieldProblem('/message', code, detail);

@@ -6,7 +6,7 @@ import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
 import type { Position } from '../../kernel/event.js';
 import { TILE_WIDTH, base64Of, consistencyPath, entryOf, inclusionPath, rootOf } from '../../kernel/merkle.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, fieldProblem } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -154,6 +154,4 @@ export class LogProofs {
   }
 }
 
-function refused(pointer: string, message: string): Problem {
-  return new Problem('validation_failed', message, { errors: [{ pointer, code: 'no_such_tree', message }] });
-}
+const refused = (pointer: string, message: string): Problem => fieldProblem(pointer, 'no_such_tree', message);

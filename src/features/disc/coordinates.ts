@@ -1,6 +1,6 @@
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
-import { Problem } from '../../kernel/problems.js';
+import { type Problem, fieldProblem } from '../../kernel/problems.js';
 
 /**
  * Selects the state of an identity. Without any: all applied events, as of the end of the current UTC hour or, if that is
@@ -53,7 +53,7 @@ export function toCoordinates(
 ): Coordinates {
   const { as_of_position, vp, model } = parameters;
   if (parameters.known_at !== undefined && as_of_position !== undefined) {
-    throw refused(
+    throw fieldProblem(
       `${at}as_of_position`,
       'exclusive',
       'known_at and as_of_position cannot be combined: send only one of them',
@@ -78,7 +78,7 @@ export function toCoordinates(
 
   function ahead(name: string): Problem {
     const time = new Date(now).toISOString();
-    return refused(
+    return fieldProblem(
       at + name,
       'in_the_future',
       `${name} must not be after the current hour; the server's time is ${time}`,
@@ -90,15 +90,11 @@ export function toCoordinates(
 export function toRange({ from, to }: { from?: string; to?: string }): { from?: number; to?: number } {
   const range = { from: timeOf(from), to: timeOf(to) };
   if (range.from !== undefined && range.to !== undefined && range.from > range.to) {
-    throw refused('?from', 'empty_range', 'from must not be after to');
+    throw fieldProblem('?from', 'empty_range', 'from must not be after to');
   }
   return range;
 }
 
 function timeOf(value: string | undefined): number | undefined {
   return value === undefined ? undefined : parseTimestamp(value)!;
-}
-
-function refused(pointer: string, code: string, message: string): Problem {
-  return new Problem('validation_failed', message, { errors: [{ pointer, code, message }] });
 }

@@ -1,4 +1,4 @@
-import { Problem } from '../../kernel/problems.js';
+import { type Problem, fieldProblem } from '../../kernel/problems.js';
 import { categoryHealth, metricHealth } from '../../scoring/health.js';
 import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/names.js';
 import { MODEL } from '../../scoring/model.js';
@@ -48,7 +48,5 @@ export async function metrics(
 function unknownMetric(name: string, pointer: string, inEvidence: readonly string[]): Problem {
   const message = `${JSON.stringify(name)} is not a metric of this identity`;
   const known = [...CATEGORY_NAMES, ...new Set([...DOCUMENTED_METRICS, ...inEvidence])];
-  return new Problem('unknown_metric', `${message}. Known metrics: ${known.join(', ')}.`, {
-    errors: [{ pointer, code: 'unknown_metric', message }],
-  });
+  return fieldProblem(pointer, 'unknown_metric', message, `${message}. Known metrics: ${known.join(', ')}.`);
 }

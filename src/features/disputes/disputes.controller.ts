@@ -4,7 +4,7 @@ import type { Actor } from '../../commands/context.js';
 import { Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import {
   AnswerDisputeDto,
   DisputeDto,
@@ -47,12 +47,10 @@ export class DisputesController {
     const { action_id, verification, bad_status, issuer, statement = null } = body;
     const given = [action_id, verification, bad_status].filter((one) => one !== undefined);
     if (given.length !== 1) {
-      const message = 'exactly one of action_id, verification and bad_status must be given';
-      throw refusal([{ pointer: '', code: 'exclusive', message }]);
+      throw refusalOf('', 'exclusive', 'exactly one of action_id, verification and bad_status must be given');
     }
     if (issuer !== undefined && verification === undefined) {
-      const message = 'issuer is only allowed with verification';
-      throw refusal([{ pointer: '/issuer', code: 'not_of_this_type', message }]);
+      throw refusalOf('/issuer', 'not_of_this_type', 'issuer is only allowed with verification');
     }
     const asked = action_id === undefined ? { status: verification ?? null, issuer: issuer ?? null } : { action_id };
     const context = request.of({ ...asked, statement });

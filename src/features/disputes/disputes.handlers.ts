@@ -7,7 +7,7 @@ import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
@@ -119,8 +119,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
     const [first] = held;
     if (!first) throw new Problem('not_found', `${tris_id} holds no such verification.`);
     if (held.some((other) => other.issuer !== first.issuer)) {
-      const message = 'issuer is missing: several have granted this status';
-      throw refusal([{ pointer: '/issuer', code: 'required', message }]);
+      throw refusalOf('/issuer', 'required', 'issuer is missing: several have granted this status');
     }
     const granted = history.findLast(
       ({ type, data }) =>

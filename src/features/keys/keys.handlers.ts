@@ -5,7 +5,7 @@ import type { Scope } from '../../credentials/caller.js';
 import { Writer } from '../../commands/writer.js';
 import { keyStream } from './domain/key.js';
 import { Logger } from '../../kernel/logger.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem, refusalOf } from '../../kernel/problems.js';
 import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
 
 /** The keys that are accepted, without their secrets. */
@@ -49,8 +49,7 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
       throw new Problem('forbidden', detail);
     }
     if (organization !== null && scopes.includes('ops')) {
-      const message = 'the scope ops is for keys that are bound to no organization';
-      throw refusal([{ pointer: '/scopes', code: 'scope_of_operators', message }]);
+      throw refusalOf('/scopes', 'scope_of_operators', 'the scope ops is for keys that are bound to no organization');
     }
     const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
     if (await this.writer.firstOf(keyStream(keyId))) {

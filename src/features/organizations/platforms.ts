@@ -4,7 +4,7 @@ import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import type { Position } from '../../kernel/event.js';
 import { type CommandEffect, Writer } from '../../commands/writer.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, fieldProblem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
 import { platformRegistered } from './domain/organizations.events.js';
 
@@ -78,7 +78,6 @@ export function refuseUnlessOwned(platformId: string, organization: string | nul
 
 function taken(platformId: string, pointer: string): Problem {
   const message = `${platformId} is registered to another organization`;
-  return new Problem('platform_already_registered', `${message}. The owner of a platform cannot change.`, {
-    errors: [{ pointer, code: 'platform_already_registered', message }],
-  });
+  const detail = `${message}. The owner of a platform cannot change.`;
+  return fieldProblem(pointer, 'platform_already_registered', message, detail);
 }

@@ -5,7 +5,7 @@ import { lastRecordedPosition } from '../../commands/batches.js';
 import { ownerOfTurns } from '../../commands/context.js';
 import { Quotas } from '../../commands/quotas.js';
 import { isObject } from '../../kernel/json.js';
-import { Problem, type ProblemCode, refusal } from '../../kernel/problems.js';
+import { Problem, type ProblemCode, refusalOf } from '../../kernel/problems.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -112,8 +112,7 @@ export class RelayController {
 
   private actionOf(item: unknown): Action | Problem {
     if (item instanceof Problem) return item;
-    if (!isObject(item))
-      return refusal([{ pointer: '', code: 'is_object', message: 'an action must be a JSON object' }]);
+    if (!isObject(item)) return refusalOf('', 'is_object', 'an action must be a JSON object');
     try {
       return toAction(readBody(RelayActionDto, item), this.clock());
     } catch (error) {

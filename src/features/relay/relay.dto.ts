@@ -14,7 +14,7 @@ import {
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { notInTheFuture } from '../../http/times.js';
 import { CATEGORY_NAMES, categoryOf, criticalityOf } from '../../scoring/names.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import type { Action } from './domain/relay.js';
 import { SOURCES, type Source } from './domain/relay.events.js';
 
@@ -70,8 +70,7 @@ export class RelayActionDto {
 export function toAction(body: RelayActionDto, now: number): Action {
   const { counterparty } = body;
   if (counterparty === body.tris_id) {
-    const message = 'counterparty must be another identity than tris_id';
-    throw refusal([{ pointer: '/counterparty', code: 'own_counterparty', message }]);
+    throw refusalOf('/counterparty', 'own_counterparty', 'counterparty must be another identity than tris_id');
   }
   const action: Action = {
     tris_id: body.tris_id,

@@ -10,7 +10,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
-import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { idempotencyKeyReused, Problem, fieldProblem } from '../../kernel/problems.js';
 import { isFlags } from '../../scoring/names.js';
 import { type Action, actionStream, decide, metricOf } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
@@ -169,10 +169,8 @@ function sourceOf({ data }: NewEvent): Source {
 function conflictWith([relayed]: readonly NewEvent[], action: Action, context: CommandContext): Problem | undefined {
   if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return undefined;
   if (action.external_id === null) return idempotencyKeyReused();
-  return new Problem(
-    'external_id_conflict',
+  const detail =
     `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
-      'A retry must repeat the first request; a new action needs an id of its own.',
-    { errors: [{ pointer: '/external_id', code: 'external_id_conflict', message: 'was used for another action' }] },
-  );
+    'A retry must repeat the first request; a new action needs an id of its own.';
+  return fieldProblem('/external_id', 'external_id_conflict', 'was used for another action', detail);
 }

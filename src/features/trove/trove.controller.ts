@@ -4,7 +4,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import { REASONS } from '../relay/domain/relay.events.js';
 import {
   RecordDto,
@@ -112,19 +112,18 @@ function reviewOf(
   reasonCode: string | undefined,
   platformId: string | null,
 ): Review {
-  const wrong = (field: string, code: string, message: string) => refusal([{ pointer: `/${field}`, code, message }]);
   const needsReason = kind === 'reject' || kind === 'revoke';
   if (!needsReason && reasonCode !== undefined)
-    throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed to reject or to revoke');
+    throw refusalOf('/reason_code', 'not_of_this_type', 'reason_code is only allowed to reject or to revoke');
   if (kind !== 'approve' && platformId !== null)
-    throw wrong('platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
+    throw refusalOf('/platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
   if (kind === 'approve') return { kind, platform_id: platformId };
   if (kind === 'lift') return { kind };
   if (reasonCode === undefined)
-    throw wrong('reason_code', 'required', 'reason_code is missing: to reject or to revoke requires a reason');
+    throw refusalOf('/reason_code', 'required', 'reason_code is missing: to reject or to revoke requires a reason');
   if (kind === 'revoke') {
     const reason = REASONS.find((one) => one === reasonCode);
-    if (!reason) throw wrong('reason_code', 'isIn', `reason_code must be one of ${REASONS.join(', ')} to revoke`);
+    if (!reason) throw refusalOf('/reason_code', 'isIn', `reason_code must be one of ${REASONS.join(', ')} to revoke`);
     return { kind, reason };
   }
   return { kind, reason_code: reasonCode };

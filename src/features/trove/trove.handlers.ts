@@ -10,7 +10,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
-import { Problem, refusal, refuseMisspelled } from '../../kernel/problems.js';
+import { Problem, refuseMisspelled, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { ActionChanges } from '../relay/action-changes.js';
@@ -84,12 +84,11 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
 
   private async refuseUnlessFit({ type, issuer: id, signature }: NonNullable<Submission['proof']>): Promise<void> {
     const issuer = await this.issuers.find(id);
-    const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
-    if (!issuer) throw wrong('/proof/issuer', 'unknown_issuer', `there is no issuer ${id}`);
-    if (issuer.retired) throw wrong('/proof/issuer', 'issuer_retired', `the issuer ${id} is retired`);
+    if (!issuer) throw refusalOf('/proof/issuer', 'unknown_issuer', `there is no issuer ${id}`);
+    if (issuer.retired) throw refusalOf('/proof/issuer', 'issuer_retired', `the issuer ${id} is retired`);
     const ethereum = issuer.address !== null;
     if (type === 'eas' && !ethereum) {
-      throw wrong(
+      throw refusalOf(
         '/proof/type',
         'proof_kind_mismatch',
         `${id} has no Ethereum address, which EAS attestations require`,
@@ -99,7 +98,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
       const must = ethereum
         ? '65 bytes as hex after 0x: it signs as an Ethereum address'
         : '64 bytes as base64url: it signs with Ed25519';
-      throw wrong('/proof/signature', 'proof_kind_mismatch', `a signature of ${id} is ${must}`);
+      throw refusalOf('/proof/signature', 'proof_kind_mismatch', `a signature of ${id} is ${must}`);
     }
   }
 }

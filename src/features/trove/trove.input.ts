@@ -1,7 +1,7 @@
 import { ed25519 as curve } from '@noble/curves/ed25519';
 import { getAddress } from 'ethers/address';
 import { notInTheFuture } from '../../http/times.js';
-import { type FieldError, refusal } from '../../kernel/problems.js';
+import { type FieldError, refusal, refusalOf } from '../../kernel/problems.js';
 import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { Submission } from './domain/record.js';
 import type { IssuerContent } from './domain/issuer.js';
@@ -58,18 +58,17 @@ function toProof({ type, issuer, signature, attestation }: RecordProofDto): Reco
 
 /** @throws Problem validation_failed unless it has exactly one key, and that is valid */
 export function toIssuer({ issuer_id, platform_id, ed25519, address, eas_domain }: RegisterIssuerDto): IssuerContent {
-  const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
   if ((ed25519 === undefined) === (address === undefined)) {
-    throw wrong('', 'one_key', 'an issuer must have either an ed25519 key or an Ethereum address');
+    throw refusalOf('', 'one_key', 'an issuer must have either an ed25519 key or an Ethereum address');
   }
   if (ed25519 !== undefined && Buffer.from(ed25519, 'base64url').toString('base64url') !== ed25519) {
-    throw wrong('/ed25519', 'base64url', 'ed25519 must be canonical base64url: the last two bits are zero');
+    throw refusalOf('/ed25519', 'base64url', 'ed25519 must be canonical base64url: the last two bits are zero');
   }
   if (ed25519 !== undefined && !isUsableKey(ed25519)) {
-    throw wrong('/ed25519', 'weak_key', 'ed25519 must be a point of the curve that is not of small order');
+    throw refusalOf('/ed25519', 'weak_key', 'ed25519 must be a point of the curve that is not of small order');
   }
   if (address === undefined && eas_domain !== undefined) {
-    throw wrong('/eas_domain', 'not_of_this_type', 'eas_domain is only allowed with an Ethereum address');
+    throw refusalOf('/eas_domain', 'not_of_this_type', 'eas_domain is only allowed with an Ethereum address');
   }
   if (address === undefined) return { issuer_id, platform_id, ed25519: ed25519!, address: null };
   const issuer = { issuer_id, platform_id, ed25519: null, address: getAddress(address.toLowerCase()) };

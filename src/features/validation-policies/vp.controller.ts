@@ -6,7 +6,7 @@ import { Context, RequestActor, RequestContext } from '../../http/command-contex
 import type { Actor } from '../../commands/context.js';
 import { ClientGone } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import { PoliciesQuery } from '../access/ap.dto.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { writtenSwitch } from './models.controller.js';
@@ -148,8 +148,7 @@ export class ValidationPoliciesController {
   async evaluate(@Body() body: EvaluatePolicyDto, @RequestActor() actor: Actor, @ClientGone() signal: AbortSignal) {
     const { policy, policy_id, subjects, access_policies = [], model } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
-      const message = 'send either policy or policy_id';
-      throw refusal([{ pointer: '/policy_id', code: 'exclusive', message }]);
+      throw refusalOf('/policy_id', 'exclusive', 'send either policy or policy_id');
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
     return this.queries.execute(

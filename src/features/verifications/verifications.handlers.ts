@@ -9,7 +9,7 @@ import type { Actor, CommandContext, CommandRequest, Created } from '../../comma
 import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { Writer } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem, refusal, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.js';
@@ -88,7 +88,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     if (scheme.retired) throw retired(id);
     if (signals.length !== scheme.public_inputs.length) {
       const message = `the scheme ${id} has ${scheme.public_inputs.length} public signals, not ${signals.length}`;
-      throw refusal([{ pointer: '/public_signals', code: 'signal_count', message }]);
+      throw refusalOf('/public_signals', 'signal_count', message);
     }
     if (scheme.issuer === trisId) {
       throw new Problem('self_statement', `The scheme ${id} is ${trisId}'s own: it cannot verify ${trisId} itself.`);
@@ -118,9 +118,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   private async subjectOf(named: string | null, { session }: Actor): Promise<string> {
     if (!session) {
       if (named !== null) return named;
-      throw refusal([
-        { pointer: '/tris_id', code: 'required', message: 'tris_id is missing: a key must name the TRIS' },
-      ]);
+      throw refusalOf('/tris_id', 'required', 'tris_id is missing: a key must name the TRIS');
     }
     const { trisId } = await this.standing.of(session);
     if (trisId !== null && (named ?? trisId) === trisId) return trisId;

@@ -17,7 +17,7 @@ import type { Position } from '../../kernel/event.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
-import { Problem, refusal } from '../../kernel/problems.js';
+import { Problem, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
@@ -60,15 +60,13 @@ export interface WebhookRequest {
 
 /** @throws Problem validation_failed */
 function check({ events, filter, policy_id }: Pick<WebhookContent, 'events' | 'filter' | 'policy_id'>): void {
-  const refuse = (pointer: string, message: string) => {
-    throw refusal([{ pointer, code: 'required', message }]);
-  };
   if (events.includes('score.crossed') && filter.score_below === null && filter.score_above === null) {
-    refuse('/filter', 'score.crossed needs a threshold: score_below, score_above or both');
+    throw refusalOf('/filter', 'required', 'score.crossed needs a threshold: score_below, score_above or both');
   }
   if (!events.includes('access.denied_now')) return;
-  if (policy_id === null) refuse('/policy_id', 'access.denied_now needs policy_id');
-  if (filter.tris_ids === null) refuse('/filter/tris_ids', 'access.denied_now needs the identities to watch: tris_ids');
+  if (policy_id === null) throw refusalOf('/policy_id', 'required', 'access.denied_now needs policy_id');
+  if (filter.tris_ids !== null) return;
+  throw refusalOf('/filter/tris_ids', 'required', 'access.denied_now needs the identities to watch: tris_ids');
 }
 
 /**
@@ -85,7 +83,7 @@ async function checkPolicy(policies: AccessPolicies, id: string | null, organiza
 /** @throws Problem validation_failed */
 function checkUrl(receivers: Receivers, url: string): void {
   const message = receivers.faultOf(url);
-  if (message !== undefined) throw refusal([{ pointer: '/url', code: 'webhook_url', message }]);
+  if (message !== undefined) throw refusalOf('/url', 'webhook_url', message);
 }
 
 export class CreateWebhook extends Command<Recorded<WebhookView & { secret: string }>> {

@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional, IsUUID } from 'class-validator';
 import { KEY_ID } from '../../credentials/api-keys.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
-import { type Problem, refusal } from '../../kernel/problems.js';
+import { refusalOf } from '../../kernel/problems.js';
 import { IsPlatformId, IsTimestamp, Matches } from '../../http/fields.js';
 import { RATINGS, type Rating } from '../../scoring/model.js';
 import { REASONS, type Reason } from '../relay/domain/relay.events.js';
@@ -63,20 +63,21 @@ export function toWithdrawal(
   if (apply !== undefined) {
     const others = { dry_run, reason, ...filter };
     const other = Object.entries(others).find(([, value]) => value !== undefined);
-    if (other) throw refused(other[0], 'exclusive', `${other[0]} is that of the dry run: leave it out beside apply`);
+    if (other)
+      throw refusalOf(`/${other[0]}`, 'exclusive', `${other[0]} is that of the dry run: leave it out beside apply`);
     return { asked: { apply }, hashed: { apply } };
   }
   if (dry_run !== true)
-    throw refused('dry_run', 'dry_run_first', 'dry_run must be true; then send its job_id as apply');
-  if (reason === undefined) throw refused('reason', 'required', 'reason is required for a dry run');
+    throw refusalOf('/dry_run', 'dry_run_first', 'dry_run must be true; then send its job_id as apply');
+  if (reason === undefined) throw refusalOf('/reason', 'required', 'reason is required for a dry run');
   if (action_id === undefined && key_id === undefined && platform_id === undefined) {
-    throw refused('key_id', 'required', 'action_id, key_id or platform_id is required');
+    throw refusalOf('/key_id', 'required', 'action_id, key_id or platform_id is required');
   }
   const to = recorded_to === undefined ? now : parseTimestamp(recorded_to)!;
-  if (to > now) throw refused('recorded_to', 'in_the_future', 'recorded_to must not be in the future');
+  if (to > now) throw refusalOf('/recorded_to', 'in_the_future', 'recorded_to must not be in the future');
   const from = recorded_from === undefined ? undefined : parseTimestamp(recorded_from)!;
   if (from !== undefined && from > to) {
-    throw refused('recorded_from', 'empty_range', 'recorded_from must not be after recorded_to');
+    throw refusalOf('/recorded_from', 'empty_range', 'recorded_from must not be after recorded_to');
   }
   const set = {
     action_id: action_id ?? null,
@@ -87,10 +88,6 @@ export function toWithdrawal(
   // Without `recorded_to`, the time of the request is the server's: a retry means the same.
   const hashed = { ...set, recorded_to: recorded_to ?? null, reason };
   return { asked: { filter: { ...set, recorded_to: to }, reason }, hashed };
-}
-
-function refused(name: string, code: string, message: string): Problem {
-  return refusal([{ pointer: `/${name}`, code, message }]);
 }
 
 export class WithdrawalStartedDto {

@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { JsonObject } from '../../../kernel/json.js';
-import { Problem } from '../../../kernel/problems.js';
+import { Problem, fieldProblem } from '../../../kernel/problems.js';
 import { type AccessDecision, type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). Where one is created, it has at most 128 characters. */
@@ -121,9 +121,7 @@ export function decideCreate(policy: AccessPolicy | undefined, content: AccessPo
 
 function conflict(policyId: string, why: string): Problem {
   const message = `${policyId} ${why}`;
-  return new Problem('policy_conflict', `${message}.`, {
-    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
-  });
+  return fieldProblem('/policy_id', 'policy_conflict', message, `${message}.`);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, decoderFor, type Fact, fact } from '../../../kernel/event-definition.js';
-import { Problem } from '../../../kernel/problems.js';
+import { fieldProblem } from '../../../kernel/problems.js';
 import {
   type GRANTABLE_STATUSES,
   badStatusCleared,
@@ -121,9 +121,7 @@ export function decideClearBadStatus(state: OperatorState, trisId: string): Fact
 export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
   if (grant.expires_at !== null && Date.parse(grant.expires_at) <= now) {
     const message = `expires_at must be in the future; the server's time is ${new Date(now).toISOString()}`;
-    throw new Problem('validation_failed', message, {
-      errors: [{ pointer: '/expires_at', code: 'in_the_past', message }],
-    });
+    throw fieldProblem('/expires_at', 'in_the_past', message);
   }
   return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
 }

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
-import { Problem } from '../../../kernel/problems.js';
+import { Problem, fieldProblem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
 import { disc1 } from '../../../scoring/models/disc-1.js';
 import type { ScoringModel } from '../../../scoring/models/scoring-model.js';
@@ -112,9 +112,7 @@ function refuseUnlessCompleted({ replay_id, status }: { replay_id: string; statu
 }
 
 function notUsable(message: string): Problem {
-  return new Problem('replay_not_usable', `${message}.`, {
-    errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
-  });
+  return fieldProblem('/replay_id', 'replay_not_usable', message, `${message}.`);
 }
 
 /** Returns to the lens that was active before the policy was promoted. @throws Problem policy_not_active */

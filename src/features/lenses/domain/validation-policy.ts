@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { similarName } from '../../../kernel/misspelling.js';
-import { type FieldError, Problem, type ProblemCode } from '../../../kernel/problems.js';
+import { type FieldError, Problem, type ProblemCode, fieldProblem } from '../../../kernel/problems.js';
 import type { Lens } from '../../../scoring/lens.js';
 import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../../scoring/names.js';
 import { type Category, type Criticality, MODEL } from '../../../scoring/model.js';
@@ -86,9 +86,8 @@ export function decideCreate(policy: Policy | undefined, content: PolicyContent)
   if (policy) {
     if (policy.content_hash === content_hash) return [];
     const message = `${policy_id} exists with other content`;
-    throw new Problem('policy_conflict', `${message}. A policy cannot be changed; create a new version.`, {
-      errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
-    });
+    const detail = `${message}. A policy cannot be changed; create a new version.`;
+    throw fieldProblem('/policy_id', 'policy_conflict', message, detail);
   }
   return [
     fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash, names: namesOf(content) }),
@@ -207,9 +206,8 @@ export function refuseUnlessConfiguration({ policy_id, inputs }: Pick<Policy, 'p
   const computed = totalHundredths(inputs);
   if (computed >= min && computed <= max) return;
   const message = `the weights of the inputs of ${policy_id} add up to ${computed / 100}, not ${min / 100} to ${max / 100}`;
-  throw new Problem('total_weight_out_of_range', `${message}. It cannot be promoted for the platform.`, {
-    errors: [{ pointer: 'policy_id', code: 'total_weight_out_of_range', message }],
-  });
+  const detail = `${message}. It cannot be promoted for the platform.`;
+  throw fieldProblem('policy_id', 'total_weight_out_of_range', message, detail);
 }
 
 function hundredths(criticality: Criticality): number {

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
-import { Problem } from '../../../kernel/problems.js';
+import { fieldProblem } from '../../../kernel/problems.js';
 import { policyNameAssigned } from './policy-names.events.js';
 
 /** `VP_<NAME>` or `AP_<NAME>`: the id of a policy without its version. */
@@ -45,9 +45,8 @@ export function decideUseName(
   const ownership = recorded ?? older ?? { owner };
   if (organization !== null && organization !== ownership.owner) {
     const message = `the name ${name} belongs to ${ownership.owner ?? 'the operators'}`;
-    throw new Problem('policy_name_not_owned', `${organization} cannot create this policy: ${message}.`, {
-      errors: [{ pointer: '/policy_id', code: 'policy_name_not_owned', message }],
-    });
+    const detail = `${organization} cannot create this policy: ${message}.`;
+    throw fieldProblem('/policy_id', 'policy_name_not_owned', message, detail);
   }
   return recorded ? [] : [fact(policyNameAssigned, { name, owner: ownership.owner })];
 }

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
-import { Problem } from '../../../kernel/problems.js';
+import { fieldProblem } from '../../../kernel/problems.js';
 import { type EasDomain, issuerRegistered, issuerRetired } from './trove.events.js';
 
 const EVENTS = [issuerRegistered, issuerRetired] as const;
@@ -40,11 +40,8 @@ export function decideRegister(issuer: Issuer | undefined, content: IssuerConten
   const [own, asked] = [issuer.eas_domain, content.eas_domain];
   const sameDomain = own?.chain_id === asked?.chain_id && own?.verifying_contract === asked?.verifying_contract;
   if (same && sameDomain) return [];
-  throw new Problem('issuer_conflict', `${content.issuer_id} exists with another key, platform or domain.`, {
-    errors: [
-      { pointer: '/issuer_id', code: 'issuer_conflict', message: 'exists with another key, platform or domain' },
-    ],
-  });
+  const message = 'exists with another key, platform or domain';
+  throw fieldProblem('/issuer_id', 'issuer_conflict', message, `${content.issuer_id} ${message}.`);
 }
 
 /** Its proofs are no longer trusted; approved records stay approved. */

@@ -1,7 +1,7 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
-import { Problem } from '../../../kernel/problems.js';
+import { Problem, fieldProblem } from '../../../kernel/problems.js';
 import {
   type Reason,
   type Source,
@@ -260,9 +260,8 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   const same =
     statementOf(record) === statementOf(submission) && record.title_hash === title_hash && record.uri_hash === uri_hash;
   if (!same) {
-    throw new Problem('record_conflict', 'This content was already submitted as a record with other fields.', {
-      errors: [{ pointer: '/content_hash', code: 'record_conflict', message: 'belongs to a record with other fields' }],
-    });
+    const detail = 'This content was already submitted as a record with other fields.';
+    throw fieldProblem('/content_hash', 'record_conflict', 'belongs to a record with other fields', detail);
   }
   const isNews = proof !== null && (record.proof === null || canonicalJson(proof) !== canonicalJson(record.proof));
   if (!isNews || record.status === 'Approved') return [];

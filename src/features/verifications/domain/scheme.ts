@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { GrantableStatus } from '../../identity/domain/identity.js';
-import { type FieldError, Problem, refusal } from '../../../kernel/problems.js';
+import { type FieldError, Problem, refusalOf } from '../../../kernel/problems.js';
 import type { VerificationKey } from './proof-format.js';
 import {
   schemeRegistered,
@@ -142,8 +142,7 @@ function contentOf(definition: Omit<SchemeDefinition, 'roots' | 'transcript_hash
 export function decideAddRoot({ scheme, roots }: Scheme, root: string): Fact[] {
   if (roots.includes(root)) return [];
   if (roots.length >= MAX_ROOTS) {
-    const message = `a scheme accepts at most ${MAX_ROOTS} roots; remove one first`;
-    throw refusal([{ pointer: '/root', code: 'too_many_roots', message }]);
+    throw refusalOf('/root', 'too_many_roots', `a scheme accepts at most ${MAX_ROOTS} roots; remove one first`);
   }
   return [fact(schemeRootAdded, { scheme, root })];
 }
