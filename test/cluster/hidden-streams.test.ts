@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import type { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
@@ -5,8 +7,10 @@ import { Follower } from '../../src/read-side/follower.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { relayMany } from '../checkpoints/signed-log.js';
 import { Store, actions } from '../cli/credence.js';
-import { eventually } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
+import { Server } from '../e2e/server.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 
@@ -100,4 +104,49 @@ describeOnOwnCluster('streams that an operator has deleted or truncated in Event
       expect.stringMatching(/^g1 lacks events of 4 streams, .* deleted or truncated in EventStoreDB, such as action-/),
     ]);
   });
+});
+
+describeOnOwnCluster('a log with a key of checkpoints', () => {
+  test(
+    'is signed no more once a stream is deleted in EventStoreDB, and the service names the stream',
+    async () => {
+      const [cluster, store] = await Promise.all([Cluster.start(), Store.create({ isBuilt: true })]);
+      const client = EventStoreDBClient.connectionString(cluster.eventStored.url);
+      const env = { ...cluster.env, CREDENCE_LOG_KEY: join(cluster.folder, 'log-key.json') };
+      Object.assign(store.variables, env);
+      expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+      const server = await Server.process(env, cluster.key);
+      try {
+        const signed = async () => {
+          const answer = await fetch(`${server.url}/log/checkpoint`);
+          return answer.ok ? answer.text() : '';
+        };
+        const detail = async (): Promise<string> => {
+          const { json } = await server.send('GET', '/health/ready');
+          return json.checks.find(({ name }: { name: string }) => name === 'checkpoints').detail;
+        };
+        await server.relay();
+        await becomes(signed, (note) => note !== '');
+        expect(await detail()).toBe('nothing is wrong');
+        const last = await signed();
+        let stream = '';
+        for await (const { event } of client.readAll()) if (event?.streamId.startsWith('action-')) stream = event.streamId;
+        await client.deleteStream(stream);
+        expect(await relayMany(server)).toBeGreaterThan(0);
+        await becomes(detail, (text) =>
+          text.startsWith(`warning: log_not_signed: events of ${stream} were deleted in EventStoreDB`),
+        );
+        expect(await relayMany(server)).toBeGreaterThan(0);
+        await sleep(2_500);
+        expect(await signed()).toBe(last);
+        const { text } = await server.send('GET', '/metrics');
+        expect(text).toMatch(/^credence_log_signing_stopped 1$/m);
+      } finally {
+        await server.stop();
+        await client.dispose();
+        await Promise.all([cluster.stop(), store.remove()]);
+      }
+    },
+    LONG,
+  );
 });
