@@ -1,10 +1,11 @@
-import { once } from 'node:events';
+import { addAbortListener, once } from 'node:events';
 import { realpathSync, unlinkSync } from 'node:fs';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
+import { PassThrough, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ACTOR } from '../kernel/config.js';
+import { drained } from '../kernel/drained.js';
 import { type SocketPath, socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
@@ -19,8 +20,6 @@ const FIRST_LINE_MS = 10_000;
 const MAX_LINE = 64 * 2 ** 20;
 /** How long `close` waits for commands that it has ended, ms. */
 const ENDING_MS = 3_000;
-/** Items that were received and not used yet. */
-const MAX_AHEAD = 2;
 
 /**
  * Carries out commands of the command line, for other processes, in the process that owns the folder. Each runs as if
@@ -111,7 +110,8 @@ export class OwnerServer {
     }
     if (!isActor(call.actor)) return refuse(response, 400, 'The command cannot be read: it names no actor.');
     response.writeHead(200, { 'Content-Type': 'application/x-ndjson' }).flushHeaders();
-    const host = await orAborted(this.host, signal);
+    const gone = new Promise<undefined>((resolve) => addAbortListener(signal, () => resolve(undefined)));
+    const host = await Promise.race([this.host, gone]);
     if (host) await run(call, lines, response, host, signal);
   }
 }
@@ -155,45 +155,31 @@ async function run(
   response.end();
 }
 
-/** What the caller reads for the command, read from the request at most `MAX_AHEAD` items before it is needed. */
+/** What the caller reads for the command, read from the request a few items before it is needed. */
 function itemsOf(
   lines: AsyncGenerator<ToOwner>,
   interrupted: AbortController,
   signal: AbortSignal,
 ): AsyncIterable<unknown> {
-  const waiting: ToOwner[] = [];
-  let wake = () => {};
-  const changed = () => new Promise<void>((resolve) => (wake = resolve));
-  let next = changed();
-  const tell = () => {
-    wake();
-    next = changed();
-  };
-  signal.addEventListener('abort', tell);
+  const ahead = new PassThrough({ objectMode: true, highWaterMark: 1 });
+  // The command may read none of it.
+  ahead.on('error', () => undefined);
+  addAbortListener(signal, () => ahead.destroy(signal.reason as Error));
   void (async () => {
     try {
       for await (const line of lines) {
         if ('interrupt' in line) interrupted.abort(new CommandFailed('The command was interrupted.'));
-        else waiting.push(line);
-        tell();
-        while (waiting.length > MAX_AHEAD && !signal.aborted) await next;
+        else if (!ahead.destroyed && !ahead.write(line)) await drained(ahead);
       }
     } catch (error) {
       interrupted.abort(error);
     }
   })();
   return (async function* () {
-    for (;;) {
-      signal.throwIfAborted();
-      const line = waiting.shift();
-      if (!line) {
-        await next;
-        continue;
-      }
-      tell();
+    for await (const line of ahead as AsyncIterable<Exclude<ToOwner, { interrupt: true }>>) {
       if ('failure' in line) throw new CommandFailed(line.failure);
       if ('end' in line) return;
-      if ('item' in line) yield line.item;
+      yield line.item;
     }
   })();
 }
@@ -211,15 +197,4 @@ const isActor = (actor: unknown): boolean =>
 
 function refuse(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' }).end(message);
-}
-
-/** Undefined if it is aborted before. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  return Promise.race([
-    promise,
-    new Promise<undefined>((resolve) => {
-      if (signal.aborted) resolve(undefined);
-      signal.addEventListener('abort', () => resolve(undefined), { once: true });
-    }),
-  ]);
 }
