@@ -144,8 +144,9 @@ function observing({ metrics, logger }: EdgeParts): (request: FastifyRequest, st
 
 /** Gives a route its hooks and its handler, as its policy says. @throws TypeError for a route without a decorator */
 function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: EdgeParts): void {
-  const policy = policyOf(route.config);
-  if (policy) {
+  const declared = policyOf(route.config);
+  if (declared) {
+    const policy = enforced(declared, parts);
     // A request with a body has its turn once that has arrived, so that a client that sends slowly keeps no other out.
     const hasBody = policy.write || route.method === 'POST';
     route.onRequest = [authorization(route.url, policy, hasBody || policy.plain ? undefined : turnOf, parts)];
@@ -157,7 +158,7 @@ function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: 
       ...(policy.write ? [commandRefusal(parts)] : []),
       ...(policy.waits ? [positionWait(parts)] : []),
       secondLook(policy, parts),
-      ...standing(policy, parts),
+      ...(policy.scope !== null && policy.session && !policy.write ? [standing(policy, parts)] : []),
       ...(policy.admitsEach ? [leaving(parts)] : []),
     ];
   } else if (isDocument(route.url)) {
@@ -202,13 +203,12 @@ const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =
   route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any', session: route.own };
 
 /** Authentication, authorisation and the rate limit. */
-function authorization(pattern: string, route: RoutePolicy, turnOf: Admit | undefined, parts: EdgeParts): Hook {
+function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | undefined, parts: EdgeParts): Hook {
   const { keys, tokens, rateLimit } = parts;
-  const policy = enforced(route, parts);
   const { scope, plain, write } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
-    request.policy = route;
+    request.policy = policy;
     const caller = identify(request, keys, tokens);
     if (!(caller instanceof Problem)) request.caller = caller;
     // Wrong credentials are limited on every route; otherwise guessing keys, and making the service verify signatures,
@@ -228,8 +228,7 @@ function authorization(pattern: string, route: RoutePolicy, turnOf: Admit | unde
  * Authentication and authorisation once more, before the handler: its client may have held back the body until its key was
  * deleted, and it may have waited for its turn and for the read models.
  */
-function secondLook(route: RoutePolicy, parts: EdgeParts): Hook {
-  const policy = enforced(route, parts);
+function secondLook(policy: RoutePolicy, parts: EdgeParts): Hook {
   return (request, _reply, done) => {
     if (!request.isAccepted()) {
       const caller = identify(request, parts.keys, parts.tokens);
@@ -244,9 +243,7 @@ function secondLook(route: RoutePolicy, parts: EdgeParts): Hook {
  * Of a query that a session needs its credential for: what the session may act for now, by the log rather than by its
  * token. A query about one identity is refused to the sessions of others.
  */
-function standing(route: RoutePolicy, parts: EdgeParts): Hook[] {
-  const { scope, session, write, own } = enforced(route, parts);
-  if (scope === null || !session || write) return [];
+function standing({ own }: RoutePolicy, parts: EdgeParts): Hook {
   const look = async (request: FastifyRequest, claimed: Session) => {
     const now = await parts.standing(claimed);
     const { tris_id } = request.params as { tris_id?: string };
@@ -255,12 +252,10 @@ function standing(route: RoutePolicy, parts: EdgeParts): Hook[] {
     }
     request.caller = { ...request.caller!, session: now };
   };
-  return [
-    (request, _reply, done) => {
-      const claimed = request.caller?.session;
-      doneAfter(claimed ? look(request, claimed) : undefined, done);
-    },
-  ];
+  return (request, _reply, done) => {
+    const claimed = request.caller?.session;
+    doneAfter(claimed ? look(request, claimed) : undefined, done);
+  };
 }
 
 /** Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. */

@@ -40,7 +40,7 @@ declare module 'fastify' {
 }
 
 /** What the hooks do before a handler runs. Read once per route, when Fastify registers it. */
-export interface RoutePolicy {
+export interface RoutePolicy extends Pick<RouteOptions, 'counts' | 'list' | 'live'> {
   /** `session`: no key has it. null: no credential is needed, and the client's address is rate limited. */
   scope: Scope | 'any' | 'session' | null;
   /** Of a public query: which settings of CREDENCE_PUBLIC_READS leave it public; with others it needs a key. */
@@ -61,12 +61,6 @@ export interface RoutePolicy {
   body: Class | undefined;
   query: Class | undefined;
   params: Class | undefined;
-  /** Its answers are streams of events, which `Last-Event-ID` continues. */
-  live: boolean;
-  /** The list that its body is. */
-  list: ListOfBody | undefined;
-  /** Name of the list in its body of which each item counts against the rate limit. */
-  counts: string | undefined;
   /** Its handler admits each item itself. */
   admitsEach: boolean;
 }
@@ -219,7 +213,7 @@ function route(
       list: options.list,
       counts: options.counts,
       admitsEach: options.list !== undefined || (options.admitsEach ?? false),
-      live: options.live ?? false,
+      live: options.live,
       status: options.status ?? 200,
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
