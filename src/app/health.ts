@@ -1,14 +1,10 @@
 import { inTime } from '../kernel/turn.js';
+import type { ReadinessDto } from './ops.dto.js';
 
 /** The state of one part of the service. `detail` is one sentence for an operator, without secrets. */
 export interface CheckResult {
   ok: boolean;
   detail: string;
-}
-
-export interface Readiness {
-  status: 'ok' | 'unavailable';
-  checks: { name: string; status: 'ok' | 'failed'; detail: string }[];
 }
 
 /** What a process may be ready for, if not for everything that it does. */
@@ -30,12 +26,12 @@ export class Health {
   }
 
   /** Runs the checks at once; a check that throws or takes over 2 s has failed. */
-  async ready(purpose?: Purpose): Promise<Readiness> {
+  async ready(purpose?: Purpose): Promise<ReadinessDto> {
     const needed = [...this.checks].filter(([, { purposes }]) => !purpose || purposes.includes(purpose));
     const checks = await Promise.all(
       needed.map(async ([name, { check }]) => {
         const { ok, detail } = await withTimeout(() => check(purpose));
-        return { name, status: ok ? ('ok' as const) : ('failed' as const), detail };
+        return { name, status: ok ? 'ok' : 'failed', detail };
       }),
     );
     return { status: checks.every(({ status }) => status === 'ok') ? 'ok' : 'unavailable', checks };
