@@ -12,7 +12,7 @@ export async function replaceBy(path: string, aside: string, write: () => Promis
     await write();
     await syncAll(aside);
     await rename(aside, path);
-    await sync(dirname(path), true);
+    await sync(dirname(path));
   } catch (error) {
     await rm(aside, { recursive: true, force: true });
     throw error;
@@ -23,9 +23,9 @@ export async function replaceBy(path: string, aside: string, write: () => Promis
 export function replaceBySync(path: string, aside: string, write: () => void): void {
   try {
     write();
-    syncSync(aside, false);
+    syncSync(aside);
     renameSync(aside, path);
-    syncSync(dirname(path), true);
+    syncSync(dirname(path));
   } catch (error) {
     rmSync(aside, { force: true });
     throw error;
@@ -34,26 +34,20 @@ export function replaceBySync(path: string, aside: string, write: () => void): v
 
 /** Syncs a file, or a folder with all of its content. */
 async function syncAll(path: string): Promise<void> {
-  const isFolder = (await lstat(path)).isDirectory();
-  if (isFolder) for (const name of await readdir(path)) await syncAll(join(path, name));
-  await sync(path, isFolder);
+  if ((await lstat(path)).isDirectory()) for (const name of await readdir(path)) await syncAll(join(path, name));
+  await sync(path);
 }
 
-async function sync(path: string, isFolder: boolean): Promise<void> {
-  if (cannotSync(isFolder)) return;
-  const file = await open(path, isFolder ? 'r' : 'r+');
+async function sync(path: string): Promise<void> {
+  const file = await open(path);
   await file.sync().finally(() => file.close());
 }
 
-function syncSync(path: string, isFolder: boolean): void {
-  if (cannotSync(isFolder)) return;
-  const file = openSync(path, isFolder ? 'r' : 'r+');
+function syncSync(path: string): void {
+  const file = openSync(path, 'r');
   try {
     fsyncSync(file);
   } finally {
     closeSync(file);
   }
 }
-
-/** Windows cannot sync a folder. */
-const cannotSync = (isFolder: boolean): boolean => isFolder && process.platform === 'win32';
