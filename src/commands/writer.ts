@@ -41,8 +41,6 @@ export class Writer {
   readonly idempotency: IdempotencyKeys;
   /** By stream. */
   private readonly turns = new Turns(Infinity, 1);
-  private lastTime = NaN;
-  private lastTimestamp = '';
   /** Why the last append had no outcome, and when (on a monotonic clock); null once a later append has succeeded. */
   lastFailure: { message: string; at: number } | null = null;
 
@@ -227,7 +225,7 @@ export class Writer {
   /** A retry of a command has the same ids in whatever trace: those are not a part of it. */
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
     const { actor, correlation_id, body_hash, idempotency, trace } = context;
-    const recorded_at = this.timestamp(this.clock());
+    const recorded_at = new Date(this.clock()).toISOString();
     return facts.map(({ type, schema, data, occurredAt, decided }, index) => {
       const occurred_at = occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString();
       const id = eventId(stream, body_hash, revision + index, decided);
@@ -246,11 +244,5 @@ export class Writer {
       if (trace !== undefined) metadata.traceparent = trace;
       return { id, type, data, metadata };
     });
-  }
-
-  /** ISO 8601. Cached, since many commands have the same millisecond. */
-  private timestamp(now: number): string {
-    if (now !== this.lastTime) [this.lastTime, this.lastTimestamp] = [now, new Date(now).toISOString()];
-    return this.lastTimestamp;
   }
 }
