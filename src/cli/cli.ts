@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
-import type { Readable, Writable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command, CommanderError } from 'commander';
@@ -107,10 +107,6 @@ const LOOK_MS = 100;
 /** After how long it says that it waits, ms. */
 const TOLD_MS = 1_000;
 
-const nothing = async <V>(): Promise<Prepared<V>> => ({ value: undefined as V });
-// eslint-disable-next-line require-yield
-async function* noItems(): AsyncGenerator<never> {}
-
 /** The program on which commands register, and what they share: configuration, stores, output, errors. */
 export class Cli {
   readonly program = new Command('credence')
@@ -153,7 +149,7 @@ export class Cli {
   withFolder<A extends unknown[], V = undefined, I = never>(
     folder: Folder,
     work: Work<FolderContext<V, I>, A>,
-    prepare: Prepare<V, I, A> = nothing<V> as Prepare<V, I, A>,
+    prepare?: Prepare<V, I, A>,
   ) {
     return async (...args: A): Promise<void> => {
       const context = this.context();
@@ -164,13 +160,13 @@ export class Cli {
       }
       const { data, profile } = context.config;
       if (profile === 'embedded' && folder === 'existing') requireStore(data);
-      const prepared = await prepare(context, ...args);
+      const prepared = (await prepare?.(context, ...args)) ?? { value: undefined as V };
       if (typeof prepared === 'number') {
         this.exitCode = prepared;
         return;
       }
       if (profile === 'embedded' && folder === 'create') prepareFolder(data);
-      const { value, items = noItems(), output = new StandardOutput(this.io.stdout) } = prepared;
+      const { value, items = Readable.from([]), output = new StandardOutput(this.io.stdout) } = prepared;
       const write = (text: string) => output.write(text);
       let isComplete = false;
       try {

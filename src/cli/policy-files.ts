@@ -46,8 +46,6 @@ export interface AccessPolicyFile extends InFile {
 
 export type PolicyFile = ValidationPolicyFile | AccessPolicyFile;
 
-const KINDS = ['vp', 'ap'];
-
 /** The paths of all that is in a folder but folders. Links to folders are not followed: they may lead in circles. */
 function namesIn(folder: string, within = ''): string[] {
   // `recursive` of readdir follows such links in some versions of Node.
@@ -168,8 +166,7 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
   const { kind, promote, ...body } = fields;
   const places = { policy_id: at('/policy_id'), vp: at('/vp'), promote: at('/promote') };
   if (kind === 'ap') {
-    const unknown = promote === undefined ? [] : [`${at('/promote')}: only a policy of the kind vp can be promoted`];
-    if (unknown.length > 0) throw new WrongFile(unknown);
+    if (promote !== undefined) throw new WrongFile([`${at('/promote')}: only a policy of the kind vp can be promoted`]);
     const content = checked(() => toAccessPolicy(readBody(CreateAccessPolicyDto, body)));
     return {
       kind,
@@ -181,7 +178,7 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
       warnings: [],
     };
   }
-  if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be ${KINDS.join(' or ')}`]);
+  if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be vp or ap`]);
   const scope = promote === undefined ? null : LENS_SCOPES.find((name) => name === promote);
   if (scope === undefined) throw new WrongFile([`${at('/promote')}: promote must be ${LENS_SCOPES.join(' or ')}`]);
   const content = checked(() => toContent(readBody(CreatePolicyDto, body)));
