@@ -14,11 +14,6 @@ export class TextBuffers {
   /** Bytes used in that buffer. */
   used = 0;
 
-  /** The buffer for the next texts, which have `length` UTF-16 code units together. They are written from `used` on. */
-  withRoomFor(length: number): Buffer {
-    return this.withRoomForBytes(length * 3);
-  }
-
   /** The buffer for the next `most` bytes, from `used` on. */
   withRoomForBytes(most: number): Buffer {
     let chunk = this.chunks[this.current];

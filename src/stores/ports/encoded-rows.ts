@@ -68,7 +68,8 @@ export class EncodedRows extends PlacedRows implements RowSink {
     const address = rowAddress(row);
     const content = rowContent(value);
     const { buffers } = this;
-    const chunk = buffers.withRoomFor(address.length + content.length + EncodedRows.ROOM);
+    // A code unit of UTF-16 takes at most three bytes.
+    const chunk = buffers.withRoomForBytes(3 * (address.length + content.length + EncodedRows.ROOM));
     const start = buffers.used;
     const middle = buffers.write(address);
     const end = buffers.write(content);
