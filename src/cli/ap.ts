@@ -19,7 +19,7 @@ import type { Cli } from './cli.js';
 import { EXIT } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
-import { allPages } from './pages.js';
+import { PAGE, allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
@@ -41,8 +41,6 @@ const CHECKS = (config: Config): (Type | DynamicModule)[] => {
 
 @Module({})
 class CheckPartsModule {}
-
-const PAGE = 1_000;
 
 interface Options {
   json?: boolean;

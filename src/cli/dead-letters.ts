@@ -10,11 +10,9 @@ import type { Cli } from './cli.js';
 import { UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
-import { allPages } from './pages.js';
+import { PAGE, allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
-
-const PAGE = 1_000;
 
 interface ListOptions {
   acknowledged?: boolean;

@@ -10,11 +10,10 @@ import { OrganizationsModule } from '../features/organizations/organizations.mod
 import type { Cli } from './cli.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
-import { allPages } from './pages.js';
+import { PAGE, allPages } from './pages.js';
 import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
 
-const PAGE = 1_000;
 const FEATURES = [OrganizationsModule];
 
 interface Options {

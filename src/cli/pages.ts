@@ -1,3 +1,6 @@
+/** Entries of a page that is asked for. */
+export const PAGE = 1_000;
+
 /** Reads all pages of a list. */
 export async function allPages<P extends { next_cursor: string | null }>(
   read: (cursor: string | undefined) => Promise<P>,

@@ -15,12 +15,10 @@ import { RATINGS } from '../scoring/model.js';
 import { modelOrFirst, scoringBy } from '../scoring/models/all.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';
-import { allPages } from './pages.js';
+import { PAGE, allPages } from './pages.js';
 import type { AccessPolicyFile, PolicyFile, ValidationPolicyFile } from './policy-files.js';
 
 /** What is to be done so that the log has the policies of the files, and what that changes for all identities. */
-
-const PAGE = 1_000;
 
 export interface PlannedFile {
   file: PolicyFile;
