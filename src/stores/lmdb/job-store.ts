@@ -117,8 +117,8 @@ export class JobStore {
       const { id, owner } = next;
       const taken = await this.env.write(() => {
         // It may have been cancelled meanwhile.
-        const job = this.dueJob(kind, id);
-        if (!job) return undefined;
+        const job = this.get(kind, id);
+        if (!job || !this.isDue(job)) return undefined;
         if (job.attempts >= maxAttempts) {
           const error = job.error ?? 'its process ended while it ran';
           return this.put({ ...job, status: 'failed', error, ...this.finished() });
@@ -220,11 +220,6 @@ export class JobStore {
     await this.env.grow(() => {
       for (const { kind, key, listed } of missing()) this.openOfKind.putSync([kind, key], listed);
     });
-  }
-
-  private dueJob(kind: string, id: string): StoredJob | undefined {
-    const job = this.get(kind, id);
-    return job && this.isDue(job) ? job : undefined;
   }
 
   private isDue({ status, run_at }: StoredJob): boolean {
