@@ -17,7 +17,6 @@ import {
 } from '../ports/read-models.js';
 import { keyOf, rowAddress } from '../ports/row-key.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
-import { firstBytes } from './first-bytes.js';
 import { isDamage } from './damage.js';
 import type { Sealed } from './database-file.js';
 
@@ -50,7 +49,7 @@ const rowKeyEncoder = {
  */
 const viewOfValue = {
   encode: (value: Buffer) => value,
-  decode: (bytes: Buffer, size: number) => firstBytes(bytes, size),
+  decode: (bytes: Buffer, size: number) => bytes.subarray(0, size),
 };
 
 const DATABASES = {
@@ -236,7 +235,8 @@ export class LmdbGeneration {
 
   private get(address: string): Json | undefined {
     const bytes = this.rows.getBinaryFast(address);
-    return bytes && rowIn(address, firstBytes(bytes, bytes.length));
+    // The library's own buffer, whose length is set to that of the value.
+    return bytes && rowIn(address, bytes.subarray(0, bytes.length));
   }
 
   /** @throws GenerationDamaged */

@@ -6,7 +6,6 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { isTooLong } from '../ports/event-encoding.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { MORE_BYTES, readEvent, readPlace, textsIn, writeEvent } from './compact-event.js';
-import { firstBytes } from './first-bytes.js';
 
 /**
  * Events as entries of the embedded log. An entry begins with the number of its form. In the form that is written, the
@@ -68,7 +67,7 @@ export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): 
  */
 export function readEntry(bytes: Buffer, length: number, position: Position): RecordedEvent {
   const end = length - CRC_BYTES;
-  if (end < HEAD_BYTES || bytes.readUInt32LE(end) !== crc32(firstBytes(bytes, end), position)) {
+  if (end < HEAD_BYTES || bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end), position)) {
     return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
   }
   if (bytes[0] !== FORM && bytes[0] !== FORM_OF_FEWER_WORDS) {
