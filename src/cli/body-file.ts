@@ -14,8 +14,7 @@ export function readBodyFile(file: string): unknown {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    throw new UsageError(`${file} ${REASONS[code] ?? `cannot be read (${code})`}.`);
+    throw unreadable(file, error);
   }
   try {
     return parseJson(bytes);
@@ -23,4 +22,9 @@ export function readBodyFile(file: string): unknown {
     if (!(error instanceof Problem)) throw error;
     throw new Problem(error.code, error.message.replace(/^The body/, file), error.extra);
   }
+}
+
+export function unreadable(file: string, error: unknown): UsageError {
+  const code = (error as NodeJS.ErrnoException).code ?? '';
+  return new UsageError(`${file} ${REASONS[code] ?? `cannot be read (${code})`}.`);
 }

@@ -3,6 +3,7 @@ import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { isExport } from '../stores/transfer.js';
+import { unreadable } from './body-file.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { count } from './progress.js';
@@ -30,7 +31,10 @@ export function compareCommand(cli: Cli): void {
 }
 
 async function open(_context: Context, file: string): Promise<Prepared<Kept, KeptLeaf[]>> {
-  if (await isExport(file)) return { value: 'export', items: leavesIn(file) };
+  const given = isExport(file).catch((error: unknown) => {
+    throw unreadable(file, error);
+  });
+  if (await given) return { value: 'export', items: leavesIn(file) };
   const [, size, root] = CHECKPOINT.exec(await readFile(file, 'utf8')) ?? [];
   if (root === undefined) throw new UsageError(`${file} is neither an export nor a checkpoint.`);
   return { value: { size: Number(size), root } };

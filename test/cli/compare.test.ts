@@ -178,3 +178,11 @@ test.each<[string, string[], number, RegExp]>([
   const file = store.file('given.txt', text.length > 0 ? text : lines.filter((line) => line.includes(`"${MEMBER}"`)));
   expect(await compare(file)).toEqual([code, expect.stringMatching(said)]);
 });
+
+test.each([
+  ['is not there', 'nothing', 'does not exist'],
+  ['is a folder', '', 'is a folder'],
+])('a file that %s is a wrong usage, and named', async (_, name, said) => {
+  const file = join(store.folder, name);
+  expect(await compare(file)).toEqual([2, `credence: ${file} ${said}.\n`]);
+});
