@@ -113,6 +113,13 @@ test('a dry run records nothing and says what would change; then exactly its act
   expect(await service.stores.eventStore.head()).toBe(end);
 });
 
+test('a set without actions is withdrawn at once', async () => {
+  const { job_id } = await dryRun({ key_id: 'nobody' });
+  const applied = await post({ apply: job_id });
+  expect(applied.status).toBe(202);
+  expect((await completed(applied.json.job_id)).result).toMatchObject({ dry_run: job_id, actions: 0 });
+});
+
 test('a set is refused if one of its actions was changed since, and names it', async () => {
   const [first, second] = [await relay('leaked', 'tris:bob'), await relay('leaked', 'tris:bob')];
   const { job_id } = await dryRun({ key_id: 'leaked' });

@@ -274,8 +274,8 @@ function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'inp
 
 function linesIn(text: string): SetLine[] {
   return text
-    .trimEnd()
     .split('\n')
+    .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as SetLine);
 }
 
