@@ -1,7 +1,8 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { cp, readFile, rm } from 'node:fs/promises';
+import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { leafOf, nodeHash, rootOf } from '../../src/kernel/merkle.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { verifyCheckpoint } from '../../clients/typescript/src/audit.js';
@@ -192,6 +193,35 @@ test(
     await server.stop();
     expect(await note()).toBe(last);
     expect(existsSync(`${noteFile()}.tmp`)).toBe(false);
+  },
+  SLOW,
+);
+
+test(
+  'a key file that is damaged is said once, and signs once it is whole',
+  async () => {
+    await store.run('signing-keys', 'create', '--log');
+    const whole = await readFile(keyFile, 'utf8');
+    await writeFile(keyFile, whole.slice(0, 20));
+    const server = await start();
+    await becomes(
+      () => checkOf(server),
+      (detail) => detail.includes('no checkpoint can be signed: '),
+    );
+    // Several rounds.
+    for (let n = 0; n < 30; n++) {
+      expect(await metricOf(server)).toBe('1');
+      await sleep(100);
+    }
+    const said = server.errors.join('').match(/log_not_signed: no checkpoint can be signed/g);
+    expect(said).toHaveLength(1);
+    await writeFile(keyFile, whole);
+    await becomes(note, (text) => text !== '');
+    await becomes(
+      () => metricOf(server),
+      (stopped) => stopped === '0',
+    );
+    await server.stop();
   },
   SLOW,
 );

@@ -60,39 +60,45 @@ export class Checkpointer {
 
   private async attempt(): Promise<void> {
     try {
-      await this.round();
+      const reason = await this.round();
+      if (reason !== undefined) this.refuse(reason);
     } catch (error) {
       // Another worker was first, or a store cannot be read or written now.
       const passes = [WrongExpectedRevision, StoreUnavailable, Problem].some((kind) => error instanceof kind);
-      if (!passes) this.refuse(`no checkpoint can be signed: ${(error as Error).message}`);
+      if (!passes) this.refuse(`no checkpoint can be signed: ${(error as Error).message.replace(/\.$/, '')}`);
     }
   }
 
-  private async round(): Promise<void> {
-    if (!this.signed.exists || !(await this.applies())) return;
+  /** @returns as `refusal`; undefined: it is as before */
+  private async round(): Promise<string | null | undefined> {
+    if (!this.signed.exists || !(await this.applies())) return undefined;
     const note = await this.signed.note();
     const { generation, position, results } = await this.views.read([{ get: LOG_TREE }]);
     const isAtHead = position >= this.head;
     this.head = await this.store.head();
     const [state] = results as [LogTreeState | undefined];
-    if (!state) return;
+    if (!state) return undefined;
     const last = note === undefined ? undefined : checkpointIn(note);
     // Read models that were lost are behind what was signed until they have caught up.
-    if (last && last.size > state.size && !isAtHead) return;
-    this.refuse(await this.reasonAgainst(generation, state, last));
-    if (this.refusal !== null) return;
+    if (last && last.size > state.size && !isAtHead) return undefined;
+    const reason = await this.reasonAgainst(generation, state, last);
+    if (reason !== null) return reason;
     const { events: length, origin, newest } = state.checkpoints ?? { events: 0 };
     const now = performance.now();
     if (length !== this.known.length) this.known = { length, since: now };
-    if (!origin) return this.append(length, decideBeginOrigin(null, 'first', ACTOR));
+    if (!origin) {
+      await this.append(length, decideBeginOrigin(null, 'first', ACTOR));
+      return null;
+    }
     const isOfOrigin = last?.origin === origin.origin;
     if (newest && !(isOfOrigin && newest.size <= last.size)) {
       await this.signed.sign({ origin: origin.origin, ...newest }, note);
     }
     // The newest checkpoint is itself an event.
     const events = newest ? state.size - newest.size - 1 : MANY_EVENTS;
-    if (events === 0 || now - this.known.since < (events >= MANY_EVENTS ? SOON_MS : LATEST_MS)) return;
+    if (events === 0 || now - this.known.since < (events >= MANY_EVENTS ? SOON_MS : LATEST_MS)) return null;
     await this.append(length, fact(logCheckpointed, { size: state.size, root: base64Of(rootOfPeaks(state.peaks)) }));
+    return null;
   }
 
   /** Why the log must not be signed, as a clause; null: it extends what was signed last. */
