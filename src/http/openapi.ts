@@ -300,7 +300,7 @@ function problemsPage(): string {
       `<tr id="${code}"><td><code>${code}</code></td><td>${status}</td><td>${title}</td><td>${inHtml(when)}</td></tr>`,
   );
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Problems</title>
-<style>:root{color-scheme:light dark}body{max-width:75rem;margin:auto;padding:1rem;font:1rem/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8886;text-align:left;vertical-align:top}td code{overflow-wrap:anywhere}:target{background:#fd05}</style>
+<style>:root{color-scheme:light dark}body{max-width:75rem;margin:auto;padding:1rem;font:1rem/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8886;text-align:left;vertical-align:top}@media(max-width:50rem){td{overflow-wrap:anywhere}}:target{background:#fd05}</style>
 <h1>Problems</h1>
 <p>Every refusal is <code>application/problem+json</code> (RFC 9457); <code>code</code> names its kind.</p>
 <table><thead><tr><th>code</th><th>status</th><th>title</th><th>when</th></tr></thead><tbody>${rows.join('\n')}</tbody></table></html>`;
