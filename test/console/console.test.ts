@@ -557,6 +557,10 @@ describeBrowser('the console', () => {
     const viewport = { width, height: 800 };
     const page = await open('', { colorScheme, viewport });
     expect(await violations(page)).toEqual([]);
+    for (const name of ['Overview', 'Policies']) {
+      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).hover();
+      expect(await violations(page)).toEqual([]);
+    }
     for (const [name, parameters] of [
       ['identity', ''],
       ...['events', 'why', 'endorsements', 'access', 'disputes', 'time'].map((tab) => [tab, `?tab=${tab}`] as const),
