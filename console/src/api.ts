@@ -32,6 +32,9 @@ export class ApiError extends Error {
   }
 }
 
+/** What is wrong with which part of a request that was refused. */
+export const errorsOf = (error: Error | null): readonly FieldError[] => (error instanceof ApiError ? error.errors : []);
+
 /** The key stays in this tab: it is gone when the tab is closed. */
 const STORED_KEY = 'credence-key';
 let key = sessionStorage.getItem(STORED_KEY);

@@ -1,5 +1,5 @@
 import { Anchor, Box, Button, Group } from '@mantine/core';
-import { lazy, Suspense, useEffect } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect } from 'react';
 import { Boundary } from './boundary.tsx';
 import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
@@ -7,6 +7,11 @@ import { Waiting } from './loading.tsx';
 import { OverviewView } from './overview.tsx';
 import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
+
+interface Shown {
+  id: string;
+  parameters: URLSearchParams;
+}
 
 // Loaded when they are opened: the start page needs none of them.
 const IdentityView = lazy(async () => ({ default: (await import('./identity/identity-view.tsx')).IdentityView }));
@@ -20,22 +25,24 @@ const OperationsView = lazy(async () => ({
   default: (await import('./operations/operations-view.tsx')).OperationsView,
 }));
 
-const VIEWS: readonly [view: string, title: string][] = [
-  ['', 'Overview'],
-  ['me', 'My page'],
-  ['lab', 'Policies'],
-  ['live', 'Live'],
-  ['operations', 'Operations'],
-  ['administration', 'Admin'],
+/** Those of the navigation. */
+const VIEWS: readonly [view: string, title: string, View: ComponentType<Shown>][] = [
+  ['', 'Overview', OverviewView],
+  ['me', 'My page', MeView],
+  ['lab', 'Policies', LabView],
+  ['live', 'Live', LiveView],
+  ['operations', 'Operations', OperationsView],
+  ['administration', 'Admin', AdministrationView],
 ];
 
 export function App() {
   const place = usePlace();
   const { id, parameters } = place;
   const isIdentity = place.view === 'identity' && id !== '';
-  const view = isIdentity || VIEWS.some(([name]) => name === place.view) ? place.view : '';
-  const title =
-    view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : VIEWS.find(([name]) => name === view)![1];
+  const [view, name, View] = isIdentity
+    ? (['identity', id, IdentityView] as const)
+    : (VIEWS.find(([one]) => one === place.view) ?? VIEWS[0]!);
+  const title = view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : name;
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
@@ -95,21 +102,7 @@ export function App() {
       <Box component="main" tabIndex={-1} maw="75rem" mx="auto" p="md" pb="lg">
         <Boundary at={window.location.hash}>
           <Suspense fallback={<Waiting what="the page" />}>
-            {isIdentity ? (
-              <IdentityView key={id} trisId={id} parameters={parameters} />
-            ) : view === 'lab' ? (
-              <LabView id={id} />
-            ) : view === 'me' ? (
-              <MeView />
-            ) : view === 'live' ? (
-              <LiveView />
-            ) : view === 'operations' ? (
-              <OperationsView />
-            ) : view === 'administration' ? (
-              <AdministrationView key={id} id={id} parameters={parameters} />
-            ) : (
-              <OverviewView />
-            )}
+            <View key={`${view} ${id}`} id={id} parameters={parameters} />
           </Suspense>
         </Boundary>
       </Box>

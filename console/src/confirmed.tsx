@@ -10,6 +10,7 @@ export function Confirmed<T>(props: {
   label: string;
   /** Its name for screen readers, if several buttons have the same label. */
   describes?: string;
+  isPermitted?: boolean;
   title: string;
   /** On the button that confirms. */
   verb: string;
@@ -19,7 +20,7 @@ export function Confirmed<T>(props: {
   /** What the dialog shows after it is done. Absent: it closes. */
   outcome?: (result: T) => ReactNode;
 }) {
-  const { label, describes, title, verb, children, act, onDone, outcome } = props;
+  const { label, describes, isPermitted = true, title, verb, children, act, onDone, outcome } = props;
   const [isOpen, setOpen] = useState(false);
   const client = useQueryClient();
   const change = useMutation({
@@ -27,7 +28,6 @@ export function Confirmed<T>(props: {
     // An answer may contain a secret.
     gcTime: 0,
     onSuccess: (result) => {
-      void client.invalidateQueries();
       onDone?.(result);
       if (!outcome) close();
     },
@@ -38,11 +38,13 @@ export function Confirmed<T>(props: {
   };
   const close = () => {
     setOpen(false);
+    // Not before: what is loaded again may remove the dialog itself.
+    void client.invalidateQueries();
     change.reset();
   };
   return (
     <>
-      <Button {...(describes !== undefined && { 'aria-label': `${label} ${describes}` })} onClick={() => setOpen(true)}>
+      <Button aria-label={describes && `${label} ${describes}`} disabled={!isPermitted} onClick={() => setOpen(true)}>
         {label}…
       </Button>
       {/* Under way, it can no longer be cancelled. */}

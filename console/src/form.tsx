@@ -8,6 +8,24 @@ export const Field = (props: ComponentProps<typeof TextInput>) => (
   <TextInput withAsterisk={false} autoComplete="off" spellCheck={false} {...props} />
 );
 
+/** A field for a number; null: for none. */
+export function NumberField(
+  props: Omit<ComponentProps<typeof TextInput>, 'value' | 'onChange'> & {
+    value: unknown;
+    onChange: (value: number | null) => void;
+  },
+) {
+  const { value, onChange, ...rest } = props;
+  return (
+    <TextInput
+      type="number"
+      value={typeof value === 'number' ? value : ''}
+      onChange={({ target }) => onChange(target.value === '' ? null : Number(target.value))}
+      {...rest}
+    />
+  );
+}
+
 /** What was typed into a field; undefined for nothing. */
 export function typed(form: FormData, name: string): string | undefined {
   const text = String(form.get(name) ?? '').trim();
@@ -79,7 +97,7 @@ export function Act<T>(props: {
   return (
     <>
       <Button
-        {...(describes !== undefined && { 'aria-label': `${label} ${describes}` })}
+        aria-label={describes && `${label} ${describes}`}
         disabled={!isPermitted || change.isPending}
         onClick={() => change.mutate()}
       >

@@ -1,4 +1,5 @@
-import { Badge } from '@mantine/core';
+import { Anchor, Badge } from '@mantine/core';
+import { hrefOf } from './place.ts';
 
 /**
  * Ratings from the lowest, where the band of each ends in a drawing, and its colour. BAD scores are 1 to 6, others at
@@ -54,6 +55,13 @@ export function Time({ value }: { value: string }) {
 export function Rating({ name }: { name: string }) {
   return <Badge color={RATINGS.find(([rating]) => rating === name)?.[2] ?? 'gray'}>{name}</Badge>;
 }
+
+/** A link to what has a page, by its id. */
+export const linkTo = (view: string, id: string, parameters?: URLSearchParams) => (
+  <Anchor key={id} href={hrefOf(view, id, parameters)}>
+    {id}
+  </Anchor>
+);
 
 /** The value of an input of type datetime-local, in the reader's zone, to the second; empty for no time. */
 export function toInput(milliseconds: number): string {

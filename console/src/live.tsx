@@ -1,11 +1,11 @@
-import { Anchor, Button, Group, Paper, Stack, Table, Text, TextInput, Title } from '@mantine/core';
+import { Button, Group, Paper, Stack, Text, TextInput, Title } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiError, followChanges, get, type LiveEvent, type Schemas } from './api.ts';
-import { count, score, Time } from './format.tsx';
-import { Empty, Failure, Waiting } from './loading.tsx';
-import { hrefOf } from './place.ts';
-import { DataTable } from './table.tsx';
+import { NumberField } from './form.tsx';
+import { count, linkTo, score, Time } from './format.tsx';
+import { Loaded } from './loading.tsx';
+import { Rows } from './table.tsx';
 
 const PAGE = 1000;
 /** While there is no stream. */
@@ -41,7 +41,7 @@ export function LiveView() {
   const [isPaused, setIsPaused] = useState(false);
   const [isStreaming, setIsStreaming] = useState(false);
   const [filter, setFilter] = useState('');
-  const [below, setBelow] = useState('');
+  const [below, setBelow] = useState<number | null>(null);
   const feed = useRef(START);
   const query = useQuery({
     queryKey: KEY,
@@ -51,7 +51,7 @@ export function LiveView() {
     gcTime: 0,
     staleTime: 0,
   });
-  const { data, error, failureReason } = query;
+  const { data } = query;
   const show = useCallback((next: Feed) => client.setQueryData(KEY, (feed.current = next)), [client]);
   // It is followed again once it has been read to its end.
   const readAgain = useCallback(() => {
@@ -79,8 +79,7 @@ export function LiveView() {
       setIsStreaming(false);
     };
   }, [isReady, client, show, readAgain]);
-  const limit = below === '' ? Infinity : Number(below);
-  const rows = data?.rows.filter((row) => row.tris_id.includes(filter.trim()) && row.score < limit) ?? [];
+  const rows = data?.rows.filter((row) => row.tris_id.includes(filter.trim()) && row.score < (below ?? Infinity)) ?? [];
   return (
     <Stack>
       <Title order={1}>Live</Title>
@@ -97,49 +96,35 @@ export function LiveView() {
             spellCheck={false}
             onChange={({ target }) => setFilter(target.value)}
           />
-          <TextInput
-            label="Score below"
-            type="number"
-            min={1}
-            max={100}
-            step={0.1}
-            value={below}
-            onChange={({ target }) => setBelow(target.value)}
-          />
+          <NumberField label="Score below" min={1} max={100} step={0.1} value={below} onChange={setBelow} />
           <Button size="sm" aria-pressed={isPaused} onClick={() => setIsPaused(!isPaused)}>
             {isPaused ? 'Continue' : 'Pause'}
           </Button>
         </Group>
-        {error && <Failure error={error} retry={() => void query.refetch()} />}
-        {!data && !error && <Waiting what="the feed" reason={failureReason} />}
-        {data && (
-          <>
-            <Text role="status" size="sm" c="dimmed">
-              {count(data.read)} changes read, {count(rows.length)} shown
-              {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
-            </Text>
-            {rows.length > 0 ? <ChangesTable rows={rows} /> : <Empty>No identity that is asked for has changed.</Empty>}
-          </>
-        )}
+        <Loaded query={query} what="the feed">
+          {({ read }) => (
+            <>
+              <Text role="status" size="sm" c="dimmed">
+                {count(read)} changes read, {count(rows.length)} shown
+                {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
+              </Text>
+              <Rows
+                caption="Changes"
+                most={KEPT}
+                empty="No identity that is asked for has changed."
+                head={['Identity', 'Score', 'TCT', 'Arrived']}
+                rows={rows.map((row) => [
+                  linkTo('identity', row.tris_id),
+                  score(row.score),
+                  count(row.total_tct),
+                  row.at === null ? 'earlier' : <Time key="at" value={row.at} />,
+                ])}
+              />
+            </>
+          )}
+        </Loaded>
       </Paper>
     </Stack>
-  );
-}
-
-function ChangesTable({ rows }: { rows: Feed['rows'] }) {
-  return (
-    <DataTable label="Changes" columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']}>
-      {rows.map((row) => (
-        <Table.Tr key={row.position}>
-          <Table.Th scope="row">
-            <Anchor href={hrefOf('identity', row.tris_id)}>{row.tris_id}</Anchor>
-          </Table.Th>
-          <Table.Td ta="right">{score(row.score)}</Table.Td>
-          <Table.Td ta="right">{count(row.total_tct)}</Table.Td>
-          <Table.Td>{row.at === null ? 'earlier' : <Time value={row.at} />}</Table.Td>
-        </Table.Tr>
-      ))}
-    </DataTable>
   );
 }
 

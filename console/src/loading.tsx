@@ -2,18 +2,16 @@ import { Alert, Button, Code, EmptyState, Group, List, Loader, Stack, Text } fro
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiError } from './api.ts';
+import { Note } from './panel.tsx';
 
 /** What a query shows: its data, that it is being loaded, and why there is none, or none that is newer. */
-export function Loaded<T>({
-  query,
-  what,
-  children,
-}: {
-  query: UseQueryResult<T, Error>;
+export function Loaded<T>(props: {
+  query: Pick<UseQueryResult<T>, 'data' | 'error' | 'failureReason'> & { refetch: () => unknown };
   /** What is being loaded, for "Loading …". */
   what: string;
   children: (data: T) => ReactNode;
 }) {
+  const { query, what, children } = props;
   if (query.data === undefined && !query.error) return <Waiting what={what} reason={query.failureReason} />;
   return (
     <>
@@ -28,9 +26,9 @@ export function Waiting({ what, reason }: { what: string; reason?: Error | null 
   return (
     <Group gap="xs" role="status">
       <Loader size="xs" />
-      <Text size="sm" c="dimmed">
+      <Note>
         Loading {what}…{reason ? ` ${reason.message} Trying again.` : ''}
-      </Text>
+      </Note>
     </Group>
   );
 }

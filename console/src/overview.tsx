@@ -1,13 +1,14 @@
-import { Anchor, Box, Code, Group, Paper, Progress, Stack, Text, Title, VisuallyHidden } from '@mantine/core';
+import { Anchor, Badge, Box, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { currentKey, type Schemas } from './api.ts';
-import { count, counted, percent, Rating, score, Time } from './format.tsx';
+import { count, counted, linkTo, percent, Rating, score, Time } from './format.tsx';
 import { Needs, useMay } from './lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from './lab/policies.ts';
 import { Empty, Loaded } from './loading.tsx';
-import { Details, Panel } from './panel.tsx';
+import { Details, Note, Panel } from './panel.tsx';
 import { hrefOf } from './place.ts';
-import { duration } from './rate.ts';
+import { duration } from './rate.tsx';
+import { Rows } from './table.tsx';
 import { Term } from './term.tsx';
 import { useGet } from './use-get.ts';
 
@@ -77,7 +78,7 @@ function Tile({ label, value, note }: { label: ReactNode; value: number | null |
       <Text fz="1.75rem" fw={600} lh={1.4} className="numbers">
         {value == null ? '–' : count(value)}
       </Text>
-      <Text size="sm" c="dimmed">
+      <Note>
         {value == null && !mayOperate ? (
           <>
             needs a key with <Code>ops</Code>
@@ -85,7 +86,7 @@ function Tile({ label, value, note }: { label: ReactNode; value: number | null |
         ) : (
           note
         )}
-      </Text>
+      </Note>
     </Paper>
   );
 }
@@ -195,32 +196,15 @@ function Service() {
     <Panel title="Service">
       <Loaded query={ready} what="its health">
         {({ checks }) => (
-          <ul className="lines plain">
-            {checks.map(({ name, status: state, detail }) => (
-              <li key={name}>
-                <Box
-                  w={10}
-                  h={10}
-                  bdrs="50%"
-                  bg={state === 'ok' ? 'var(--mantine-color-green-7)' : 'var(--mantine-color-error)'}
-                  aria-hidden="true"
-                />
-                <span>
-                  {WORDS[name] ?? name}{' '}
-                  {state === 'ok' ? (
-                    <VisuallyHidden>{state}</VisuallyHidden>
-                  ) : (
-                    <Text span c="var(--mantine-color-error)">
-                      {state}
-                    </Text>
-                  )}{' '}
-                  <Text span size="sm" c="dimmed">
-                    {detail}
-                  </Text>
-                </span>
-              </li>
-            ))}
-          </ul>
+          <Details
+            rows={checks.map(({ name, status: state, detail }) => [
+              WORDS[name] ?? name,
+              <Group key="state" gap="xs" wrap="nowrap">
+                <Badge color={state === 'ok' ? 'green' : 'red'}>{state}</Badge>
+                <Note>{detail}</Note>
+              </Group>,
+            ])}
+          />
         )}
       </Loaded>
       <Needs scope="ops" what="The lag">
@@ -240,22 +224,20 @@ function Service() {
 const useStatus = () => useGet<'StatusDto'>('v1/ops/status', {}, { enabled: useMay('ops'), refetchInterval: EVERY_MS });
 
 function RatingChanges({ changes }: { changes: Schemas['OverviewDto']['rating_changes'] }) {
-  if (changes.length === 0) return <Empty>No rating has changed lately.</Empty>;
   return (
-    <ul className="lines plain">
-      {changes.map(({ tris_id, from, to, score: after, recorded_at }) => (
-        <li key={tris_id}>
-          <Anchor href={hrefOf('identity', tris_id)}>{tris_id}</Anchor>
-          <Text span>
-            <Rating name={from} /> <span aria-label="to">→</span> <Rating name={to} />
-          </Text>
-          <span>{score(after)}</span>
-          <Text span size="sm" c="dimmed">
-            <Time value={recorded_at} />
-          </Text>
-        </li>
-      ))}
-    </ul>
+    <Rows
+      caption="Changes of rating"
+      empty="No rating has changed lately."
+      head={['Identity', 'Change', 'Score', 'When']}
+      rows={changes.map(({ tris_id, from, to, score: after, recorded_at }) => [
+        linkTo('identity', tris_id),
+        <span key="change">
+          <Rating name={from} /> <span aria-label="to">→</span> <Rating name={to} />
+        </span>,
+        score(after),
+        <Time key="at" value={recorded_at} />,
+      ])}
+    />
   );
 }
 
@@ -277,10 +259,10 @@ function ChecksByPolicy() {
               {[...policies].map(([name, { granted, denied }]) => (
                 <div key={name}>
                   <Group justify="space-between" gap="xs">
-                    <Anchor href={hrefOf('lab', name)}>{name}</Anchor>
-                    <Text size="sm" c="dimmed">
+                    {linkTo('lab', name)}
+                    <Note>
                       {count(granted)} granted, {count(denied)} denied
-                    </Text>
+                    </Note>
                   </Group>
                   <Progress.Root size="sm" mt={4} aria-hidden="true">
                     <Progress.Section value={(100 * granted) / (granted + denied)} withAria={false} />
@@ -291,11 +273,11 @@ function ChecksByPolicy() {
               {decisions.length === 0 ? (
                 <Empty>Nobody has been checked yet.</Empty>
               ) : (
-                <Text size="sm" c="dimmed">
+                <Note>
                   Of the {next_cursor === null ? '' : 'latest '}
                   {counted(decisions.length, 'check')}:{' '}
                   {percent(decisions.filter(({ granted }) => granted).length / decisions.length)} granted.
-                </Text>
+                </Note>
               )}
             </>
           )}
@@ -334,15 +316,15 @@ function Waiting() {
       <Needs scope="ops" what="What waits for operators" />
       {disputes?.disputes.slice(0, 5).map(({ dispute_id, tris_id, about, opened_at }) => (
         <Text key={dispute_id} size="sm">
-          <Anchor href={hrefOf('identity', tris_id, new URLSearchParams({ tab: 'disputes' }))}>{tris_id}</Anchor>{' '}
-          disputes {about === 'action' ? 'an action' : about === 'verification' ? 'a verification' : 'the BAD status'},{' '}
+          {linkTo('identity', tris_id, new URLSearchParams({ tab: 'disputes' }))} disputes{' '}
+          {about === 'action' ? 'an action' : about === 'verification' ? 'a verification' : 'the BAD status'},{' '}
           <Time value={opened_at} />
         </Text>
       ))}
-      <Text size="sm" c="dimmed">
+      <Note>
         A <Term name="TRIS">TRIS id</Term> names an identity, and its <Term name="DISC score">score</Term> says how
         credible it is. The field at the top finds one by the beginning of its id.
-      </Text>
+      </Note>
     </Panel>
   );
 }

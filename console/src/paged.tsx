@@ -2,7 +2,7 @@ import { Button, Group } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { get } from './api.ts';
-import { Failure, Waiting } from './loading.tsx';
+import { Loaded } from './loading.tsx';
 
 /** A list that the service answers a page at a time. More is loaded on request. */
 export function Paged<T>(props: {
@@ -19,23 +19,21 @@ export function Paged<T>(props: {
   children: (entries: T[], hasMore: boolean) => ReactNode;
 }) {
   const { path, parameters = {}, limit = 100, field, what, every = false, children } = props;
-  const { data, error, hasNextPage, isFetching, fetchNextPage, refetch, failureReason } = useInfiniteQuery({
+  const query = useInfiniteQuery({
     queryKey: ['pages', path, parameters],
     queryFn: ({ pageParam: cursor, signal }) =>
       get<Record<string, T[]> & { next_cursor: string | null }>(path, { ...parameters, limit, cursor }, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
     refetchInterval: every,
+    select: ({ pages }) => pages.flatMap((page) => page[field]!),
   });
-  if (!data && !error) return <Waiting what={what} reason={failureReason} />;
+  const { hasNextPage, isFetching, fetchNextPage } = query;
   return (
     <>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {data &&
-        children(
-          data.pages.flatMap((page) => page[field]!),
-          hasNextPage,
-        )}
+      <Loaded query={query} what={what}>
+        {(entries) => children(entries, hasNextPage)}
+      </Loaded>
       {hasNextPage && (
         <Group>
           <Button disabled={isFetching} onClick={() => void fetchNextPage()}>

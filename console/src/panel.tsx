@@ -29,6 +29,13 @@ export function Panel(props: {
   );
 }
 
+/** A remark: smaller and paler than what it is about. */
+export const Note = ({ children }: { children: ReactNode }) => (
+  <Text size="sm" c="dimmed">
+    {children}
+  </Text>
+);
+
 /** Large numbers side by side, each with its name above and a remark below. */
 export function Figures({ figures }: { figures: readonly (readonly [ReactNode, ReactNode, ReactNode])[] }) {
   return (
@@ -44,9 +51,7 @@ export function Figures({ figures }: { figures: readonly (readonly [ReactNode, R
             <Text span fz="1.375rem" fw={600} className="numbers">
               {value}
             </Text>
-            <Text size="sm" c="dimmed">
-              {remark}
-            </Text>
+            <Note>{remark}</Note>
           </Text>
         </div>
       ))}

@@ -36,23 +36,24 @@ export function DataTable(props: {
   );
 }
 
-const SHOWN_ROWS = 25;
-
 /**
  * A table of which the first column names the row; on a phone each row is a card. More than a few rows are shown on
- * request.
+ * request. A column with numbers is aligned as such.
  */
 export function Rows(props: {
   caption: string;
-  /** Whether the caption is only for screen readers: a title above says the same. */
-  isTitled?: boolean;
+  /** Whether the caption is not only for screen readers: no title above says the same. */
+  isShown?: boolean;
   empty: string;
   head: readonly string[];
   rows: readonly (readonly ReactNode[])[];
+  /** How many are shown at once. */
+  most?: number;
 }) {
-  const { caption, isTitled = false, empty, head, rows } = props;
+  const { caption, isShown = false, empty, head, rows, most = 25 } = props;
+  const numbers = head.filter((_, i) => rows.some((cells) => isNumber(cells[i])));
   const body = (some: typeof rows) => (
-    <DataTable label={caption} className="cards" columns={head} numbers={head.filter((_, i) => isNumber(rows[0]![i]))}>
+    <DataTable label={caption} className="cards" columns={head} numbers={numbers}>
       {some.map(([name, ...cells]) => (
         <Table.Tr key={keyOf(name)}>
           <Table.Th scope="row">{name}</Table.Th>
@@ -60,7 +61,8 @@ export function Rows(props: {
             <Table.Td
               key={head[i + 1]}
               {...(head[i + 1] !== 'Actions' && { 'data-label': head[i + 1] })}
-              {...(isNumber(cell) && { ta: 'right' })}
+              {...(numbers.includes(head[i + 1]!) && { ta: 'right' })}
+              {...(isNumber(cell) && String(cell).startsWith('−') && { c: 'var(--mantine-color-error)' })}
             >
               {cell}
             </Table.Td>
@@ -71,12 +73,12 @@ export function Rows(props: {
   );
   return (
     <>
-      {!isTitled && <Title order={3}>{caption}</Title>}
-      {rows.length === 0 ? <Empty>{empty}</Empty> : body(rows.slice(0, SHOWN_ROWS))}
-      {rows.length > SHOWN_ROWS && (
+      {isShown && <Title order={3}>{caption}</Title>}
+      {rows.length === 0 ? <Empty>{empty}</Empty> : body(rows.slice(0, most))}
+      {rows.length > most && (
         <details>
-          <summary>{count(rows.length - SHOWN_ROWS)} more</summary>
-          {body(rows.slice(SHOWN_ROWS))}
+          <summary>{count(rows.length - most)} more</summary>
+          {body(rows.slice(most))}
         </details>
       )}
     </>
@@ -86,4 +88,4 @@ export function Rows(props: {
 /** An element in the first column has a key; a text is one. */
 const keyOf = (name: ReactNode): string => (isValidElement(name) ? String(name.key) : String(name));
 
-const isNumber = (cell: ReactNode): boolean => typeof cell === 'string' && /^[−+]?\d/.test(cell);
+const isNumber = (cell: ReactNode): boolean => typeof cell === 'string' && /^[−+]?\d\P{L}*$/u.test(cell);

@@ -112,7 +112,7 @@ describeBrowser('the administration', () => {
     await button(page, 'Register a platform…').click();
     await page.getByLabel('Id of the platform').fill('shop-app');
     await confirm(page, 'Register');
-    await page.getByRole('listitem').filter({ hasText: 'shop-app' }).waitFor();
+    await page.getByRole('rowheader', { name: 'shop-app' }).waitFor();
     await button(page, 'Vet tris:shop').click();
     await confirm(page, 'Vet');
     await page.getByText('Unranked').waitFor();

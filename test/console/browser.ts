@@ -1,6 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { type Browser, type BrowserContextOptions, chromium, type Page, type Route } from 'playwright-core';
+import { join } from 'node:path';
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+  type PageScreenshotOptions,
+  type Route,
+} from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const program = PROGRAMS.find(existsSync);
@@ -80,6 +88,14 @@ export async function settled(page: Page): Promise<void> {
     .getByText(/^Loading/)
     .first()
     .waitFor({ state: 'detached' });
+}
+
+/** With SCREENSHOTS (`npm run console:screenshots`): a picture, if docs/console.md shows it. */
+export async function picture(page: Page, name: string, options: PageScreenshotOptions = {}): Promise<void> {
+  const folder = process.env['SCREENSHOTS'];
+  const file = `console-${name}.png`;
+  if (folder === undefined || !readFileSync('docs/console.md', 'utf8').includes(`(${file})`)) return;
+  await page.screenshot({ path: join(folder, file), ...options });
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

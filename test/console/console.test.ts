@@ -7,7 +7,7 @@ import { GLOSSARY } from '../../console/src/glossary.js';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, picture, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
@@ -15,9 +15,6 @@ import { SCREENS, describeBrowser, launch, settled, tenths, violations, watchedP
 const FALLEN = 'tris:otc:905';
 const BEFORE_FALL = '2014-03-01T00:00:00.000Z';
 const isOther = ({ target }: { target: string }) => `tris:otc:${target}` !== FALLEN;
-/** `npm run console:screenshots` writes the pictures of docs/console.md. */
-const PICTURES = new Set(['console-identity-light-1280.png', 'console-comparison-dark-1280.png']);
-const screenshots = process.env['SCREENSHOTS'];
 
 describeBrowser('the console', () => {
   let server: Server;
@@ -122,9 +119,7 @@ describeBrowser('the console', () => {
       `${relayed}, at most`,
     );
     const [change] = json.rating_changes;
-    const row = main
-      .getByRole('listitem')
-      .filter({ has: page.getByRole('link', { name: change.tris_id, exact: true }) });
+    const row = main.getByRole('row').filter({ has: page.getByRole('link', { name: change.tris_id, exact: true }) });
     expect(await row.innerText()).toMatch(new RegExp(`${change.from}\\s+→\\s+${change.to}`));
     expect(await violations(page)).toEqual([]);
     await row.getByRole('link').click();
@@ -570,14 +565,8 @@ describeBrowser('the console', () => {
       await settled(page);
       expect(await violations(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-      const picture = `console-${name}-${colorScheme}-${width}.png`;
-      if (PICTURES.has(picture) && screenshots !== undefined) {
-        const path = join(screenshots, picture);
-        await page.screenshot({
-          path,
-          ...(width > 360 && { clip: { x: 0, y: 0, width, height: 1100 }, fullPage: true }),
-        });
-      }
+      const clip = { x: 0, y: 0, width, height: 1100 };
+      await picture(page, `${name}-${colorScheme}-${width}`, { clip, fullPage: true });
     }
   });
 });

@@ -11,7 +11,7 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, launch, picture, settled, violations, watchedPages } from './browser.js';
 
 /** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
 
@@ -21,7 +21,6 @@ const KEYS = [
   { id: 'operator', secret: OPERATOR, scopes: SCOPES },
   { id: 'relayer', secret: RELAYER, scopes: ['relay:write'] },
 ];
-const screenshots = process.env['SCREENSHOTS'];
 
 describeBrowser('the operations view', () => {
   let server: Server;
@@ -180,7 +179,7 @@ describeBrowser('the operations view', () => {
     await page.getByText(/There is no generation g99/).waitFor();
   });
 
-  if (screenshots !== undefined) {
+  if (process.env['SCREENSHOTS'] !== undefined) {
     test('a rebuild of some 600,000 events half way, for docs/console.md', async () => {
       const actions = Array.from({ length: 300_000 }, (_, n) => ({
         tris_id: `tris:member-${n % 50_000}`,
@@ -207,7 +206,7 @@ describeBrowser('the operations view', () => {
         .first()
         .getByText(/\/s, .* left/)
         .waitFor();
-      await page.screenshot({ path: join(screenshots, 'console-operations-light-1280.png') });
+      await picture(page, 'operations-light-1280');
       await server.request('DELETE', `/v1/jobs/${job_id}`);
     }, 300_000);
   }

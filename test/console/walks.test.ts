@@ -1,13 +1,12 @@
 import { Wallet } from 'ethers/wallet';
 import type { Browser, Download, Page } from 'playwright-core';
 import { Server } from '../e2e/server.js';
-import { describeBrowser, launch, SCREENS, settled, tenths, violations, watchedPages } from './browser.js';
+import { describeBrowser, launch, picture, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** What people come to the console for, on the example data: each way takes at most ten clicks. */
 
 const MEMBER = 'tris:otc:905';
 const MOST_CLICKS = 10;
-const screenshots = process.env['SCREENSHOTS'];
 
 /** A wallet that announces itself to a page (EIP-6963); `sign` is a function of the test. */
 const ANNOUNCED = `(() => {
@@ -216,17 +215,10 @@ describeBrowser('at most ten clicks', () => {
     }
   });
 
-  /** What a view looks like: without violations, and with SCREENSHOTS a picture of each width and scheme. */
+  /** What a view looks like: without violations. */
   async function look(page: Page, name: string): Promise<void> {
     await page.mouse.move(0, 0);
     expect(await violations(page)).toEqual([]);
-    if (!screenshots) return;
-    for (const [colorScheme, width] of SCREENS) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 900 });
-      await page.screenshot({ path: `${screenshots}/console-${name}-${colorScheme}-${width}.png` });
-    }
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 1280, height: 720 });
+    await picture(page, `${name}-light-1280`, { clip: { x: 0, y: 0, width: 1280, height: 900 }, fullPage: true });
   }
 });

@@ -1,16 +1,16 @@
 import { Anchor, Stack, Text, Title } from '@mantine/core';
 import { currentKey } from '../api.ts';
-import { Organization } from '../identity/organization.tsx';
 import { KeyInUse } from '../lab/needs.tsx';
 import { Warning } from '../loading.tsx';
+import { Keys } from '../organization/keys.tsx';
+import { Organization } from '../organization/organization.tsx';
+import { Webhooks } from '../organization/webhooks.tsx';
 import { hrefOf } from '../place.ts';
 import { Tabs } from '../tabs.tsx';
 import { Identities } from './identities.tsx';
 import { Issuers } from './issuers.tsx';
-import { Keys } from './keys.tsx';
 import { Organizations } from './organizations.tsx';
 import { Usage } from './usage.tsx';
-import { Webhooks } from './webhooks.tsx';
 
 /** The parts of the page, which `tab` of the address selects. */
 const TABS = {

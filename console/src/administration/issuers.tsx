@@ -5,7 +5,7 @@ import { Choices, Field, typed } from '../form.tsx';
 import { GRANTABLE } from '../lab/rules.ts';
 import { Needs, useMay } from '../lab/needs.tsx';
 import { Paged } from '../paged.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 
 /** Those whose verifications count in every policy. */
@@ -13,16 +13,15 @@ export function Issuers() {
   const mayOperate = useMay('ops');
   return (
     <Panel title="Accredited issuers">
-      <Text size="sm" c="dimmed">
+      <Note>
         What an accredited issuer grants counts in every policy; what others grant, only in policies that name them.
         Grants by operators’ keys and proofs count without accreditation.
-      </Text>
+      </Note>
       <Needs what="The list of issuers">
         <Paged<Schemas['AccreditedIssuerDto']> path="v1/issuers" field="issuers" what="issuers">
           {(issuers) => (
             <Rows
               caption="List of issuers"
-              isTitled
               empty="No issuer is accredited."
               head={['Issuer', 'Accredited for', ...(mayOperate ? ['Actions'] : [])]}
               // All that it was accredited for may have been withdrawn.

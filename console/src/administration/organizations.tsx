@@ -1,14 +1,13 @@
-import { Anchor, Badge, Group, Text } from '@mantine/core';
+import { Badge, Group, Text } from '@mantine/core';
 import { post, type Schemas } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Field, typed } from '../form.tsx';
-import { Time } from '../format.tsx';
-import { Vetting } from '../identity/organization.tsx';
+import { linkTo, Time } from '../format.tsx';
+import { Vetting } from '../organization/organization.tsx';
 import { idsIn } from '../lab/fields.tsx';
 import { Needs, useMe } from '../lab/needs.tsx';
 import { Paged } from '../paged.tsx';
-import { Panel } from '../panel.tsx';
-import { hrefOf } from '../place.ts';
+import { Note, Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 
 /** The registered organizations. */
@@ -16,29 +15,17 @@ export function Organizations() {
   const own = useMe().data?.organization ?? null;
   return (
     <Panel title="Organizations">
-      <Text size="sm" c="dimmed">
-        An organization relays the actions of the platforms that it owns. A vetted one has a public rank.
-      </Text>
-      {own !== null && (
-        <Text size="sm">
-          The organization of the key:{' '}
-          <Anchor underline="always" href={hrefOf('administration', own)}>
-            {own}
-          </Anchor>
-        </Text>
-      )}
+      <Note>An organization relays the actions of the platforms that it owns. A vetted one has a public rank.</Note>
+      {own !== null && <Text size="sm">The organization of the key: {linkTo('administration', own)}</Text>}
       <Needs scope="ops" what="The list of organizations">
         <Paged<Schemas['ListedOrganizationDto']> path="v1/organizations" field="organizations" what="organizations">
           {(organizations) => (
             <Rows
               caption="List of organizations"
-              isTitled
               empty="No organization is registered yet."
               head={['Organization', 'Vetting', 'Registered', 'Actions']}
               rows={organizations.map(({ tris_org, vetted, registered_at }) => [
-                <Anchor key={tris_org} href={hrefOf('administration', tris_org)}>
-                  {tris_org}
-                </Anchor>,
+                linkTo('administration', tris_org),
                 <Badge key="vetted" miw="max-content" color={vetted ? 'green' : 'gray'}>
                   {vetted ? 'vetted' : 'not vetted'}
                 </Badge>,

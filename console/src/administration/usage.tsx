@@ -3,7 +3,7 @@ import { currentKey, type Schemas } from '../api.ts';
 import { bytes, count, Time } from '../format.tsx';
 import { Needs } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { useGet } from '../use-get.ts';
 
 type Bound = Schemas['UsedBoundDto'];
@@ -60,7 +60,7 @@ function Share({ name, used, limit, resets_at }: Bound) {
           color={share >= 100 ? 'red' : share >= 80 ? 'orange' : 'indigo'}
         />
       )}
-      <Text size="sm" c="dimmed">
+      <Note>
         {limit === null && 'No bound. '}
         {resets_at !== null ? (
           <>
@@ -70,7 +70,7 @@ function Share({ name, used, limit, resets_at }: Bound) {
         ) : (
           limit !== null && 'Nothing is refused: beyond the bound, the oldest go.'
         )}
-      </Text>
+      </Note>
     </Stack>
   );
 }

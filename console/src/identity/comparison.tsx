@@ -1,4 +1,3 @@
-import { Table } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Score } from '../api.ts';
@@ -6,7 +5,7 @@ import { count, decimal, Rating, score, signed } from '../format.tsx';
 import { Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { coordinatesOf } from '../place.ts';
-import { DataTable } from '../table.tsx';
+import { Rows } from '../table.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { useScore } from './use-score.ts';
 
@@ -40,25 +39,19 @@ function Differences({ a, b }: { a: Score; b: Score }) {
     ),
   ];
   return (
-    <DataTable label="Comparison of A and B" columns={['', 'A', 'B', 'B − A']} numbers={['A', 'B', 'B − A']}>
-      <Table.Tr>
-        <Table.Th scope="row">Rating</Table.Th>
-        <Table.Td ta="right">
-          <Rating name={a.score_rating} />
-        </Table.Td>
-        <Table.Td ta="right">
-          <Rating name={b.score_rating} />
-        </Table.Td>
-        <Table.Td ta="right">{a.score_rating === b.score_rating ? 'same' : 'changed'}</Table.Td>
-      </Table.Tr>
-      {rows.map(([name, left, right, format]) => (
-        <Table.Tr key={name}>
-          <Table.Th scope="row">{name}</Table.Th>
-          <Table.Td ta="right">{format(left)}</Table.Td>
-          <Table.Td ta="right">{format(right)}</Table.Td>
-          <Table.Td ta="right">{signed(right - left, format)}</Table.Td>
-        </Table.Tr>
-      ))}
-    </DataTable>
+    <Rows
+      caption="Comparison of A and B"
+      empty=""
+      head={['', 'A', 'B', 'B − A']}
+      rows={[
+        [
+          'Rating',
+          <Rating key="a" name={a.score_rating} />,
+          <Rating key="b" name={b.score_rating} />,
+          a.score_rating === b.score_rating ? 'same' : 'changed',
+        ],
+        ...rows.map(([name, left, right, format]) => [name, format(left), format(right), signed(right - left, format)]),
+      ]}
+    />
   );
 }

@@ -1,4 +1,4 @@
-import { Anchor, Code, Fieldset, Group, NativeSelect, Slider, Text, TextInput } from '@mantine/core';
+import { Anchor, Code, Fieldset, Group, NativeSelect, Slider, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import type { Coordinates } from '../api.ts';
 import { localTime, toInput } from '../format.tsx';
@@ -6,6 +6,7 @@ import { usePolicies } from '../lab/policies.ts';
 import { setParameters } from '../place.ts';
 import { useGet } from '../use-get.ts';
 import { scorePath } from './use-score.ts';
+import { Note } from '../panel.tsx';
 
 const STEPS = 500;
 const HOUR = 3_600_000;
@@ -54,12 +55,12 @@ export function CoordinatePicker(props: { trisId: string; coordinates: Coordinat
         data={[{ value: '', label: DEFAULT }, ...(models.data?.models.map(({ id }) => id) ?? [model ?? []].flat())]}
       />
       {coordinates.as_of_position !== undefined && (
-        <Text size="sm" c="dimmed">
+        <Note>
           Up to position <Code>{coordinates.as_of_position}</Code>.{' '}
           <Anchor component="button" type="button" onClick={() => change({ as_of_position: undefined })}>
             Count all events
           </Anchor>
-        </Text>
+        </Note>
       )}
     </Fieldset>
   );
@@ -112,9 +113,7 @@ function TimePicker(props: {
         }}
       />
       <Group gap="xs" mt={4}>
-        <Text size="sm" c="dimmed">
-          {text}
-        </Text>
+        <Note>{text}</Note>
         {value !== undefined && (
           <Anchor component="button" type="button" size="sm" onClick={() => onChange(undefined)}>
             Now

@@ -5,7 +5,7 @@ import { typed } from '../form.tsx';
 import { Time } from '../format.tsx';
 import { Empty } from '../loading.tsx';
 import { Paged } from '../paged.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 
 /** The disputes of statements about an identity that the reader may see. */
@@ -52,7 +52,7 @@ function Dispute({ dispute }: { dispute: Schemas['DisputeDto'] }) {
         </Title>
         <Badge color={open ? 'yellow' : 'gray'}>{open ? 'waits for an answer' : answers.at(-1)?.outcome}</Badge>
       </Group>
-      <Text size="sm" c="dimmed">
+      <Note>
         {platform_id !== null && `On ${platform_id}, `}
         {issuer === null ? 'stated by the operators' : `stated by ${issuer}`}, opened <Time value={opened_at} />.
         {action_id !== null && (
@@ -66,7 +66,7 @@ function Dispute({ dispute }: { dispute: Schemas['DisputeDto'] }) {
             </Anchor>
           </>
         )}
-      </Text>
+      </Note>
       {statement !== null && (
         <Blockquote p="xs" m={0} style={{ whiteSpace: 'pre-wrap' }}>
           {statement}

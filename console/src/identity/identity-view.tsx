@@ -14,10 +14,11 @@ import {
 } from '@mantine/core';
 import { type ReactNode, useMemo, useState } from 'react';
 import { ApiError, type Coordinates, currentSession, hasCredential, type Score, type Schemas } from '../api.ts';
-import { count, counted, hundredths, percent, Rating, RATINGS, score, Time } from '../format.tsx';
-import { Empty, Failure, Loaded, Waiting, Warning } from '../loading.tsx';
+import { count, counted, hundredths, linkTo, percent, Rating, RATINGS, score, Time } from '../format.tsx';
+import { Empty, Loaded, Warning } from '../loading.tsx';
+import { Organization, useIsOrganization } from '../organization/organization.tsx';
 import { Paged } from '../paged.tsx';
-import { Figures, Panel } from '../panel.tsx';
+import { Figures, Note, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Rows } from '../table.tsx';
 import { Tabs } from '../tabs.tsx';
@@ -29,7 +30,6 @@ import { DecisionsAbout, Outcome } from './decisions.tsx';
 import { EventDetails, EventTable } from './events.tsx';
 import { Disputes } from './disputes.tsx';
 import { type Axis, describe, type Series, useEvents } from './history.ts';
-import { Organization, useIsOrganization } from './organization.tsx';
 import { ReliabilityChart } from './reliability-chart.tsx';
 import { ScoreChart } from './score-chart.tsx';
 import { Standing } from './standing.tsx';
@@ -50,7 +50,7 @@ const TABS = {
 
 type Tab = keyof typeof TABS;
 
-export function IdentityView({ trisId, parameters }: { trisId: string; parameters: URLSearchParams }) {
+export function IdentityView({ id: trisId, parameters }: { id: string; parameters: URLSearchParams }) {
   const coordinates = useMemo(() => coordinatesOf(parameters), [parameters]);
   const isCompared = parameters.has('compare');
   const asked = parameters.get('tab') ?? '';
@@ -184,9 +184,9 @@ function Summary(props: { current: Score; coordinates: Coordinates; history: Ret
               <Rating name={current.score_rating} />
             </Group>
             <Gauge value={current.score} rating={current.score_rating} />
-            <Text size="sm" c="dimmed">
+            <Note>
               <Term name="DISC score" /> on the bands of the <Term name="Rating">ratings</Term>
-            </Text>
+            </Note>
           </div>
           <Figures
             figures={[
@@ -210,14 +210,14 @@ function Summary(props: { current: Score; coordinates: Coordinates; history: Ret
           />
         </div>
         <LatestEvent history={history} />
-        <Text size="sm" c="dimmed">
+        <Note>
           As of <Time value={current.as_of} />, <Term name="Position">position</Term> <Code>{current.position}</Code>,{' '}
           <Term name="Lens">lens</Term> <Code>{current.lens.policy_id ?? 'model'}</Code>, model{' '}
           <Code>{current.model.id}</Code>.{' '}
           <Anchor underline="always" href={hrefOf('identity', current.tris_id, pinned(current, coordinates))}>
             Link to exactly these numbers
           </Anchor>
-        </Text>
+        </Note>
       </Stack>
     </Paper>
   );
@@ -295,86 +295,89 @@ function History(props: {
   reliability: (first: number) => ReactNode;
 }) {
   const { trisId, eventId, axis, series, isList, now, reliability } = props;
-  const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = props.history;
+  const { events: loaded, error, isFetching, hasNextPage, fetchNextPage } = props.history;
   const selected = useMemo(
-    () => (eventId === null ? -1 : (events?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
-    [events, eventId],
+    () => (eventId === null ? -1 : (loaded?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
+    [loaded, eventId],
   );
-  const selectEvent = (index: number) => setParameters({ event: events?.entries[index]?.event_id });
+  const selectEvent = (index: number) => setParameters({ event: loaded?.entries[index]?.event_id });
   return (
     <Panel title={isList ? 'Events' : `${SERIES[series]} over time`}>
-      {!events && !error && <Waiting what="the events" reason={failureReason} />}
-      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
-      {events?.entries.length === 0 && <Empty>No event counts at this time.</Empty>}
-      {events && events.entries.length > 0 && (
-        <>
-          {!isList && (
+      <Loaded query={{ ...props.history, data: loaded, refetch: fetchNextPage }} what="the events">
+        {(events) =>
+          events.entries.length === 0 ? (
+            <Empty>No event counts at this time.</Empty>
+          ) : (
             <>
-              <Group justify="space-between" gap="xs">
-                <Button.Group aria-label="What the line shows">
-                  {Object.entries(SERIES).map(([name, title]) => (
-                    <Button
-                      key={name}
-                      variant={name === series ? 'light' : 'default'}
-                      aria-pressed={name === series}
-                      onClick={() => setParameters({ series: name === 'score' ? undefined : name })}
-                    >
-                      {title}
-                    </Button>
-                  ))}
-                </Button.Group>
-                {series !== 'reliability' && (
-                  <NativeSelect
-                    aria-label="Axis"
-                    size="xs"
-                    value={axis}
-                    onChange={({ target }) =>
-                      setParameters({ axis: target.value === 'time' ? undefined : target.value })
-                    }
-                    data={[
-                      { value: 'time', label: 'by time' },
-                      { value: 'number', label: 'by number of the event' },
-                    ]}
-                  />
-                )}
-              </Group>
-              {series === 'reliability' ? (
-                reliability(Date.parse(events.entries[0]!.occurred_at) / 1000)
-              ) : (
-                <ScoreChart
-                  key={`${axis} ${series}`}
-                  events={events}
-                  axis={axis}
-                  series={series}
-                  now={now}
-                  selected={selected}
-                  onSelect={selectEvent}
-                />
+              {!isList && (
+                <>
+                  <Group justify="space-between" gap="xs">
+                    <Button.Group aria-label="What the line shows">
+                      {Object.entries(SERIES).map(([name, title]) => (
+                        <Button
+                          key={name}
+                          variant={name === series ? 'light' : 'default'}
+                          aria-pressed={name === series}
+                          onClick={() => setParameters({ series: name === 'score' ? undefined : name })}
+                        >
+                          {title}
+                        </Button>
+                      ))}
+                    </Button.Group>
+                    {series !== 'reliability' && (
+                      <NativeSelect
+                        aria-label="Axis"
+                        size="xs"
+                        value={axis}
+                        onChange={({ target }) =>
+                          setParameters({ axis: target.value === 'time' ? undefined : target.value })
+                        }
+                        data={[
+                          { value: 'time', label: 'by time' },
+                          { value: 'number', label: 'by number of the event' },
+                        ]}
+                      />
+                    )}
+                  </Group>
+                  {series === 'reliability' ? (
+                    reliability(Date.parse(events.entries[0]!.occurred_at) / 1000)
+                  ) : (
+                    <ScoreChart
+                      key={`${axis} ${series}`}
+                      events={events}
+                      axis={axis}
+                      series={series}
+                      now={now}
+                      selected={selected}
+                      onSelect={selectEvent}
+                    />
+                  )}
+                  <Note>
+                    {series === 'reliability'
+                      ? 'The shaded interval has a probability of 90 %.'
+                      : 'Circles earn TCT, triangles forfeit it, squares change a status.'}
+                    {events.late > 0 &&
+                      series !== 'reliability' &&
+                      ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}
+                  </Note>
+                </>
               )}
-              <Text size="sm" c="dimmed">
-                {series === 'reliability'
-                  ? 'The shaded interval has a probability of 90 %.'
-                  : 'Circles earn TCT, triangles forfeit it, squares change a status.'}
-                {events.late > 0 &&
-                  series !== 'reliability' &&
-                  ` ${counted(events.late, 'event')} recorded after later ones: by time, each is drawn where the one before it in the log is.`}
+              {selected >= 0 && <EventDetails trisId={trisId} events={events} index={selected} />}
+              <Text role="status" size="sm" c="dimmed">
+                {counted(events.entries.length, 'event')}
+                {hasNextPage ? ' loaded' : ''}
+                {isFetching ? ', loading more…' : '.'}
               </Text>
+              {hasNextPage && !isFetching && !error && (
+                <Group>
+                  <Button onClick={() => void fetchNextPage()}>Load more events</Button>
+                </Group>
+              )}
+              {isList && <EventTable events={events} selected={selected} onSelect={selectEvent} />}
             </>
-          )}
-          {selected >= 0 && <EventDetails trisId={trisId} events={events} index={selected} />}
-          <Text role="status" size="sm" c="dimmed">
-            {counted(events.entries.length, 'event')}
-            {hasNextPage ? ' loaded' : ''}
-            {isFetching ? ', loading more…' : '.'}
-          </Text>
-          {hasNextPage && !isFetching && !error && (
-            <Group>
-              <Button onClick={() => void fetchNextPage()}>Load more events</Button>
-            </Group>
-          )}
-          {isList && <EventTable events={events} selected={selected} onSelect={selectEvent} />}
-        </>
-      )}
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }
@@ -402,11 +405,7 @@ function Categories({ metrics }: { metrics: Record<string, number> }) {
       {known.length === 0 ? (
         <Empty>No category has recent evidence.</Empty>
       ) : (
-        others > 0 && (
-          <Text size="sm" c="dimmed">
-            No recent evidence in the {count(others)} others.
-          </Text>
-        )
+        others > 0 && <Note>No recent evidence in the {count(others)} others.</Note>
       )}
     </Panel>
   );
@@ -418,23 +417,13 @@ function Verifications({ current }: { current: Score }) {
       {current.verification.length === 0 && <Empty>None at this time.</Empty>}
       {current.verification.map(({ status, issuer, scheme, expires_at, accredited }) => (
         <Text key={`${status} ${issuer} ${scheme}`} size="sm">
-          <strong>{status}</strong>
-          <br />
-          by {issuer}, scheme {scheme}
-          <br />
-          {expires_at ? (
+          <strong>{status}</strong> by {issuer}, scheme {scheme}
+          {expires_at && (
             <>
-              expires <Time value={expires_at} />
-            </>
-          ) : (
-            'does not expire'
-          )}
-          {!accredited && (
-            <>
-              <br />
-              The issuer is not accredited: counts only in policies that name it.
+              , until <Time value={expires_at} />
             </>
           )}
+          {!accredited && '. The issuer is not accredited: it counts only in policies that name it'}.
         </Text>
       ))}
     </Panel>
@@ -457,6 +446,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
             )}
             <Rows
               caption="Contributions"
+              isShown
               empty="Nothing was earned."
               head={['Metric', 'Actions', 'TCT', 'Share', 'Last']}
               rows={contributions.map((c) => [
@@ -469,6 +459,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
             />
             <Rows
               caption="Forfeits"
+              isShown
               empty="Nothing was forfeited."
               head={['Metric', 'Actions', 'Flagged TCT', 'Forfeited TCT', 'Last']}
               rows={forfeits.map((f) => [
@@ -481,6 +472,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
             />
             <Rows
               caption="Platforms with the largest effect"
+              isShown
               empty="No platform."
               head={['Platform', 'Actions', 'TCT', 'Flagged TCT']}
               rows={platforms.map((p) => [p.platform_id, count(p.actions), count(p.tct), count(p.flagged_tct)])}
@@ -488,6 +480,7 @@ function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coord
             {counterparties && (
               <Rows
                 caption="Counterparties with the largest effect"
+                isShown
                 empty="No counterparty."
                 head={['Counterparty', 'Actions', 'TCT', 'Flagged TCT']}
                 rows={counterparties.map((c) => [
@@ -523,13 +516,14 @@ function Received({ trisId }: { trisId: string }) {
         {(credonations, hasMore) => (
           <>
             {credonations.length > 0 && (
-              <Text size="sm" c="dimmed">
+              <Note>
                 {hasMore && 'The first '}
                 {count(credonations.length)}, of all times, by endorser.
-              </Text>
+              </Note>
             )}
             <Rows
               caption="By endorser"
+              isShown
               empty="None."
               head={['From', 'Number', 'TCT', 'Last']}
               rows={byEndorser(credonations).map(({ from, number, amount, last }) => [
@@ -575,6 +569,7 @@ function LinkedWallets({ trisId }: { trisId: string }) {
         {({ wallets }) => (
           <Rows
             caption="Linked wallets"
+            isShown
             empty="None that this key may see."
             head={['Wallet', 'Proof', 'Linked']}
             rows={wallets.map(({ wallet, proof, linked_at }) => [
@@ -598,7 +593,6 @@ function AccessDecisions({ trisId }: { trisId: string }) {
         {(decisions) => (
           <Rows
             caption="Checks"
-            isTitled
             empty="None that you may see."
             head={['Checked', 'Policy', 'Decision', 'Score', 'Because of', 'By']}
             rows={decisions.map((decision) => [
@@ -615,9 +609,3 @@ function AccessDecisions({ trisId }: { trisId: string }) {
     </Panel>
   );
 }
-
-const linkTo = (view: string, id: string) => (
-  <Anchor key={id} href={hrefOf(view, id)}>
-    {id}
-  </Anchor>
-);

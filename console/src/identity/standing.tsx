@@ -8,7 +8,7 @@ import { useScore } from './use-score.ts';
 import { Needs, useMay, useMe } from '../lab/needs.tsx';
 import { GRANTABLE } from '../lab/rules.ts';
 import { Loaded } from '../loading.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 
 type Verification = Score['verification'][number];
@@ -26,9 +26,7 @@ export function Standing({ trisId }: { trisId: string }) {
   );
   return isUnknown ? (
     <>
-      <Text size="sm" c="dimmed">
-        Nothing is known about {trisId} yet.
-      </Text>
+      <Note>Nothing is known about {trisId} yet.</Note>
       {panels({ bad_status: null, verification: [] })}
     </>
   ) : (
@@ -104,7 +102,6 @@ function Verifications({ trisId, verifications }: { trisId: string; verification
     <Panel title="Verifications">
       <Rows
         caption="List of verifications"
-        isTitled
         empty="None at this time."
         head={['Status', 'Issuer', 'Established by', 'Expires', 'Counts', ...(mayState ? ['Actions'] : [])]}
         rows={verifications.map((verification) => [
@@ -121,11 +118,7 @@ function Verifications({ trisId, verifications }: { trisId: string; verification
         ])}
       />
       <Needs scope="identity:write" what="Granting and revoking a verification" />
-      {mayState && isOwn && (
-        <Text size="sm" c="dimmed">
-          An organization grants itself nothing.
-        </Text>
-      )}
+      {mayState && isOwn && <Note>An organization grants itself nothing.</Note>}
       {mayState && !isOwn && (
         <Group>
           <Grant trisId={trisId} issuer={me!.organization} />

@@ -1,6 +1,6 @@
 import { Anchor, Button, Code, Group, Stack, Text, Title } from '@mantine/core';
 import { ApiError } from '../api.ts';
-import { Time } from '../format.tsx';
+import { linkTo, Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
 import { Details, Panel } from '../panel.tsx';
@@ -59,28 +59,10 @@ function Shown({ policy, rules }: { policy: ListedAccessPolicy; rules?: unknown 
       <Panel title="About">
         <Details
           rows={[
-            [
-              'Owner',
-              tris_org === null ? (
-                'the platform’s operators'
-              ) : (
-                <Anchor key="owner" href={hrefOf('identity', tris_org)}>
-                  {tris_org}
-                </Anchor>
-              ),
-            ],
+            ['Owner', tris_org === null ? 'the platform’s operators' : linkTo('identity', tris_org)],
             ['Status', status],
             ['Who may read the rules', visibility === 'public' ? 'everybody' : 'its owner and operators'],
-            [
-              'Lens',
-              vp === null ? (
-                'the owner’s'
-              ) : (
-                <Anchor key="lens" href={hrefOf('lab', vp)}>
-                  {vp}
-                </Anchor>
-              ),
-            ],
+            ['Lens', vp === null ? 'the owner’s' : linkTo('lab', vp)],
             ['Tokens last', `${ttl_seconds} s`],
             ['Created', <Time key="created" value={created_at} />],
           ]}

@@ -1,10 +1,11 @@
 import { Alert, Anchor, Button, Group, List, NativeSelect, Stack, Text, TextInput, Title } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { ApiError, type Schemas, post } from '../api.ts';
+import { errorsOf, type Schemas, post } from '../api.ts';
+import { NumberField } from '../form.tsx';
 import { count, decimal, score } from '../format.tsx';
 import { hrefOf } from '../place.ts';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { Failure } from '../loading.tsx';
 import { JsonField } from './draft-editor.tsx';
 import { isObject, parsed, toText, useStoredText, withValue } from './draft.ts';
@@ -44,8 +45,7 @@ export function AccessView() {
   const change = (path: readonly (string | number)[], value: unknown) => edit(toText(withValue(draft, path, value)));
   const check = useCheck(draft, subject.trim());
   const result = check.data?.results[0];
-  const errorsOf = (error: Error | null) => (error instanceof ApiError ? error.errors : []);
-  const problems = create.error ? errorsOf(create.error) : errorsOf(check.error);
+  const problems = errorsOf(create.error ?? check.error);
   const marks = {
     outcomes: new Map(check.isSuccess ? result?.nodes.map((node) => [node.pointer, node]) : []),
     problems: under('/rules', problems),
@@ -75,9 +75,7 @@ export function AccessView() {
         {check.error && !create.error && <Failure error={check.error} retry={() => void check.refetch()} />}
       </Panel>
       <Title order={2}>Policy</Title>
-      <Text size="sm" c="dimmed">
-        The draft is kept in this tab. Rules and JSON show the same draft.
-      </Text>
+      <Note>The draft is kept in this tab. Rules and JSON show the same draft.</Note>
       <div className="grid columns">
         <Panel title="Rules" order={3}>
           {draft ? (
@@ -151,14 +149,13 @@ function Settings(props: {
         spellCheck={false}
         onChange={({ target }) => onChange(['policy_id'], target.value)}
       />
-      <TextInput
+      <NumberField
         label="Lifetime of its tokens, seconds"
         error={errorAt(problems, '/ttl_seconds')}
-        type="number"
         min={1}
         max={86_400}
-        value={typeof draft['ttl_seconds'] === 'number' ? draft['ttl_seconds'] : ''}
-        onChange={({ target }) => onChange(['ttl_seconds'], target.value === '' ? undefined : Number(target.value))}
+        value={draft['ttl_seconds']}
+        onChange={(seconds) => onChange(['ttl_seconds'], seconds ?? undefined)}
       />
       <NativeSelect
         label="Lens"

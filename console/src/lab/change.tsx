@@ -1,24 +1,28 @@
 import { Anchor, Box, Group, Paper, Progress, Table, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { count, decimal, percent, Rating, RATINGS, score, signed } from '../format.tsx';
+import type { Schemas } from '../api.ts';
+import { count, hundredths, linkTo, percent, Rating, RATINGS, score, signed } from '../format.tsx';
 import { hrefOf } from '../place.ts';
-import { Figures, Panel } from '../panel.tsx';
-import { DataTable } from '../table.tsx';
+import { Figures, Note, Panel } from '../panel.tsx';
+import { DataTable, Rows } from '../table.tsx';
 import { Empty } from '../loading.tsx';
-import type { AccessChange, LensName, Mover, Reason, Summary } from './policies.ts';
+import type { LensName } from './policies.ts';
 
 const NAMES = RATINGS.map(([name]) => name);
-const OUTCOMES = ['Pass before', 'Pass after', 'Gain', 'Lose'];
 
 /** What a change of lens does to many identities. */
 export function Change(props: {
-  summary: Summary;
+  summary: Schemas['SummaryDto'];
   /** Links to identities compare these. Null: the policy is not stored, so no link can name it. */
   lenses: { before: LensName; after: LensName } | null;
 }) {
   const { summary, lenses } = props;
   const { count: all, up, down, unchanged, mean_delta, histogram, top_movers } = summary;
-  const link = (trisId: string) => <Anchor href={comparisonHref(trisId, lenses)}>{trisId}</Anchor>;
+  const link = (trisId: string) => (
+    <Anchor key={trisId} href={comparisonHref(trisId, lenses)}>
+      {trisId}
+    </Anchor>
+  );
   if (all === 0) return <Empty>There is no identity to compare.</Empty>;
   return (
     <>
@@ -29,7 +33,7 @@ export function Change(props: {
             ['Rise', count(up), percent(up / all)],
             ['Fall', count(down), percent(down / all)],
             ['Unchanged', count(unchanged), percent(unchanged / all)],
-            ['Mean change', signed(mean_delta, decimal), 'points'],
+            ['Mean change', signed(mean_delta, hundredths), 'points'],
           ]}
         />
       </Paper>
@@ -105,12 +109,10 @@ function Bars(props: {
 }
 
 /** How many identities go from which rating to which: the darker, the more of those with the old rating. */
-function Moves({ moves }: { moves: Summary['rating_moves'] }) {
+function Moves({ moves }: { moves: Schemas['SummaryDto']['rating_moves'] }) {
   return (
     <Panel title="Changes of rating" order={3} isLandmark={false}>
-      <Text size="sm" c="dimmed">
-        Rows: the rating before. Columns: the rating after.
-      </Text>
+      <Note>Rows: the rating before. Columns: the rating after.</Note>
       <DataTable label="Changes of rating" columns={['from, to', ...NAMES]} numbers={NAMES}>
         {NAMES.map((from) => {
           const row = NAMES.map((to) => moves[from]?.[to] ?? 0);
@@ -142,40 +144,32 @@ function Moves({ moves }: { moves: Summary['rating_moves'] }) {
   );
 }
 
-function Movers(props: { caption: string; movers: readonly Mover[]; link: (trisId: string) => ReactNode }) {
+function Movers(props: {
+  caption: string;
+  movers: readonly Schemas['MoverDto'][];
+  link: (trisId: string) => ReactNode;
+}) {
   const { caption, movers, link } = props;
   return (
     <Panel title={caption} order={3} isLandmark={false}>
-      {movers.length === 0 ? (
-        <Empty>None.</Empty>
-      ) : (
-        <DataTable
-          label={caption}
-          columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT']}
-          numbers={['Before', 'After', 'Change']}
-        >
-          {movers.map(({ tris_id, before, after, delta, reasons }) => (
-            <Table.Tr key={tris_id}>
-              <Table.Th scope="row">{link(tris_id)}</Table.Th>
-              <Table.Td ta="right">{score(before.score)}</Table.Td>
-              <Table.Td ta="right">
-                {score(after.score)} <Rating name={after.score_rating} />
-              </Table.Td>
-              <Table.Td ta="right" {...(delta < 0 && { c: 'var(--mantine-color-error)' })}>
-                {signed(delta, score)}
-              </Table.Td>
-              <Table.Td>
-                <Reasons reasons={reasons} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </DataTable>
-      )}
+      <Rows
+        caption={caption}
+        empty="None."
+        head={['Identity', 'Before', 'After', 'Rating', 'Change', 'Because of, in TCT']}
+        rows={movers.map(({ tris_id, before, after, delta, reasons }) => [
+          link(tris_id),
+          score(before.score),
+          score(after.score),
+          <Rating key="rating" name={after.score_rating} />,
+          signed(delta, score),
+          <Reasons key="reasons" reasons={reasons} />,
+        ])}
+      />
     </Panel>
   );
 }
 
-export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
+export function Reasons({ reasons }: { reasons: readonly Schemas['ReasonDto'][] }) {
   return (
     <Text span size="sm" c="dimmed">
       {reasons.map(({ metric, before_tct, after_tct }, i) => (
@@ -188,30 +182,31 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
   );
 }
 
-function Access({ changes, link }: { changes: readonly AccessChange[]; link: (trisId: string) => ReactNode }) {
+function Access({
+  changes,
+  link,
+}: {
+  changes: readonly Schemas['AccessChangeDto'][];
+  link: (trisId: string) => ReactNode;
+}) {
   return (
     <Panel title="Access policies" order={3} isLandmark={false}>
-      {changes.length === 0 ? (
-        <Empty>No access policy was evaluated.</Empty>
-      ) : (
-        <DataTable label="Access before and after" columns={['Policy', ...OUTCOMES, 'Who']} numbers={OUTCOMES}>
-          {changes.map((change) => (
-            <Table.Tr key={change.policy_id}>
-              <Table.Th scope="row">
-                <Anchor href={hrefOf('lab', change.policy_id)}>{change.policy_id}</Anchor>
-              </Table.Th>
-              <Table.Td ta="right">{count(change.granted_before)}</Table.Td>
-              <Table.Td ta="right">{count(change.granted_after)}</Table.Td>
-              <Table.Td ta="right">{count(change.gained)}</Table.Td>
-              <Table.Td ta="right">{count(change.lost)}</Table.Td>
-              <Table.Td fz="sm" c="dimmed">
-                <Some what="gain" ids={change.gained_by} of={change.gained} link={link} />
-                <Some what="lose" ids={change.lost_by} of={change.lost} link={link} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </DataTable>
-      )}
+      <Rows
+        caption="Access before and after"
+        empty="No access policy was evaluated."
+        head={['Policy', 'Pass before', 'Pass after', 'Gain', 'Lose', 'Who']}
+        rows={changes.map((change) => [
+          linkTo('lab', change.policy_id),
+          count(change.granted_before),
+          count(change.granted_after),
+          count(change.gained),
+          count(change.lost),
+          <Box key="who" fz="sm" c="dimmed">
+            <Some what="gain" ids={change.gained_by} of={change.gained} link={link} />
+            <Some what="lose" ids={change.lost_by} of={change.lost} link={link} />
+          </Box>,
+        ])}
+      />
     </Panel>
   );
 }

@@ -1,6 +1,7 @@
 import { Button, Group, NativeSelect, Progress, Stack, Table, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { memo, useCallback, useRef } from 'react';
 import { type FieldError } from '../api.ts';
+import { NumberField } from '../form.tsx';
 import { decimal } from '../format.tsx';
 import { Panel } from '../panel.tsx';
 import { DataTable } from '../table.tsx';
@@ -84,15 +85,12 @@ function DraftForm(props: {
         {text('Id, with its version', '/policy_id', ['policy_id'], draft['policy_id'])}
         {text('Organization that owns it', '/tris_org', ['tris_org'], draft['tris_org'])}
         {text('Version', '/metadata/version', ['metadata', 'version'], metadata['version'])}
-        <TextInput
+        <NumberField
           label="Declared total weight"
           error={errorAt(problems, '/metadata/total_weight')}
-          type="number"
           step="0.01"
-          value={typeof metadata['total_weight'] === 'number' ? metadata['total_weight'] : ''}
-          onChange={({ target }) =>
-            onChange(['metadata', 'total_weight'], target.value === '' ? null : Number(target.value))
-          }
+          value={metadata['total_weight']}
+          onChange={(total) => onChange(['metadata', 'total_weight'], total)}
         />
       </div>
       <Title order={4}>Inputs</Title>

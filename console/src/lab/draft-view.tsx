@@ -1,14 +1,14 @@
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiError, type FieldError, post } from '../api.ts';
+import { errorsOf, type FieldError, post } from '../api.ts';
 import { hrefOf } from '../place.ts';
 import { Failure } from '../loading.tsx';
 import { DraftEditor } from './draft-editor.tsx';
 import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText, valueAt } from './draft.ts';
 import { DryRun } from './dry-run.tsx';
-
 import { type Policy, VP_PATH } from './policies.ts';
+import { Note } from '../panel.tsx';
 
 /** A policy that is not stored yet: edited, tried, and then created. */
 export function DraftView() {
@@ -28,7 +28,6 @@ export function DraftView() {
     setRefusedTry([]);
     setText(next);
   };
-  const refused = create.error instanceof ApiError ? create.error.errors : [];
   const faults = 'value' in draft ? faultsOf(draft.value) : [];
   // What nobody has filled in yet is not wrong before the policy is created.
   const isTold = ({ pointer }: FieldError) =>
@@ -41,13 +40,11 @@ export function DraftView() {
         <Button onClick={() => edit(toText(NEW_VP))}>Start over</Button>
       </Group>
       <Title order={2}>Policy</Title>
-      <Text size="sm" c="dimmed">
-        The draft is kept in this tab. Form and JSON show the same draft.
-      </Text>
+      <Note>The draft is kept in this tab. Form and JSON show the same draft.</Note>
       <DraftEditor
         text={text}
         onChange={edit}
-        problems={distinct([...refused, ...refusedTry, ...faults.filter(isTold)])}
+        problems={distinct([...errorsOf(create.error), ...refusedTry, ...faults.filter(isTold)])}
       />
       <Group gap="xs">
         <Button variant="filled" disabled={'problem' in draft || create.isPending} onClick={() => create.mutate()}>

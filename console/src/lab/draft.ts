@@ -1,14 +1,13 @@
 import { useState } from 'react';
-import type { FieldError } from '../api.ts';
+import type { FieldError, Schemas } from '../api.ts';
 import { canonicalMetric, CATEGORY_NAMES, categoryOf, CRITICALITIES, hundredthsOf } from './metrics.ts';
-import type { PolicyInput } from './policies.ts';
 
 /** Drafts of policies: JSON text that is kept in the tab. Form and JSON are two views of that text. */
 
 export interface VpDraft {
   policy_id: string;
   tris_org: string;
-  inputs: PolicyInput[];
+  inputs: Schemas['ShownInputDto'][];
   metadata: { total_weight: number; visibility: string; version: string };
 }
 

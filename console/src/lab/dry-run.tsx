@@ -1,11 +1,10 @@
-import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Table, Text, Textarea } from '@mantine/core';
+import { Button, Checkbox, Group, NativeSelect, Stack, Text, Textarea } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { ApiError, type FieldError, post } from '../api.ts';
-import { count, Rating, score, signed } from '../format.tsx';
-import { hrefOf } from '../place.ts';
+import { errorsOf, type FieldError, post, type Schemas } from '../api.ts';
+import { count, linkTo, Rating, score, signed } from '../format.tsx';
 import { Panel } from '../panel.tsx';
-import { DataTable } from '../table.tsx';
+import { Rows } from '../table.tsx';
 import { Failure, Warning } from '../loading.tsx';
 import { Change, Reasons } from './change.tsx';
 import { useStoredText } from './draft.ts';
@@ -13,8 +12,6 @@ import { Needs } from './needs.tsx';
 import { idsIn, under } from './fields.tsx';
 import {
   ACCESS_POLICIES,
-  type EvaluatedSubject,
-  type Evaluation,
   type ListedAccessPolicy,
   type Scope,
   SCOPES,
@@ -45,7 +42,7 @@ export function DryRun(props: {
     mutationFn: async ({ subjects }: { subjects: readonly string[] | undefined; draft: string }) => {
       // The list may still be on its way.
       const listed = withAccess && (await client.ensureQueryData(ACCESS_POLICIES));
-      return post<Evaluation>(`${VP_PATH}/evaluate`, {
+      return post<Schemas['EvaluationDto']>(`${VP_PATH}/evaluate`, {
         policy,
         scope,
         ...(subjects && { subjects }),
@@ -56,14 +53,14 @@ export function DryRun(props: {
         }),
       });
     },
-    onError: (error) => onRefused(error instanceof ApiError ? under('/policy', error.errors) : []),
+    onError: (error) => onRefused(under('/policy', errorsOf(error))),
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     run.mutate({ subjects: ids, draft });
   };
-  const errors = run.error instanceof ApiError ? run.error.errors : [];
-  const isWrong = errors.some(({ pointer }) => pointer.startsWith('/subjects')) || ids.length > MOST_SUBJECTS;
+  const isWrong =
+    errorsOf(run.error).some(({ pointer }) => pointer.startsWith('/subjects')) || ids.length > MOST_SUBJECTS;
   return (
     <Panel title="Dry run">
       <Needs scope="policies:write" what="A dry run" />
@@ -133,46 +130,30 @@ export function DryRun(props: {
   );
 }
 
-function Subjects({ results }: { results: readonly EvaluatedSubject[] }) {
+function Subjects({ results }: { results: readonly Schemas['EvaluatedSubjectDto'][] }) {
   return (
-    <DataTable
-      label="Identities before and after"
-      columns={['Identity', 'Before', 'After', 'Change', 'Because of, in TCT', 'Access']}
-      numbers={['Before', 'After', 'Change']}
-    >
-      {results.map(({ tris_id, current, projected, reasons, access, problem }) => (
-        <Table.Tr key={tris_id}>
-          <Table.Th scope="row">
-            <Anchor href={hrefOf('identity', tris_id)}>{tris_id}</Anchor>
-          </Table.Th>
-          {current && projected ? (
-            <>
-              <Table.Td ta="right">
-                {score(current.score)} <Rating name={current.score_rating} />
-              </Table.Td>
-              <Table.Td ta="right">
-                {score(projected.score)} <Rating name={projected.score_rating} />
-              </Table.Td>
-              <Table.Td ta="right" {...(projected.score < current.score && { c: 'var(--mantine-color-error)' })}>
-                {signed(projected.score - current.score, score)}
-              </Table.Td>
-              <Table.Td>
-                <Reasons reasons={reasons} />
-              </Table.Td>
-              <Table.Td fz="sm" c="dimmed">
-                {accessText(access)}
-              </Table.Td>
-            </>
-          ) : (
-            <Table.Td colSpan={5}>{problem?.detail}</Table.Td>
-          )}
-        </Table.Tr>
-      ))}
-    </DataTable>
+    <Rows
+      caption="Identities before and after"
+      empty=""
+      head={['Identity', 'Before', 'After', 'Change', 'Rating', 'Because of, in TCT', 'Access']}
+      rows={results.map(({ tris_id, current, projected, reasons, access, problem }) => [
+        linkTo('identity', tris_id),
+        current && score(current.score),
+        projected && score(projected.score),
+        current && projected && signed(projected.score - current.score, score),
+        current && projected && (
+          <span key="ratings">
+            <Rating name={current.score_rating} /> → <Rating name={projected.score_rating} />
+          </span>
+        ),
+        problem ? problem.detail : <Reasons key="reasons" reasons={reasons} />,
+        accessText(access),
+      ])}
+    />
   );
 }
 
-function accessText(access: EvaluatedSubject['access']): string {
+function accessText(access: Schemas['EvaluatedSubjectDto']['access']): string {
   const flips = access.filter(({ before, after }) => before !== after);
   if (access.length === 0) return '';
   if (flips.length === 0) return 'same';

@@ -1,8 +1,9 @@
-import { Code, Text } from '@mantine/core';
+import { Code } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { type Schemas, currentKey, hasCredential } from '../api.ts';
 import { Loaded } from '../loading.tsx';
 import { useGet } from '../use-get.ts';
+import { Note } from '../panel.tsx';
 
 export type Me = Schemas['MeDto'];
 
@@ -20,7 +21,7 @@ export function Needs(props: { scope?: Me['scopes'][number]; what: string; child
   const { data } = useMe();
   if (currentKey() === null) {
     return (
-      <Text size="sm" c="dimmed">
+      <Note>
         {what} needs a key
         {scope && (
           <>
@@ -29,15 +30,15 @@ export function Needs(props: { scope?: Me['scopes'][number]; what: string; child
           </>
         )}
         .
-      </Text>
+      </Note>
     );
   }
   if (scope === undefined || data?.scopes.includes(scope)) return children;
   if (!data) return null;
   return (
-    <Text size="sm" c="dimmed">
+    <Note>
       {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
-    </Text>
+    </Note>
   );
 }
 
@@ -48,10 +49,10 @@ export function KeyInUse() {
   return (
     <Loaded query={me} what="what the key permits">
       {({ key_id, organization, scopes }) => (
-        <Text size="sm" c="dimmed">
+        <Note>
           Key <Code>{key_id}</Code>
           {organization !== null && <> of {organization}</>}: {scopes.join(', ')}.
-        </Text>
+        </Note>
       )}
     </Loaded>
   );

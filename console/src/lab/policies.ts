@@ -9,24 +9,9 @@ export const SCOPES: readonly Scope[] = ['platform', 'organization'];
 
 export type ListedPolicy = Schemas['ListedPolicyDto'];
 
-export type PolicyInput = Schemas['ShownInputDto'];
-
 export type Policy = Schemas['PolicyDto'];
 
 export type ListedAccessPolicy = Schemas['ListedAccessPolicyDto'];
-
-export type Reason = Schemas['ReasonDto'];
-
-export type Mover = Schemas['MoverDto'];
-
-export type AccessChange = Schemas['AccessChangeDto'];
-
-/** What a change of lens does to many identities. */
-export type Summary = Schemas['SummaryDto'];
-
-export type EvaluatedSubject = Schemas['EvaluatedSubjectDto'];
-
-export type Evaluation = Schemas['EvaluationDto'];
 
 export type LensName = Schemas['ScoringNameDto'];
 

@@ -1,14 +1,14 @@
-import { Anchor, Badge, Button, Code, Group, List, NativeSelect, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Button, Code, Group, List, NativeSelect, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
 import { decimal, Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
-import { Details, Panel } from '../panel.tsx';
-import { DataTable } from '../table.tsx';
+import { Details, Note, Panel } from '../panel.tsx';
+import { Rows } from '../table.tsx';
 import { Loaded, Warning } from '../loading.tsx';
 import { Weights } from './draft-editor.tsx';
 import { isConfiguration, storeDraft, type VpDraft } from './draft.ts';
 import { nextId, type Policy, type Scope, SCOPES, usePolicies, usePolicy } from './policies.ts';
-import { Needs, useMay, useMe } from './needs.tsx';
+import { Needs, useMe } from './needs.tsx';
 import { StartReplay } from './replay-view.tsx';
 import { SwitchDialog } from './switch-dialog.tsx';
 
@@ -58,18 +58,15 @@ function Shown({ policy }: { policy: Policy }) {
           ))}
         </Warning>
       )}
-      <Actions policy={policy} isConfiguration={isConfiguration(computed_weight)} />
+      <Actions policy={policy} />
       <div className="grid columns">
         <Panel title="Inputs">
-          <DataTable label="List of inputs" columns={['Metric', 'Criticality', 'Weight']} numbers={['Weight']}>
-            {policy.inputs.map(({ metric, criticality, weight }) => (
-              <Table.Tr key={metric}>
-                <Table.Th scope="row">{metric}</Table.Th>
-                <Table.Td>{criticality}</Table.Td>
-                <Table.Td ta="right">{decimal(weight)}</Table.Td>
-              </Table.Tr>
-            ))}
-          </DataTable>
+          <Rows
+            caption="List of inputs"
+            empty="None."
+            head={['Metric', 'Criticality', 'Weight']}
+            rows={policy.inputs.map(({ metric, criticality, weight }) => [metric, criticality, decimal(weight)])}
+          />
         </Panel>
         <Panel title="Weights">
           <Weights draft={policy} />
@@ -91,24 +88,21 @@ function Shown({ policy }: { policy: Policy }) {
           ))}
         </List>
       </Panel>
-      <Text size="sm" c="dimmed">
+      <Note>
         A policy never changes. <Code>{policy_id}</Code> stays as it is when a new version is created.
-      </Text>
+      </Note>
     </>
   );
 }
 
-function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy; isConfiguration: boolean }) {
+function Actions({ policy }: { policy: Policy }) {
   const me = useMe();
-  const mayWrite = useMay('policies:write');
-  const mayOperate = useMay('ops');
+  const canServePlatform = isConfiguration(policy.computed_weight);
   const [chosen, setScope] = useState<Scope | null>(null);
   // A key of an organization acts for it, and a policy of other weights cannot serve the platform.
   const scope = chosen ?? (canServePlatform && !me.data?.organization ? 'platform' : 'organization');
-  const isUnfit = scope === 'platform' && !canServePlatform;
-  const maySwitch = scope === 'platform' ? mayOperate : mayWrite;
   const all = usePolicies();
-  const { policy_id, tris_org, active_for, status } = policy;
+  const { policy_id, tris_org } = policy;
   const edit = () => {
     const { inputs, metadata } = policy;
     const draft: VpDraft = { policy_id: nextId(policy_id, all.data ?? []), tris_org, inputs, metadata };
@@ -119,10 +113,10 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
     <Panel title="Try and promote">
       <Needs scope="policies:write" what="A replay" />
       {scope === 'platform' && <Needs scope="ops" what="A promotion for the platform" />}
-      {isUnfit && (
-        <Text size="sm" c="dimmed">
+      {scope === 'platform' && !canServePlatform && (
+        <Note>
           The weights add up to {decimal(policy.computed_weight)}; for the platform they must add up to 0.95 to 1.05.
-        </Text>
+        </Note>
       )}
       <Group gap="xs">
         <NativeSelect
@@ -137,18 +131,7 @@ function Actions({ policy, isConfiguration: canServePlatform }: { policy: Policy
           }))}
         />
         <StartReplay label="Replay over everyone" policyId={policy_id} scope={scope} />
-        {!active_for.includes(scope) && status !== 'retired' && (
-          <SwitchDialog
-            policyId={policy_id}
-            owner={tris_org}
-            scope={scope}
-            action="promote"
-            isPermitted={maySwitch && !isUnfit}
-          />
-        )}
-        {active_for.includes(scope) && (
-          <SwitchDialog policyId={policy_id} owner={tris_org} scope={scope} action="rollback" isPermitted={maySwitch} />
-        )}
+        <SwitchDialog policy={policy} scope={scope} />
         <Button onClick={edit}>Draft a new version</Button>
       </Group>
     </Panel>

@@ -1,16 +1,16 @@
-import { Anchor, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
+import { Anchor, Box, Code, Group, Paper, Stack, Text, Title } from '@mantine/core';
 import { post, remove } from '../api.ts';
 import { Act } from '../form.tsx';
-import { count, decimal, Time } from '../format.tsx';
+import { count, decimal, linkTo, Time } from '../format.tsx';
 import { hrefOf } from '../place.ts';
-import { duration, useRate } from '../rate.ts';
+import { Advance } from '../rate.tsx';
 import { Loaded, Warning } from '../loading.tsx';
 import { Change } from './change.tsx';
-import { isConfiguration } from './draft.ts';
 import { useMay } from './needs.tsx';
 import { type LensName, type Replay, type Scope, usePolicy, VP_PATH } from './policies.ts';
 import { useGet } from '../use-get.ts';
 import { SwitchDialog } from './switch-dialog.tsx';
+import { Note } from '../panel.tsx';
 
 const LOOK_MS = 500;
 
@@ -29,7 +29,7 @@ export function ReplayView({ replayId }: { replayId: string }) {
       <Title order={1}>Replay over everyone</Title>
       <Group gap="xs">
         <Anchor href={hrefOf('lab')}>All policies</Anchor>
-        {query.data?.policy_id && <Anchor href={hrefOf('lab', query.data.policy_id)}>{query.data.policy_id}</Anchor>}
+        {query.data?.policy_id && linkTo('lab', query.data.policy_id)}
       </Group>
       <Loaded query={query} what="the replay">
         {(replay) =>
@@ -46,18 +46,18 @@ export function ReplayView({ replayId }: { replayId: string }) {
 
 function Underway({ replay, path, looked }: { replay: Replay; path: string; looked: number }) {
   const { done, total } = replay.progress;
-  const rate = useRate(done, looked);
   return (
     <Paper component={Stack} gap="sm" align="flex-start" withBorder p="md">
       <Text>
         {replay.policy_id ?? 'A version of the model'}, started <Time value={replay.started_at} />.
       </Text>
-      <Progress w="100%" aria-label="Identities compared" value={(100 * done) / Math.max(1, total)} />
-      <Text role="status" data-testid="progress">
-        {replay.status === 'queued'
-          ? 'Queued.'
-          : `${count(done)} of ${count(total)} identities${rate ? `, ${count(rate)} per second, ${duration((total - done) / rate)} left` : ''}.`}
-      </Text>
+      <Box w="100%" role="status">
+        {replay.status === 'queued' ? (
+          'Queued.'
+        ) : (
+          <Advance label="Identities compared" done={done} total={total} what=" identities" at={looked} />
+        )}
+      </Box>
       <Act label="Cancel the replay" act={() => remove(path)} />
     </Paper>
   );
@@ -82,10 +82,10 @@ function Finished({ replay }: { replay: Replay }) {
         <>
           <Title order={2}>Result</Title>
           <Change summary={result} lenses={result} />
-          <Text size="sm" c="dimmed">
+          <Note>
             Up to position <Code>{result.position}</Code>, as of <Time value={result.as_of} />, model{' '}
             <Code>{result.after.model.id}</Code>.
-          </Text>
+          </Note>
         </>
       )}
     </>
@@ -113,19 +113,5 @@ function nameOf({ policy_id, model }: LensName, { before, after }: { before: Len
 
 function Promotion({ replay, policyId }: { replay: Replay; policyId: string }) {
   const policy = usePolicy(policyId);
-  const maySwitch = useMay(replay.scope === 'platform' ? 'ops' : 'policies:write');
-  if (!policy.data) return null;
-  const { tris_org, active_for, computed_weight, status } = policy.data;
-  const isUnfit = status === 'retired' || (replay.scope === 'platform' && !isConfiguration(computed_weight));
-  const action = active_for.includes(replay.scope) ? 'rollback' : 'promote';
-  return (
-    <SwitchDialog
-      policyId={policyId}
-      owner={tris_org}
-      scope={replay.scope}
-      action={action}
-      isPermitted={maySwitch && (action === 'rollback' || !isUnfit)}
-      {...(action === 'promote' && { replay })}
-    />
-  );
+  return policy.data ? <SwitchDialog policy={policy.data} scope={replay.scope} replay={replay} /> : null;
 }

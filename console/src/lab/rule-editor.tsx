@@ -1,6 +1,7 @@
 import { Badge, Button, Code, Fieldset, Group, NativeSelect, TextInput, VisuallyHidden } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { FieldError, Schemas } from '../api.ts';
+import { NumberField } from '../form.tsx';
 import { RATINGS } from '../format.tsx';
 import { isObject, withValue } from './draft.ts';
 import { CATEGORY_NAMES } from './metrics.ts';
@@ -57,15 +58,14 @@ export function RuleEditor(props: {
           data={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
         />
         {kind === 'at_least' && isObject(rule) && (
-          <TextInput
-            type="number"
+          <NumberField
             size="xs"
             w="5rem"
             aria-label={`How many, at ${where}`}
             min={1}
             max={parts.length}
-            value={typeof rule['at_least'] === 'number' ? rule['at_least'] : ''}
-            onChange={({ target }) => onChange({ ...rule, at_least: numberOf(target.value) })}
+            value={rule['at_least']}
+            onChange={(at_least) => onChange({ ...rule, at_least })}
           />
         )}
         <Outcome marks={marks} pointer={own} />
@@ -109,8 +109,6 @@ export function RuleEditor(props: {
     </Fieldset>
   );
 }
-
-const numberOf = (text: string): number | null => (text === '' ? null : Number(text));
 
 function Conditions(props: {
   rule: Record<string, unknown>;
@@ -219,15 +217,14 @@ function Simple({ name, value, onChange }: { name: string; value: unknown; onCha
   const threshold = THRESHOLDS[name];
   if (threshold) {
     return (
-      <TextInput
+      <NumberField
         label={threshold.label}
-        type="number"
         size="xs"
         min={0}
         max={threshold.max}
         step={threshold.step}
-        value={typeof value === 'number' ? value : ''}
-        onChange={({ target }) => onChange(numberOf(target.value))}
+        value={value}
+        onChange={onChange}
       />
     );
   }
@@ -270,16 +267,15 @@ function Health(props: {
         onChange={({ target }) => rename(target.value)}
         data={[...new Set([...CATEGORY_NAMES, category])].filter((name) => name === category || !(name in value))}
       />
-      <TextInput
-        type="number"
+      <NumberField
         size="xs"
         w="5rem"
         aria-label={`Least health, at ${at}`}
         min={0}
         max={1}
         step={0.01}
-        value={typeof value[category] === 'number' ? value[category] : ''}
-        onChange={({ target }) => onChange({ ...value, [category]: numberOf(target.value) })}
+        value={value[category]}
+        onChange={(least) => onChange({ ...value, [category]: least })}
       />
     </>
   );

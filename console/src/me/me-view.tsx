@@ -3,14 +3,15 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { currentSession, getText, signOut, watchSession } from '../api.ts';
 import { Dialog } from '../dialog.tsx';
-import { Rating, score, Time } from '../format.tsx';
+import { Act } from '../form.tsx';
+import { linkTo, Rating, score, Time } from '../format.tsx';
 import { DecisionsAbout, Outcome } from '../identity/decisions.tsx';
 import { Disputes } from '../identity/disputes.tsx';
 import { Contest } from '../identity/statement.tsx';
 import { useScore } from '../identity/use-score.ts';
 import { useMe } from '../lab/needs.tsx';
 import { Empty, Failure, Loaded } from '../loading.tsx';
-import { Details, Panel } from '../panel.tsx';
+import { Details, Note, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { Rows } from '../table.tsx';
 import { useGet } from '../use-get.ts';
@@ -66,12 +67,7 @@ function SignIn({ wallet: signedIn }: { wallet?: string }) {
 
 function SignOut() {
   const client = useQueryClient();
-  const ending = useMutation({ mutationFn: signOut, onSettled: () => client.resetQueries() });
-  return (
-    <Button disabled={ending.isPending} onClick={() => ending.mutate()}>
-      Sign out
-    </Button>
-  );
+  return <Act label="Sign out" act={() => signOut().finally(() => client.resetQueries())} />;
 }
 
 function Record({ trisId, wallet }: { trisId: string; wallet: string }) {
@@ -80,7 +76,6 @@ function Record({ trisId, wallet }: { trisId: string; wallet: string }) {
   // What has happened since it was last shown.
   useEffect(() => void client.invalidateQueries(), [client]);
   const current = useScore(trisId, {});
-  const download = useMutation({ mutationFn: () => save('v1/me/export', `${trisId}.ndjson`) });
   const page = (tab: string) => hrefOf('identity', trisId, new URLSearchParams({ tab }));
   return (
     <>
@@ -92,12 +87,9 @@ function Record({ trisId, wallet }: { trisId: string; wallet: string }) {
           ]}
         />
         <Group>
-          <Button disabled={download.isPending} onClick={() => download.mutate()}>
-            {download.isPending ? 'Downloading…' : 'Download all that is recorded about me'}
-          </Button>
+          <Act label="Download all that is recorded about me" act={() => save('v1/me/export', `${trisId}.ndjson`)} />
           <SignOut />
         </Group>
-        {download.error && <Failure error={download.error} />}
       </Panel>
       <Panel title="Score">
         <Loaded query={current} what="your score">
@@ -157,12 +149,11 @@ function OwnDecisions({ trisId }: { trisId: string }) {
         {(decisions) => (
           <Rows
             caption="Decisions"
-            isTitled
             empty="Nobody has checked you against a policy."
             head={['Checked', 'Policy', 'Decision', 'Notice']}
             rows={decisions.map((decision) => [
               <Time key={decision.jti} value={decision.checked_at} />,
-              decision.policy_id,
+              linkTo('lab', decision.policy_id),
               <Outcome key="decision" {...decision} />,
               <Button
                 key="notice"
@@ -202,9 +193,7 @@ function Notice({ jti }: { jti: string }) {
               ))}
             </List>
           )}
-          <Text size="sm" c="dimmed">
-            If something about you is wrong, contest it at the statement itself.
-          </Text>
+          <Note>If something about you is wrong, contest it at the statement itself.</Note>
         </>
       )}
     </Loaded>

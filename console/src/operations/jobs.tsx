@@ -1,12 +1,12 @@
-import { Anchor, Badge, Button, Code, Progress, Table, Text } from '@mantine/core';
+import { Anchor, Badge, Button, Code, Table, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import { type Schemas, remove } from '../api.ts';
 import { Act } from '../form.tsx';
 import { count, Time } from '../format.tsx';
 import { Empty, Loaded } from '../loading.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
-import { duration, useRate } from '../rate.ts';
+import { Advance, duration } from '../rate.tsx';
 import { DataTable } from '../table.tsx';
 import { useGet } from '../use-get.ts';
 import { Views } from './read-models.tsx';
@@ -60,7 +60,6 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
   const { job, at, isShown, show } = props;
   const { job_id, kind, status } = job;
   const { done, total } = job.progress;
-  const rate = useRate(status === 'running' ? done : null, at);
   return (
     <Table.Tr data-testid={`job-${kind}`}>
       <Table.Th scope="row">
@@ -72,14 +71,14 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
         <Badge color={COLOURS[status]}>{status}</Badge>
       </Table.Td>
       <Table.Td>
-        {status === 'running' && (
-          <Progress aria-label={`Progress of ${job_id}`} value={(100 * done) / Math.max(1, total)} />
-        )}
-        {total > 0 && (
-          <Text size="sm" c="dimmed">
-            {count(done)} of {count(total)}
-            {rate ? `, ${count(rate)}/s, ${duration((total - done) / rate)} left` : ''}
-          </Text>
+        {status === 'running' ? (
+          <Advance label={`Progress of ${job_id}`} done={done} total={total} at={at} />
+        ) : (
+          total > 0 && (
+            <Note>
+              {count(done)} of {count(total)}
+            </Note>
+          )
         )}
       </Table.Td>
       <Table.Td>

@@ -1,10 +1,10 @@
-import { Badge, Checkbox, Group, List, NativeSelect, Progress, Table, Text } from '@mantine/core';
+import { Badge, Checkbox, Code, Group, List, NativeSelect, Table, Text } from '@mantine/core';
 import { type Schemas, post, remove } from '../api.ts';
 import { Act } from '../form.tsx';
 import { count } from '../format.tsx';
 import { Empty, Loaded } from '../loading.tsx';
-import { Figures, Panel } from '../panel.tsx';
-import { duration, useRate } from '../rate.ts';
+import { Figures, Note, Panel } from '../panel.tsx';
+import { Advance, duration, useRate } from '../rate.tsx';
 import { DataTable } from '../table.tsx';
 import { Confirmed } from '../confirmed.tsx';
 import { useGet } from '../use-get.ts';
@@ -45,7 +45,7 @@ function Log({ status, at }: { status: Status; at: number }) {
   );
   const seconds = Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds));
   const figures: [string, string, string][] = [
-    ['Head', numberOf(status.head), `position of log ${status.log_id}`],
+    ['Head', numberOf(status.head), 'position in the log'],
     ['Events', counted(status.events), 'in the log'],
     ['Throughput', rate === null ? '…' : `${count(rate)}/s`, 'events recorded in the last 20 s'],
     ['Lag', lag === null ? 'being counted' : `${count(lag)} events`, `reads are ${duration(seconds)} behind`],
@@ -55,6 +55,9 @@ function Log({ status, at }: { status: Status; at: number }) {
   return (
     <Panel title="Log">
       <Figures figures={figures} />
+      <Note>
+        Its id is <Code>{status.log_id}</Code>.
+      </Note>
     </Panel>
   );
 }
@@ -134,7 +137,6 @@ export function Views({ views }: { views: Record<string, string> }) {
 function Row(props: { generation: Generation; status: Status; at: number; onStarted: (started: Started) => void }) {
   const { generation, status, at, onStarted } = props;
   const { id, serves, views, applied_events, lag_events, lag_seconds } = generation;
-  const rate = useRate(applied_events, at);
   const isBuilding = generation.status === 'building';
   const all = serves.length === Object.keys(views).length;
   return (
@@ -145,16 +147,7 @@ function Row(props: { generation: Generation; status: Status; at: number; onStar
           {generation.of_this_log ? generation.status : 'of another log'}
         </Badge>
         {isBuilding && status.events !== null && applied_events !== null && (
-          <>
-            <Progress
-              aria-label={`Events applied to ${id}`}
-              value={(100 * applied_events) / Math.max(1, status.events)}
-            />
-            <Text size="sm" c="dimmed">
-              {count(applied_events)} of {count(status.events)}
-              {rate ? `, ${count(rate)}/s` : ''}
-            </Text>
-          </>
+          <Advance label={`Events applied to ${id}`} done={applied_events} total={status.events} at={at} />
         )}
       </Table.Td>
       <Table.Td title={Object.keys(views).join(', ')}>

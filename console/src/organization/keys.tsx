@@ -8,8 +8,8 @@ import { Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 import { useGet } from '../use-get.ts';
 
-/** The API keys, without their secrets. */
-export function Keys() {
+/** The API keys, without their secrets: all, or those of an organization. */
+export function Keys({ of }: { of?: string }) {
   const me = useMe().data;
   const keys = useGet<'KeysDto'>('v1/ops/keys', {}, { enabled: useMay('ops') });
   return (
@@ -20,28 +20,29 @@ export function Keys() {
             <>
               <Rows
                 caption="List of keys"
-                isTitled
                 empty="There is no key."
                 head={['Key', 'Scopes', 'Organization', 'Actions']}
-                rows={list.map(({ key_id, scopes, organization, is_development }) => [
-                  key_id,
-                  <Group key="scopes" gap={4}>
-                    {scopes.map((scope) => (
-                      <Badge key={scope}>{scope}</Badge>
-                    ))}
-                  </Group>,
-                  organization ?? 'none',
-                  key_id === me!.key_id || is_development ? (
-                    <Text key="which" size="sm" c="dimmed">
-                      {is_development ? 'the development key' : 'the key of this tab'}
-                    </Text>
-                  ) : (
-                    read_only === null && <Delete key="delete" keyId={key_id} />
-                  ),
-                ])}
+                rows={list
+                  .filter(({ organization }) => of === undefined || organization === of)
+                  .map(({ key_id, scopes, organization, is_development }) => [
+                    key_id,
+                    <Group key="scopes" gap={4}>
+                      {scopes.map((scope) => (
+                        <Badge key={scope}>{scope}</Badge>
+                      ))}
+                    </Group>,
+                    organization ?? 'none',
+                    key_id === me!.key_id || is_development ? (
+                      <Text key="which" size="sm" c="dimmed">
+                        {is_development ? 'the development key' : 'the key of this tab'}
+                      </Text>
+                    ) : (
+                      read_only === null && <Delete key="delete" keyId={key_id} />
+                    ),
+                  ])}
               />
               {read_only === null ? (
-                <Create me={me!} />
+                <Create me={me!} of={of} />
               ) : (
                 <Text size="sm">Keys cannot be changed here. {read_only}</Text>
               )}
@@ -67,7 +68,7 @@ function Delete({ keyId }: { keyId: string }) {
   );
 }
 
-function Create({ me }: { me: Me }) {
+function Create({ me, of }: { me: Me; of: string | undefined }) {
   return (
     <Group>
       <Confirmed
@@ -86,7 +87,12 @@ function Create({ me }: { me: Me }) {
         )}
       >
         <Field label="Id, which events record" name="key_id" required maxLength={64} pattern="[A-Za-z0-9._\-]+" />
-        <Field label="Organization it acts for, if any" name="organization" placeholder="tris:lendco" />
+        <Field
+          label="Organization it acts for, if any"
+          name="organization"
+          defaultValue={of}
+          placeholder="tris:lendco"
+        />
         <Choices legend="Scopes" name="scopes" values={[...new Set(['reads', ...me.scopes])]} />
       </Confirmed>
     </Group>

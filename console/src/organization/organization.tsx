@@ -1,13 +1,13 @@
-import { Anchor, Badge, Group, Stack, Text } from '@mantine/core';
+import { Badge, Group, Stack, Text } from '@mantine/core';
 import { post } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Field, typed } from '../form.tsx';
-import { count, Time } from '../format.tsx';
+import { count, linkTo, Time } from '../format.tsx';
 import { Needs, useMay } from '../lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
-import { Empty, Loaded } from '../loading.tsx';
+import { Loaded } from '../loading.tsx';
 import { Details, Panel } from '../panel.tsx';
-import { hrefOf } from '../place.ts';
+import { Rows } from '../table.tsx';
 import { useGet } from '../use-get.ts';
 
 const useRank = (trisId: string) =>
@@ -25,7 +25,7 @@ function useOwned(trisId: string) {
   return { lenses: usePolicies().data?.filter(isOwn) ?? [], access: useAccessPolicies().data?.filter(isOwn) ?? [] };
 }
 
-/** Whether an identity is an organization, as far as the key may know: vetted ones are public, and owners of policies. */
+/** Whether an identity is an organization, as far as the key may know: vetted ones, and owners of policies. */
 export function useIsOrganization(trisId: string): boolean {
   const rank = useRank(trisId);
   const organization = useOrganization(trisId);
@@ -42,25 +42,23 @@ export function Organization({ trisId }: { trisId: string }) {
   return (
     <div className="grid sides">
       <Panel title="Policies">
-        {lenses.length + access.length === 0 && <Empty>It owns no policy.</Empty>}
-        <ul className="lines plain">
-          {[
-            ...lenses.map(({ policy_id, status, active_for }) => ({
-              policy_id,
-              what: 'validation policy',
-              state: active_for.length > 0 ? 'active lens' : status,
-            })),
-            ...access.map(({ policy_id, status }) => ({ policy_id, what: 'access policy', state: status })),
-          ].map(({ policy_id, what, state }) => (
-            <li key={policy_id}>
-              <Anchor href={hrefOf('lab', policy_id)}>{policy_id}</Anchor>
-              <Text span size="sm" c="dimmed">
-                {what}
-              </Text>
-              <Badge>{state}</Badge>
-            </li>
-          ))}
-        </ul>
+        <Rows
+          caption="Policies of it"
+          empty="It owns no policy."
+          head={['Policy', 'Kind', 'Status']}
+          rows={[
+            ...lenses.map(({ policy_id, status, active_for }) => [
+              linkTo('lab', policy_id),
+              'validation policy',
+              <Badge key="status">{active_for.length > 0 ? 'active lens' : status}</Badge>,
+            ]),
+            ...access.map(({ policy_id, status }) => [
+              linkTo('lab', policy_id),
+              'access policy',
+              <Badge key="status">{status}</Badge>,
+            ]),
+          ]}
+        />
       </Panel>
       <Stack>
         <Panel title="Rank and vetting">
@@ -95,12 +93,12 @@ export function Organization({ trisId }: { trisId: string }) {
             <Loaded query={organization} what="the platforms">
               {({ platform_ids }) => (
                 <>
-                  {platform_ids.length === 0 && <Empty>It owns none.</Empty>}
-                  <ul className="lines plain">
-                    {platform_ids.map((id) => (
-                      <li key={id}>{id}</li>
-                    ))}
-                  </ul>
+                  <Rows
+                    caption="Platforms of it"
+                    empty="It owns none."
+                    head={['Platform']}
+                    rows={platform_ids.map((id) => [id])}
+                  />
                   <Group>
                     <Confirmed
                       label="Register a platform"

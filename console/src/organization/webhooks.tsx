@@ -8,7 +8,7 @@ import { idsIn } from '../lab/fields.tsx';
 import { Needs, useMe } from '../lab/needs.tsx';
 import { Empty } from '../loading.tsx';
 import { Paged } from '../paged.tsx';
-import { Panel } from '../panel.tsx';
+import { Note, Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 
 const EVERY_MS = 2_000;
@@ -38,43 +38,44 @@ const EVENTS: Record<Event, string> = {
 
 const pathOf = (webhookId: string) => `v1/webhooks/${encodeURIComponent(webhookId)}`;
 
-/** The webhooks of the key's organization, or of the operators. */
-export function Webhooks() {
-  const [shown, show] = useState<string | null>(null);
-  const owner = useMe().data?.organization ?? 'the operators';
+/** The webhooks of an organization, which its own keys change; without one, those of the key's owner. */
+export function Webhooks({ of }: { of?: string }) {
+  const own = useMe().data?.organization;
+  const owner = of ?? own ?? 'the operators';
+  const mayChange = of === undefined || of === own;
   return (
     <Panel title="Webhooks">
-      <Text size="sm" c="dimmed">
+      <Note>
         An address to which the service posts a signed message for each event that its owner chose. Here are those of{' '}
         {owner}.
-      </Text>
+      </Note>
       <Needs scope="webhooks:write" what="The list of webhooks">
-        <Paged<Webhook> path="v1/webhooks" field="webhooks" what="webhooks" every={EVERY_MS}>
+        <Paged<Webhook>
+          path="v1/webhooks"
+          parameters={of === undefined ? {} : { tris_org: of }}
+          field="webhooks"
+          what="webhooks"
+          every={EVERY_MS}
+        >
           {(webhooks) =>
             webhooks.length === 0 ? (
               <Empty>There is no webhook yet.</Empty>
             ) : (
-              webhooks.map((webhook) => (
-                <Card
-                  key={webhook.webhook_id}
-                  webhook={webhook}
-                  isShown={shown === webhook.webhook_id}
-                  show={(isShown) => show(isShown ? webhook.webhook_id : null)}
-                />
-              ))
+              webhooks.map((webhook) => <Card key={webhook.webhook_id} webhook={webhook} mayChange={mayChange} />)
             )
           }
         </Paged>
-        <Create />
+        {mayChange ? <Create /> : <Note>Only its own keys change them.</Note>}
       </Needs>
     </Panel>
   );
 }
 
-function Card(props: { webhook: Webhook; isShown: boolean; show: (isShown: boolean) => void }) {
-  const { webhook, isShown, show } = props;
+function Card({ webhook, mayChange }: { webhook: Webhook; mayChange: boolean }) {
+  const [isShown, show] = useState(false);
   const { webhook_id, url, events, policy_id, filter, status, disabled_reason, pending } = webhook;
   const address = url ?? webhook_id;
+  const isActive = status === 'active';
   const path = pathOf(webhook_id);
   const limits = [
     policy_id,
@@ -90,53 +91,55 @@ function Card(props: { webhook: Webhook; isShown: boolean; show: (isShown: boole
           <Text fw={500} style={{ overflowWrap: 'anywhere' }}>
             {url ?? 'The address was deleted'}
           </Text>
-          <Badge color={status === 'active' ? 'green' : 'gray'}>
+          <Badge color={isActive ? 'green' : 'gray'}>
             {disabled_reason === null ? status : `disabled: ${disabled_reason}`}
           </Badge>
         </Group>
-        <Text size="sm" c="dimmed">
+        <Note>
           {events.join(', ')}
           {limits.length > 0 && `; ${limits.join(', ')}`}. {count(pending)} waiting. <Code>{webhook_id}</Code>
-        </Text>
-        <Group gap="xs">
-          <Act
-            label="Send a test"
-            describes={`to ${address}`}
-            act={() => post<Attempt>(`${path}/test`, undefined)}
-            outcome={(attempt) =>
-              `The test was ${attempt.delivered ? 'delivered' : 'not delivered'}: ${outcomeOf(attempt)}.`
-            }
-          />
-          <Button aria-expanded={isShown} aria-label={`Deliveries to ${address}`} onClick={() => show(!isShown)}>
-            Deliveries
-          </Button>
-          {status === 'active' ? (
-            <Act label="Pause" describes={address} act={() => patch(path, { status: 'disabled' })} />
-          ) : (
-            <Act label="Enable" describes={address} act={() => patch(path, { status: 'active' })} />
-          )}
-          <Confirmed
-            label="New secret"
-            describes={`of ${address}`}
-            title="Replace the secret"
-            verb="Replace it"
-            act={() => post<Schemas['RotatedSecretDto']>(`${path}/rotate-secret`, undefined)}
-            outcome={({ secret }) => <Secret value={secret}>This is the new secret of {address}.</Secret>}
-          >
-            <Text size="sm">For a day, messages are signed with the old secret, too.</Text>
-          </Confirmed>
-          <Confirmed
-            label="Delete"
-            describes={address}
-            title="Delete a webhook"
-            verb="Delete the webhook"
-            act={() => remove(path)}
-          >
-            <Text size="sm">
-              Nothing is sent to {address} any more. What waits, and the list of its deliveries, is deleted with it.
-            </Text>
-          </Confirmed>
-        </Group>
+        </Note>
+        {mayChange && (
+          <Group gap="xs">
+            <Act
+              label="Send a test"
+              describes={`to ${address}`}
+              act={() => post<Attempt>(`${path}/test`, undefined)}
+              outcome={(attempt) =>
+                `The test was ${attempt.delivered ? 'delivered' : 'not delivered'}: ${outcomeOf(attempt)}.`
+              }
+            />
+            <Button aria-expanded={isShown} aria-label={`Deliveries to ${address}`} onClick={() => show(!isShown)}>
+              Deliveries
+            </Button>
+            <Act
+              label={isActive ? 'Pause' : 'Enable'}
+              describes={address}
+              act={() => patch(path, { status: isActive ? 'disabled' : 'active' })}
+            />
+            <Confirmed
+              label="New secret"
+              describes={`of ${address}`}
+              title="Replace the secret"
+              verb="Replace it"
+              act={() => post<Schemas['RotatedSecretDto']>(`${path}/rotate-secret`, undefined)}
+              outcome={({ secret }) => <Secret value={secret}>This is the new secret of {address}.</Secret>}
+            >
+              <Text size="sm">For a day, messages are signed with the old secret, too.</Text>
+            </Confirmed>
+            <Confirmed
+              label="Delete"
+              describes={address}
+              title="Delete a webhook"
+              verb="Delete the webhook"
+              act={() => remove(path)}
+            >
+              <Text size="sm">
+                Nothing is sent to {address} any more. What waits, and the list of its deliveries, is deleted with it.
+              </Text>
+            </Confirmed>
+          </Group>
+        )}
         {isShown && <Deliveries path={`${path}/deliveries`} />}
       </Stack>
     </Paper>
@@ -154,6 +157,7 @@ function Deliveries({ path }: { path: string }) {
       {(deliveries) => (
         <Rows
           caption="Deliveries"
+          isShown
           empty="There was no delivery in the last seven days."
           head={['Event', 'Identity', 'Status', 'Attempts', 'Last attempt', 'Next attempt', 'Created', 'Actions']}
           rows={deliveries.map(
