@@ -76,11 +76,17 @@ export interface CommandContext {
   trace?: string | undefined;
 }
 
-/** Of a command of the service itself, which no request repeats. */
-export function internalContext(name: string, command: object): CommandContext {
-  const body_hash = bodyHash(command);
-  return { actor: internalActor(name), correlation_id: randomUUID(), idempotency: null, body_hash };
+/**
+ * Of a command of the service itself, which no request repeats.
+ * @param body_hash the same in each attempt
+ */
+export function jobContext(name: string, correlation_id: string, body_hash: string): CommandContext {
+  return { actor: internalActor(name), correlation_id, idempotency: null, body_hash };
 }
+
+/** The same, of a command that belongs to nothing else. */
+export const internalContext = (name: string, command: object): CommandContext =>
+  jobContext(name, randomUUID(), bodyHash(command));
 
 /** A request whose command is complete only after a handler has looked something up. */
 export interface CommandRequest {

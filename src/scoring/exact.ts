@@ -38,3 +38,17 @@ export function round(value: number, decimals: 1 | 4): number {
   const scale = decimals === 1 ? 10 : 10_000;
   return Math.round(value * scale) / scale;
 }
+
+/**
+ * The least whole number after `low`, and up to `high`, that is enough. By default one from 0 to 2^20, which is above the
+ * need of any health or reliability.
+ * @param isEnough must be true for all numbers from some number on
+ */
+export function least(isEnough: (amount: number) => boolean, low = -1, high = 2 ** 20): number {
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (isEnough(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}

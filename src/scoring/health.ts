@@ -1,5 +1,5 @@
 import { type Evidence, dayOf, eachDay, totalTct } from './evidence.js';
-import { expMinus, powersOf, round } from './exact.js';
+import { expMinus, least, powersOf, round } from './exact.js';
 import { type Lens, counts } from './lens.js';
 import { isFlags, metricCategory } from './names.js';
 import { type Category, MODEL } from './model.js';
@@ -81,18 +81,4 @@ export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asO
 /** The least whole TCT that gives a category this health if all of it is earned today and none is flagged. */
 export function tctToHealth(health: number): number {
   return least((tct) => round(gained(tct), 4) >= health);
-}
-
-/**
- * The least whole number from 0 to 2^20 that is enough. The bound is above the need of any health or reliability.
- * @param isEnough must be true for all numbers from some number on
- */
-export function least(isEnough: (amount: number) => boolean): number {
-  let [low, high] = [-1, 2 ** 20];
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (isEnough(middle)) high = middle;
-    else low = middle;
-  }
-  return high;
 }

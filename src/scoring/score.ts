@@ -1,4 +1,4 @@
-import { expMinus, round } from './exact.js';
+import { expMinus, least, round } from './exact.js';
 import { MODEL, type Rank, type Rating } from './model.js';
 
 /** TCT amounts of an identity under a lens, whole numbers. */
@@ -92,12 +92,5 @@ export function nextRating(ledger: Ledger): { rating: Rating; tct_needed: number
  */
 export function smallestNet(score: number): number {
   if (score <= 1) return -Infinity;
-  let low: number = -MODEL.bad_steps_tct.at(-1)!;
-  let high = MODEL.score_scale_tct * 32;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (scoreOf(middle) >= score) high = middle;
-    else low = middle;
-  }
-  return high;
+  return least((net) => scoreOf(net) >= score, -MODEL.bad_steps_tct.at(-1)!, MODEL.score_scale_tct * 32);
 }

@@ -40,6 +40,14 @@ export interface Judgement {
  */
 export const TRUST = 2;
 
+const UNKNOWN_IDENTITY: AccessReasonDto = {
+  pointer: '',
+  rule: 'identity',
+  required: 'known',
+  actual: null,
+  outcome: 'unknown',
+};
+
 /**
  * Evaluates rules for a subject; `evaluate` is the compiled form of `rule`.
  * @param facts null: the subject is unknown
@@ -53,30 +61,13 @@ export function judge(
   advice: Advice = ADVICE,
 ): Judgement {
   if (!facts) {
-    const reason: AccessReasonDto = {
-      pointer: '',
-      rule: 'identity',
-      required: 'known',
-      actual: null,
-      outcome: 'unknown',
-    };
-    return {
-      granted: false,
-      score: null,
-      reasons: [reason],
-      how_to_pass: becomeKnown(rule, evaluate, model, advice),
-      advice,
-    };
+    const how_to_pass = becomeKnown(rule, evaluate, model, advice);
+    return { granted: false, score: null, reasons: [UNKNOWN_IDENTITY], how_to_pass, advice };
   }
-  const granted = evaluate(facts) === TRUE;
-  if (granted) return { granted, score: facts.score, reasons: [], how_to_pass: [], advice };
-  return {
-    granted,
-    score: facts.score,
-    reasons: reasonsFor(rule, facts),
-    how_to_pass: howToPass(rule, facts, advice),
-    advice,
-  };
+  const { score } = facts;
+  if (evaluate(facts) === TRUE) return { granted: true, score, reasons: [], how_to_pass: [], advice };
+  const how_to_pass = howToPass(rule, facts, advice);
+  return { granted: false, score, reasons: reasonsFor(rule, facts), how_to_pass, advice };
 }
 
 /** Any change makes the subject known. If a known subject without evidence would pass, one action is enough. */

@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { DUE_DISPUTES, type DueDispute, disputesOf } from '../../../projections/disputes.js';
-import { internalActor } from '../../commands/context.js';
+import { jobContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
@@ -100,7 +100,4 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
   }
 }
 
-function contextOf(disputeId: string) {
-  const body_hash = hashOf(KIND, disputeId);
-  return { actor: internalActor(DISPUTES_ACTOR), correlation_id: disputeId, idempotency: null, body_hash };
-}
+const contextOf = (disputeId: string) => jobContext(DISPUTES_ACTOR, disputeId, hashOf(KIND, disputeId));

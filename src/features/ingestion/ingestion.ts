@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
-import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
+import { type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -192,14 +192,12 @@ export class Ingestion implements OnModuleInit {
   ) {
     const platform_id = chainPlatform(input.chain_id);
     const owner = await this.platforms.ownerOf(platform_id);
-    const actor = internalActor(`wallet:${input.wallet}`);
     for (let i = 0; i < occurrences.length; i += IN_FLIGHT) {
       const slice = occurrences.slice(i, i + IN_FLIGHT);
       const outcomes = await Promise.all(
         slice.map((occurrence) => {
           const action = actionOf(occurrence, input, platform_id);
-          const context = { actor, correlation_id: job, idempotency: null, body_hash: bodyHash(action) };
-          return this.recordOnce(action, owner, context);
+          return this.recordOnce(action, owner, jobContext(`wallet:${input.wallet}`, job, bodyHash(action)));
         }),
       );
       for (const outcome of outcomes) result[outcome]++;

@@ -1,4 +1,4 @@
-import { internalActor } from '../../commands/context.js';
+import { jobContext } from '../../commands/context.js';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { troveList } from '../../../projections/trove.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -78,12 +78,8 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
     const issuer = await this.issuers.find(proof.issuer);
     const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
     const isOwn = owner !== null && [record.tris_id, record.operator_tris].includes(owner);
-    const context = {
-      actor: internalActor(`job:${JOB_KIND}`),
-      correlation_id: jobOf(record),
-      idempotency: null,
-      body_hash: hashOf(JOB_KIND, recordId, String(record.proofs)),
-    };
+    const body_hash = hashOf(JOB_KIND, recordId, String(record.proofs));
+    const context = jobContext(`job:${JOB_KIND}`, jobOf(record), body_hash);
     let reason_code = !issuer
       ? 'issuer_unknown'
       : isOwn

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { Counter, Registry } from 'prom-client';
-import { internalActor } from '../../commands/context.js';
+import { jobContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { backoff } from '../../kernel/backoff.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -167,12 +167,7 @@ export class Sender {
 
   private async disable(pump: Pump, reason: 'gone' | 'failed'): Promise<void> {
     pump.webhook = { ...pump.webhook, disabled: { reason, at: this.clock() } };
-    const context = {
-      actor: internalActor('job:webhooks'),
-      correlation_id: pump.id,
-      idempotency: null,
-      body_hash: hashOf(pump.id, reason),
-    };
+    const context = jobContext('job:webhooks', pump.id, hashOf(pump.id, reason));
     await this.writer.update(webhookStream(pump.id), context, (history) => decideDisable(webhookOf(history)!, reason));
     this.logger.warn('a webhook was disabled', { webhook: pump.id, reason });
   }

@@ -1,6 +1,6 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { type Actor, type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
+import { type Actor, type CommandContext, bodyHash, jobContext } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -202,12 +202,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
         signal.throwIfAborted();
         const action = actionIn(await this.store.readStream(stream), action_id);
         if (!action) throw new JobGivenUp(`The action ${action_id} is not in its stream.`);
-        const context = {
-          actor: internalActor(caller),
-          correlation_id: dry_run,
-          idempotency: null,
-          body_hash: bodyHash({ action_id, to: 'withdrawn', reason }),
-        };
+        const context = jobContext(caller, dry_run, bodyHash({ action_id, to: 'withdrawn', reason }));
         const { position } = await this.changes.change({ action, to: 'withdrawn', reason, context });
         last = Math.max(last, position);
       });

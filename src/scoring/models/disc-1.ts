@@ -1,7 +1,7 @@
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
 import { type Evidence, dayOf, totalTct } from '../evidence.js';
-import { powersOf, round } from '../exact.js';
-import { decayedTct, least } from '../health.js';
+import { least, powersOf, round } from '../exact.js';
+import { decayedTct } from '../health.js';
 import type { Lens } from '../lens.js';
 import { isFlags } from '../names.js';
 import { MODEL } from '../model.js';

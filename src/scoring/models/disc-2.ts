@@ -1,7 +1,6 @@
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
 import { type Evidence, dayOf, eachDay } from '../evidence.js';
-import { powersOf, round } from '../exact.js';
-import { least } from '../health.js';
+import { least, powersOf, round } from '../exact.js';
 import type { Lens } from '../lens.js';
 import { isFlags } from '../names.js';
 import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
