@@ -1,6 +1,7 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
-import { type CoordinateParameters, toCoordinates } from '../features/disc/coordinates.js';
+import { toCoordinates } from '../features/disc/coordinates.js';
+import type { CoordinatesQuery } from '../features/disc/disc.dto.js';
 import type { BadStatusSinceDto, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
@@ -80,7 +81,7 @@ export function replayCommand(cli: Cli): void {
 export async function replay(
   reader: IdentityReader,
   trisId: string,
-  coordinates: CoordinateParameters,
+  coordinates: CoordinatesQuery,
   limit = Infinity,
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {

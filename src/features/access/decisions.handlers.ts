@@ -106,13 +106,11 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     if (seen === 0 && cursor === undefined) refuseMisspelled(subject);
     const page = found.slice(0, limit);
     const next_cursor = found.length > limit ? page.at(-1)!.sort : isEnd ? null : after!;
-    return {
-      decisions: await this.read(
-        page.map(({ jti }) => jti),
-        actor,
-      ),
-      next_cursor,
-    };
+    const decisions = await mapInParts(page, async ({ jti }) => {
+      const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
+      return dtoOf(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
+    });
+    return { decisions, next_cursor };
   }
 
   /** An organization's key sees decisions by its own policies only. @throws Problem policy_not_found, forbidden */
@@ -120,13 +118,6 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     const policy = await this.policies.get(policyId);
     if (owner === null || policy.owner === owner) return;
     throw new Problem('forbidden', `${policyId} belongs to ${policy.owner ?? 'the operators'}, not to ${owner}.`);
-  }
-
-  private async read(ids: readonly string[], actor: Actor): Promise<DecisionDto[]> {
-    return mapInParts(ids, async (jti) => {
-      const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
-      return dtoOf(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
-    });
   }
 }
 

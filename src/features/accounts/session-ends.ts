@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { RecordedEvent } from '../../kernel/event.js';
 import { Consumers } from '../../read-side/consumers.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
@@ -23,11 +22,9 @@ export class SessionEnds {
     const consumer = { id: 'ends of sessions', position: await this.store.head() };
     const take = () =>
       this.consumers.hand([consumer], async ({ events }) => {
-        for (const event of events) if (ENDINGS.has(event.type)) ended(walletOf(event));
+        for (const event of events) if (ENDINGS.has(event.type)) ended(event.data['wallet'] as string);
         consumer.position = events.at(-1)!.position;
       });
     void this.consumers.follow(consumer.id, take, signal);
   }
 }
-
-const walletOf = ({ data }: RecordedEvent): string => data['wallet'] as string;

@@ -1,4 +1,5 @@
 import type { ModelId } from '../../scoring/models/scoring-model.js';
+import type { CoordinatesQuery } from './disc.dto.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { type Problem, fieldProblem } from '../../kernel/problems.js';
 
@@ -25,15 +26,6 @@ export interface Coordinates {
   model?: ModelId;
 }
 
-/** The parameters of a request, validated but not parsed. */
-export interface CoordinateParameters {
-  as_of?: string;
-  known_at?: string;
-  as_of_position?: string;
-  vp?: string;
-  model?: ModelId;
-}
-
 const HOUR_MS = 3_600_000;
 
 /** The last millisecond of a time's UTC hour: the default `as_of`, so that an answer does not change for an hour. */
@@ -46,7 +38,7 @@ export function endOfHour(ms: number): number {
  * @param organization of the request's key
  */
 export function toCoordinates(
-  parameters: CoordinateParameters,
+  parameters: CoordinatesQuery,
   now: number,
   at: '?' | '/',
   organization: string | null = null,

@@ -9,7 +9,7 @@ import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, PublicRead } from '../../http/routes.js';
 import { isMisspelled } from '../../kernel/identifiers.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
-import { type CoordinateParameters, type Coordinates, toCoordinates, toRange } from './coordinates.js';
+import { type Coordinates, toCoordinates, toRange } from './coordinates.js';
 import {
   ChangesDto,
   CoordinatesQuery,
@@ -278,7 +278,7 @@ export class DiscController {
     return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));
   }
 
-  private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {
+  private coordinates(query: CoordinatesQuery, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {
     return toCoordinates(query, this.clock(), at, caller?.organization);
   }
 }

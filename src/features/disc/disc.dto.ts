@@ -15,7 +15,6 @@ import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, RATINGS, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
-import type { CoordinateParameters } from './coordinates.js';
 import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
 const number = { type: 'number' };
@@ -36,7 +35,7 @@ const METRIC_MESSAGE = '$property must contain metric names: lower-case letters,
 const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
 
 /** Selects the state of the identities. Default: all events that have been applied. */
-class SharedCoordinates implements CoordinateParameters {
+class SharedCoordinates {
   /** Count only events that occurred by then. Default: the end of the current UTC hour. */
   @IsOptional()
   @IsTimestamp()
@@ -58,7 +57,7 @@ class SharedCoordinates implements CoordinateParameters {
   model?: ModelId;
 }
 
-export class CoordinatesQuery extends SharedCoordinates implements CoordinateParameters {
+export class CoordinatesQuery extends SharedCoordinates {
   /** Count only events up to and including this position. */
   @IsOptional()
   @IsString()

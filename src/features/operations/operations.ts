@@ -49,8 +49,13 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
 
   onModuleInit(): void {
     this.handle('rebuild', RebuiltDto, (job) => this.rebuild(job));
-    this.handle('swap', ServingDto, (job) => this.swap(job));
-    this.handle('rollback', ServingDto, (job) => this.rollBack(job));
+    this.handle('swap', ServingDto, async ({ id, input }) =>
+      serving(await this.serve(id, input['generation'] as string)),
+    );
+    // Repeating it must not undo the rollback.
+    this.handle('rollback', ServingDto, async ({ input }) =>
+      serving(await this.commands.execute(new ServeGenerations({ rollback: input as unknown as Swapped }))),
+    );
     this.handle('verify', VerifiedDto, (job) => this.verify(job));
   }
 
@@ -97,22 +102,12 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     return { ...built, swapped: true };
   }
 
-  private async swap({ id, input }: RunningJob): Promise<ServingDto> {
-    const { generation } = input as { generation: string };
-    return serving(await this.serve(id, generation));
-  }
-
   /** Swaps to a generation, unless an attempt of the job that was interrupted has done it. */
   private async serve(jobId: string, generation: string): Promise<Manifest> {
     const isFirst = await this.keyValue.putIfAbsent(`operation-swap:${jobId}`, generation, NOTED_MS);
     const served = await this.readModels.manifest();
     if (!isFirst && served && Object.values(served.views).includes(generation)) return served;
     return this.commands.execute(new ServeGenerations({ swap: generation }));
-  }
-
-  /** Repeating it must not undo the rollback. */
-  private async rollBack({ input }: RunningJob): Promise<ServingDto> {
-    return serving(await this.commands.execute(new ServeGenerations({ rollback: input as unknown as Swapped })));
   }
 
   private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {
@@ -125,6 +120,4 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
   }
 }
 
-function serving({ views }: Manifest): ServingDto {
-  return { views };
-}
+const serving = ({ views }: Manifest): ServingDto => ({ views });

@@ -58,17 +58,14 @@ export class ActionRecorder {
    */
   async record({ action, stream, owner, source, context }: Recording): Promise<Relayed> {
     if (context.idempotency !== null) await this.useKey(action, stream, context);
-    const removeText = action.evidence_uri === null ? undefined : await this.keepEvidence(action.evidence_uri, stream);
+    // Not for an action that is recorded already: its text may have been deleted.
+    const isNew = action.evidence_uri !== null && !(await this.isRecorded(stream));
+    const removeText = isNew ? await keepText(this.keyValue, action.evidence_uri!) : undefined;
     const { events, position } = await this.writer.create(stream, decide(action, owner, source), context);
     const conflict = conflictWith(events, action, context);
     if (!conflict) return { action_id: events[0]!.id, source: sourceOf(events[0]!), position };
     await removeText?.();
     throw conflict;
-  }
-
-  /** Not for an action that is recorded already: its text may have been deleted. @returns removes the text again */
-  private async keepEvidence(uri: string, stream: string): Promise<(() => Promise<void>) | undefined> {
-    return (await this.isRecorded(stream)) ? undefined : keepText(this.keyValue, uri);
   }
 
   /** Whether the stream of an action has one. */

@@ -86,11 +86,7 @@ export class Comparison {
 
 /** A standing in the form of the API. */
 export function side(tenths: number, net: number): SideDto {
-  return { score: tenths / 10, score_rating: ratingAt(tenths), total_tct: Math.max(0, net) };
-}
-
-function ratingAt(tenths: number): Rating {
-  return RATINGS[RATING_BY_TENTH[tenths]!]!;
+  return { score: tenths / 10, score_rating: RATINGS[RATING_BY_TENTH[tenths]!]!, total_tct: Math.max(0, net) };
 }
 
 /** Summarizes comparisons. The result does not depend on the order of the identities. */

@@ -101,7 +101,10 @@ export class Notices {
     const owners = new Set(webhooks.filter(followsScores).map(({ owner }) => owner));
     const lenses = new Map<string | null, Scoring>();
     let previous = standings.position;
-    for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
+    // The lens that the organization's own requests use now.
+    for (const organization of owners) {
+      lenses.set(organization, (await this.lenses.current({ organization }, this.views)).lens);
+    }
     const differing = await this.differing.of(
       events,
       previous,
@@ -136,11 +139,6 @@ export class Notices {
       previous = event.position;
     }
     return notices;
-  }
-
-  /** The lens that the organization's own requests use now. */
-  private async lensOf(organization: string | null): Promise<Scoring> {
-    return (await this.lenses.current({ organization }, this.views)).lens;
   }
 
   /** What an event changes under the lens of each owner. Owners with the same lens share a standing. */

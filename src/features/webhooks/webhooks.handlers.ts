@@ -148,7 +148,6 @@ export class ChangeWebhook extends Command<Recorded<WebhookView>> {
 @CommandHandler(ChangeWebhook)
 export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
   constructor(
-    private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly receivers: Receivers,
     private readonly policies: AccessPolicies,
@@ -163,7 +162,7 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
     await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
     const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
     const { position } = await withTexts(this.keyValue, url === undefined ? [] : [url], () =>
-      this.writer.execute(webhookStream(webhookId), context, (history) => decideChange(webhookOf(history)!, changed)),
+      this.webhooks.change(webhookId, context, (webhook) => decideChange(webhook, changed)),
     );
     return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
   }
@@ -181,7 +180,6 @@ export class DeleteWebhook extends Command<{ position: Position }> {
 @CommandHandler(DeleteWebhook)
 export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   constructor(
-    private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly deliveries: Deliveries,
     private readonly limit: WebhookLimit,
@@ -191,8 +189,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   async execute({ webhookId, context }: DeleteWebhook) {
     // A retry with its Idempotency-Key finds the webhook deleted, and gets its first answer again.
     const { owner } = await this.webhooks.getAlsoDeleted(webhookId, context.actor);
-    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) => {
-      const webhook = webhookOf(history)!;
+    const { position } = await this.webhooks.change(webhookId, context, (webhook) => {
       if (webhook.deleted) throw unknownWebhook(webhookId);
       return decideDelete(webhook);
     });
@@ -214,7 +211,6 @@ export class RotateSecret extends Command<Recorded<{ webhook_id: string; secret:
 @CommandHandler(RotateSecret)
 export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
   constructor(
-    private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly signatures: Signatures,
   ) {}
@@ -222,9 +218,7 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
   /** @throws Problem webhook_not_found, idempotency_key_reused */
   async execute({ webhookId: webhook_id, context }: RotateSecret) {
     await this.webhooks.get(webhook_id, context.actor);
-    const { position } = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
-      decideRotate(webhookOf(history)!),
-    );
+    const { position } = await this.webhooks.change(webhook_id, context, decideRotate);
     const webhook = await this.webhooks.get(webhook_id, context.actor);
     return { body: { webhook_id, secret: this.signatures.secretOf(webhook) }, position };
   }
@@ -244,7 +238,6 @@ export class ReplayWebhook extends Command<Recorded<{ webhook_id: string; after:
 @CommandHandler(ReplayWebhook)
 export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
   constructor(
-    private readonly writer: Writer,
     private readonly views: Views,
     private readonly webhooks: Webhooks,
   ) {}
@@ -256,9 +249,7 @@ export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
     if (position === undefined || !(await this.views.has(position))) {
       throw new Problem('position_unknown', 'after must be a position of this log that has been reached.');
     }
-    const replayed = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
-      decideReplay(webhookOf(history)!, after),
-    );
+    const replayed = await this.webhooks.change(webhook_id, context, (webhook) => decideReplay(webhook, after));
     return { body: { webhook_id, after }, position: replayed.position };
   }
 }

@@ -1,8 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
-import type { Actor } from '../../commands/context.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
 import { keptText } from '../../commands/kept-texts.js';
 import { Quotas } from '../../commands/quotas.js';
+import { type CommandEffect, Writer } from '../../commands/writer.js';
+import type { Fact } from '../../kernel/event-definition.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -19,6 +21,7 @@ export class Webhooks {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    private readonly writer: Writer,
     private readonly deliveries: Deliveries,
     private readonly signatures: Signatures,
     private readonly views: Views,
@@ -43,6 +46,14 @@ export class Webhooks {
 
   async read(id: string): Promise<Webhook | undefined> {
     return webhookOf(await this.store.readStream(webhookStream(id)));
+  }
+
+  /**
+   * Changes a webhook, as `Writer.execute` does.
+   * @param decide the webhook must exist
+   */
+  change(id: string, context: CommandContext, decide: (webhook: Webhook) => Fact[]): Promise<CommandEffect> {
+    return this.writer.execute(webhookStream(id), context, (history) => decide(webhookOf(history)!));
   }
 
   /** null if its text was deleted. */

@@ -33,12 +33,6 @@ export interface SetAction extends WithdrawnAction {
   changes: number;
 }
 
-/** `sets`: the actions by identity. `key_digest`: as `KeySeen` has it, of the key that is meant; null: unknown, or none is. */
-export interface FoundSet {
-  sets: Map<string, SetAction[]>;
-  key_digest: string | null;
-}
-
 /** Finds the actions of a set, none of which is withdrawn, in the log. */
 @Injectable()
 export class WithdrawalSets {
@@ -48,7 +42,8 @@ export class WithdrawalSets {
   ) {}
 
   /**
-   * @returns those up to the end of the log; actions that the actor may not withdraw are left out
+   * @returns `sets`: by identity, those up to the end of the log; actions that the actor may not withdraw are left out.
+   * `key_digest`: as `KeySeen` has it, of the key that is meant; null: unknown, or none is
    * @throws JobGivenUp for more than `MAX_SET`
    */
   async find(
@@ -56,7 +51,7 @@ export class WithdrawalSets {
     actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
     signal: AbortSignal,
     onProgress: (done: number, total: number) => void,
-  ): Promise<FoundSet> {
+  ): Promise<{ sets: Map<string, SetAction[]>; key_digest: string | null }> {
     let key_digest: string | null = null;
     const found = new Map<string, SetAction & { states: [Position, boolean][] }>();
     const total = await this.store.countAfter(0);

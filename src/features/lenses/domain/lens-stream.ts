@@ -36,11 +36,6 @@ export function ownerOfLensStream(stream: string): LensOwner {
 /** The lenses of one owner. The last is active; a rollback returns to the one before it. */
 export type LensStack = [LensName, ...LensName[]];
 
-/** Before any promotion the platform uses the model's own lens, and an organization uses the platform's. */
-function bottom({ scope }: LensOwner): LensName {
-  return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
-}
-
 const decode = streamDecoderFor([lensActivated, modelActivated]);
 
 /** Folds a stream of lenses. @throws Problem history_unreadable */
@@ -48,8 +43,9 @@ export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner)
   return lensStackAfter(noLens(owner), history);
 }
 
-export function noLens(owner: LensOwner): LensStack {
-  return [bottom(owner)];
+/** Before any promotion the platform uses the model's own lens, and an organization uses the platform's. */
+export function noLens({ scope }: LensOwner): LensStack {
+  return [{ policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null }];
 }
 
 /** @throws Problem history_unreadable */
