@@ -37,12 +37,6 @@ export class AccessTokens {
 
   /** @throws Problem token_malformed, token_type, token_algorithm, token_signature, token_audience, token_expired */
   caller(token: string): Caller {
-    const { session, expiresAt } = this.verify(token);
-    const keyId = `session:${session.wallet}`;
-    return { keyId, idempotencyScope: keyId, scopes: NO_SCOPES, organization: null, session, expiresAt };
-  }
-
-  private verify(token: string): { session: Session; expiresAt: number } {
     const read = readSigned(token, TYPE, this.keys.jwks);
     if ('wrong' in read) throw refused(`token_${read.wrong}`, read.detail);
     const { aud, iat, exp, sid, wallet, chain_id, tris_id } = read.payload;
@@ -59,7 +53,9 @@ export class AccessTokens {
       throw refused('token_signature', 'The key of the token no longer signed when the token was issued.');
     }
     if (exp <= now) throw refused('token_expired', 'The access token has expired; refresh it.');
-    return { session: { family: sid, wallet, chainId: chain_id, trisId: tris_id }, expiresAt: exp * 1000 };
+    const keyId = `session:${wallet}`;
+    const session = { family: sid, wallet, chainId: chain_id, trisId: tris_id };
+    return { keyId, idempotencyScope: keyId, scopes: NO_SCOPES, organization: null, session, expiresAt: exp * 1000 };
   }
 }
 

@@ -10,7 +10,7 @@ import { AP_ID, type AccessPolicyContent } from './domain/access-policy.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
 import { NOTICE_CODES, type NoticeCode } from './notice.js';
-import { validRules } from './rules.js';
+import { RULE_NAMES, validRules } from './rules.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
@@ -227,20 +227,6 @@ export class SubjectDto {
 export const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
 
 export const CODES = { enum: Object.keys(NOTICE_CODES), isArray: true };
-
-const RULE_NAMES = [
-  'disc_min',
-  'tct_min',
-  'rating_min',
-  'reliability_min',
-  'evidence_min',
-  'metrics',
-  'verification',
-  'all',
-  'any',
-  'not',
-  'at_least',
-];
 
 export class AccessReasonDto {
   /** RFC 6901 JSON pointer into the policy's rules. */

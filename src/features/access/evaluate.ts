@@ -25,9 +25,9 @@ export function compile(rule: Rule): Evaluator {
 function compileKnown(rule: Rule): Evaluator {
   switch (rule.rule) {
     case 'all':
-      return all(rule.of.map(compileKnown));
+      return atLeast(rule.of.length, rule.of.map(compileKnown));
     case 'any':
-      return any(rule.of.map(compileKnown));
+      return atLeast(1, rule.of.map(compileKnown));
     case 'at_least':
       return atLeast(rule.least, rule.of.map(compileKnown));
     case 'not': {
@@ -81,40 +81,18 @@ function compileCondition(condition: Condition): Evaluator {
   }
 }
 
-function all(parts: readonly Evaluator[]): Evaluator {
-  return (facts) => {
-    let outcome: TruthValue = TRUE;
-    for (let i = 0; i < parts.length; i++) {
-      const part = parts[i]!(facts);
-      if (part === FALSE) return FALSE;
-      if (part === UNKNOWN) outcome = UNKNOWN;
-    }
-    return outcome;
-  };
-}
-
-function any(parts: readonly Evaluator[]): Evaluator {
-  return (facts) => {
-    let outcome: TruthValue = FALSE;
-    for (let i = 0; i < parts.length; i++) {
-      const part = parts[i]!(facts);
-      if (part === TRUE) return TRUE;
-      if (part === UNKNOWN) outcome = UNKNOWN;
-    }
-    return outcome;
-  };
-}
-
+/** @param least from 1 to the number of parts */
 function atLeast(least: number, parts: readonly Evaluator[]): Evaluator {
+  const mayFail = parts.length - least;
   return (facts) => {
     let sure = 0;
-    let possible = 0;
+    let failed = 0;
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]!(facts);
-      if (part !== FALSE) possible++;
       if (part === TRUE && ++sure === least) return TRUE;
+      if (part === FALSE && ++failed > mayFail) return FALSE;
     }
-    return possible >= least ? UNKNOWN : FALSE;
+    return UNKNOWN;
   };
 }
 

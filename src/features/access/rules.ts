@@ -58,6 +58,7 @@ export function validRules(value: unknown): Rule {
 const NAME = /^[!-~]{1,128}$/;
 const COMBINATORS = ['all', 'any', 'not', 'at_least'];
 const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'evidence_min', 'metrics', 'verification'];
+export const RULE_NAMES = [...CONDITIONS, ...COMBINATORS];
 
 class Parser {
   readonly errors: FieldError[] = [];
@@ -75,7 +76,7 @@ class Parser {
         'a rule must contain at least one condition; an empty rule would always grant',
       );
     }
-    const known = [...CONDITIONS, ...COMBINATORS, 'of'];
+    const known = [...RULE_NAMES, 'of'];
     const unknown = names.filter((name) => !known.includes(name));
     for (const name of unknown) {
       const message = `${JSON.stringify(name.slice(0, 60))} is not a rule; the rules are ${known.join(', ')}`;
@@ -97,7 +98,7 @@ class Parser {
     if (!this.count()) return undefined;
     const own = combinator === 'at_least' ? ['at_least', 'of'] : [combinator];
     for (const name of names) {
-      if (own.includes(name) || !(CONDITIONS.includes(name) || COMBINATORS.includes(name) || name === 'of')) continue;
+      if (own.includes(name) || !(RULE_NAMES.includes(name) || name === 'of')) continue;
       const message = `${own.join(' with ')} must be alone in its object; put ${name} into a separate rule`;
       this.wrong(pointerTo(pointer, name), 'stands_alone', message);
     }
@@ -153,7 +154,6 @@ class Parser {
       case 'disc_min':
         return this.threshold(name, value, pointer, 100);
       case 'tct_min':
-        return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
       case 'evidence_min':
         return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
       case 'reliability_min':

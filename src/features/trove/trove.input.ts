@@ -47,13 +47,8 @@ export function toSubmission(body: SubmitRecordDto, submitter: string | null, no
 }
 
 function toProof({ type, issuer, signature, attestation }: RecordProofDto): RecordProof {
-  if (!attestation) return { type, issuer, signature, attestation: null };
-  return {
-    type,
-    issuer,
-    signature,
-    attestation: { domain: { ...attestation.domain }, message: { ...attestation.message } },
-  };
+  const stored = attestation && { domain: { ...attestation.domain }, message: { ...attestation.message } };
+  return { type, issuer, signature, attestation: stored ?? null };
 }
 
 /** @throws Problem validation_failed unless it has exactly one key, and that is valid */
