@@ -1,6 +1,7 @@
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EventStoreDBClient } from '@eventstore/db-client';
+import { parseRatings, toAction } from '../../examples/otc.mjs';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
@@ -13,7 +14,9 @@ import { type EventStored, describeWithEventStored, startEventStored } from '../
 /** A log moves between the profiles and stays the same log. */
 
 const LONG = 180_000;
-const ACTIONS = 200;
+/** Of members of Bitcoin-OTC about each other. */
+const RATINGS = parseRatings(readFileSync('examples/bitcoin-otc-excerpt.csv', 'utf8'));
+const ACTIONS = RATINGS.length;
 /** Copied before the interruption. */
 const COPIED = 70;
 /** The first event of the log, and two for each action. */
@@ -25,14 +28,8 @@ describeWithEventStored('migrate', () => {
   beforeAll(async () => {
     [server, store] = await Promise.all([startEventStored(), Store.create({ isBuilt: true })]);
     const file = join(store.folder, 'actions.ndjson');
-    for (let n = 0; n < ACTIONS; n++) {
-      const action = {
-        ...ACTION,
-        tris_id: `tris:m-${n % 50}`,
-        external_id: `m-${n}`,
-        evidence_uri: 'https://a.example/1',
-      };
-      appendFileSync(file, `${JSON.stringify(action)}\n`);
+    for (const rating of RATINGS) {
+      appendFileSync(file, `${JSON.stringify({ ...toAction(rating), evidence_uri: 'https://a.example/1' })}\n`);
     }
     expect((await store.run('import', file)).code).toBe(0);
     store.variables['EVENTSTORE_URL'] = server.url;
