@@ -2681,10 +2681,11 @@ export interface components {
         };
         UsedBoundDto: {
             /**
-             * @description `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`.
+             * @description `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`; `delivery_bytes` of
+             *     webhooks that can be sent again.
              * @enum {string}
              */
-            name: "actions" | "bytes" | "job_results" | "job_bytes";
+            name: "actions" | "bytes" | "job_results" | "job_bytes" | "delivery_bytes";
             /** @description How much of it. */
             used: number;
             /** @description null: there is none. */
@@ -10206,6 +10207,8 @@ export interface operations {
             query?: {
                 /** @description Entries on a page. */
                 limit?: number;
+                /** @description Of this organization; another one than the key’s is for `ops`. Default: the key’s, or the operators. */
+                tris_org?: string;
                 /** @description `next_cursor` of the page before; opaque. */
                 cursor?: string;
             };
