@@ -41,17 +41,14 @@ function compileKnown(rule: Rule): Evaluator {
 
 function compileCondition(condition: Condition): Evaluator {
   switch (condition.rule) {
-    case 'disc_min': {
-      const { least } = condition;
+    case 'disc_min':
+    case 'rating_min': {
+      const least = 'rating' in condition ? LOWEST_SCORE.get(condition.rating)! : condition.least;
       return (facts) => (facts.score >= least ? TRUE : FALSE);
     }
     case 'tct_min': {
       const { least } = condition;
       return (facts) => (facts.total_tct >= least ? TRUE : FALSE);
-    }
-    case 'rating_min': {
-      const least = LOWEST_SCORE.get(condition.rating)!;
-      return (facts) => (facts.score >= least ? TRUE : FALSE);
     }
     case 'reliability_min': {
       const { least } = condition;

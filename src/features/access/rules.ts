@@ -139,8 +139,9 @@ class Parser {
     if (!Array.isArray(value)) return this.wrong(pointer, 'is_array', `must be a list of rules, not ${kindOf(value)}`);
     if (value.length === 0) return this.wrong(pointer, 'empty', 'the list must contain at least one rule');
     const rules: (Rule | undefined)[] = [];
-    for (let i = 0; i < value.length && this.roomLeft; i++)
+    for (let i = 0; i < value.length && this.nodes <= MAX_NODES && this.errors.length < MAX_ERRORS; i++) {
       rules.push(this.rule(value[i], `${pointer}/${i}`, depth + 1));
+    }
     return rules.every((rule) => rule !== undefined) ? (rules as Rule[]) : undefined;
   }
 
@@ -257,10 +258,6 @@ class Parser {
     const code = typeof value !== 'number' ? 'is_number' : value > max ? 'max' : 'min';
     this.wrong(pointer, code, `must be ${range}, not ${kindOf(value)}`);
     return false;
-  }
-
-  private get roomLeft(): boolean {
-    return this.nodes <= MAX_NODES && this.errors.length < MAX_ERRORS;
   }
 
   /** Counts a node. Returns false if there are too many, which is reported once, for the root. */

@@ -1,4 +1,4 @@
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { isDue, mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { divide, earnedByCategory } from '../../scoring/contributions.js';
 import type { Evidence } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
@@ -27,7 +27,7 @@ export async function explain(snapshot: IdentitySnapshot, logId: string): Promis
   const { names, last } = metrics;
   const ledger = lens.model.ledger(state.evidence, lens);
   const { all, own, flagged, earned } = await contributionsOf(metrics, state.evidence, lens);
-  const contributed = await mapYielding(await largest(earned, own, names, EXPLAINED_METRICS), (n) => ({
+  const contributed = await mapInParts(await largest(earned, own, names, EXPLAINED_METRICS), async (n) => ({
     metric: names[n]!,
     category: metricCategory(names[n]!),
     actions: actionsOf(metrics, n),
@@ -35,7 +35,7 @@ export async function explain(snapshot: IdentitySnapshot, logId: string): Promis
     last_at: new Date(last[n]!).toISOString(),
     share: ledger.earned === 0 ? 0 : round(own[n]! / ledger.earned, 4),
   }));
-  const forfeits = await mapYielding(await largest(flagged, all, names, EXPLAINED_METRICS), (n) => ({
+  const forfeits = await mapInParts(await largest(flagged, all, names, EXPLAINED_METRICS), async (n) => ({
     metric: names[n]!,
     category: metricCategory(names[n]!),
     actions: actionsOf(metrics, n),
@@ -70,16 +70,6 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
   const next = nextRating(ledger);
   if (next === null || limit === Infinity) return next;
   return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
-}
-
-/** Maps numbers, and yields to other work in between. */
-async function mapYielding<T>(numbers: readonly number[], map: (number: number) => T): Promise<T[]> {
-  const mapped: T[] = [];
-  for (const number of numbers) {
-    mapped.push(map(number));
-    if (isDue()) await yieldIfDue();
-  }
-  return mapped;
 }
 
 /**
