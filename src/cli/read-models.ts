@@ -3,6 +3,7 @@ import { projectionsFor } from '../app/app.module.js';
 import type { Config } from '../kernel/config.js';
 import { Follower } from '../read-side/follower.js';
 import { swap } from '../read-side/generations.js';
+import { aboutAfter } from '../read-side/log-size.js';
 import { ensureManifest, type OtherBuild, ofOtherBuild, ownBeside } from '../read-side/manifest.js';
 import { StartError } from '../kernel/start-error.js';
 import type { Stores } from '../stores/open.js';
@@ -44,8 +45,7 @@ export async function applyAll(
       await swap(own!, eventStore, readModels);
       continue;
     }
-    // Counting may mean reading the log, so it is done for a progress display only.
-    let left = onProgress ? await eventStore.countAfter(behind.checkpoint.position) : 0;
+    let left = onProgress ? await aboutAfter(eventStore, behind.checkpoint.position) : 0;
     missing = Math.max(missing, left);
     const applied = (events: number) => {
       left = Math.max(0, left - events);

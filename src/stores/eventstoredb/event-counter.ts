@@ -1,4 +1,4 @@
-import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { Turns } from '../../kernel/turns.js';
 
 /** Events between two marks. */
@@ -6,19 +6,17 @@ const STEP = 1_000;
 
 /** Reads the events of the log after a position, in order. */
 type Read = (after: Position) => AsyncIterable<RecordedEvent[]>;
-/** The number of events from the first mark up to and including this position. */
+/** The number of events up to and including this position. */
 interface Mark {
   position: Position;
   count: number;
 }
 
-/**
- * Counts events between positions, which the server cannot do: reads each event once and keeps a mark at every
- * thousandth, from the earliest requested position to the head.
- */
+/** Counts events, which the server cannot do: reads each event once and keeps a mark at every thousandth. */
 export class EventCounter {
-  private marks: Mark[] = [];
-  private end: Mark | undefined;
+  private readonly marks: Mark[] = [{ position: START, count: 0 }];
+  /** Up to where the log was read. */
+  private end = this.marks[0]!;
   private readonly turns = new Turns(1, 1);
 
   constructor(private readonly read: Read) {}
@@ -29,18 +27,11 @@ export class EventCounter {
   }
 
   private async countInTurn(position: Position): Promise<number> {
-    if (this.marks.length === 0) this.marks = [{ position, count: 0 }];
-    this.end = await this.count(this.end ?? this.marks[0]!, Infinity, this.marks);
-    const [first] = this.marks as [Mark];
-    if (position < first.position) {
-      const earlier = [{ position, count: 0 }];
-      const { count } = await this.count(earlier[0]!, first.position, earlier);
-      for (const mark of this.marks) mark.count += count;
-      this.end = { position: this.end.position, count: this.end.count + count };
-      this.marks = [...earlier, ...this.marks];
-    }
-    const before = await this.count(this.lastMarkUpTo(position), position, []);
-    return this.end.count - before.count;
+    this.end = await this.count(this.end, Infinity, this.marks);
+    if (position >= this.end.position) return 0;
+    const mark = this.marks.findLast((each) => each.position <= position)!;
+    const { count } = await this.count(mark, position, []);
+    return this.end.count - count;
   }
 
   /** Reads from one mark to a position or the head, adding marks on the way. Returns where it ended. */
@@ -55,16 +46,5 @@ export class EventCounter {
       if (position >= end) break;
     }
     return { position, count };
-  }
-
-  private lastMarkUpTo(position: Position): Mark {
-    if (position >= this.end!.position) return this.end!;
-    let [low, high] = [0, this.marks.length - 1];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (this.marks[middle]!.position <= position) low = middle;
-      else high = middle - 1;
-    }
-    return this.marks[low]!;
   }
 }
