@@ -104,9 +104,7 @@ async function buildDocument(
     () => makeDefaultsOptional(document),
     () => describeBodies(document),
     () => writeHeadersOfRepeats(document),
-    () => writeSecurity(document, config),
-    () => writeLists(document),
-    () => writeExamples(document),
+    () => writeOperations(document, config),
     () => sortByTag(document, reference.tags),
     () => describeFields(document, reference.fields),
     ...variants.map((each) => () => writeVariants(document, each)),
@@ -186,27 +184,19 @@ function writeHeadersOfRepeats(document: OpenAPIObject): void {
   }
 }
 
-/** Which queries need a key depends on the configuration. */
-function writeSecurity(document: OpenAPIObject, { publicReads }: Config): void {
+/** What the routes say of their operations. */
+function writeOperations(document: OpenAPIObject, { publicReads }: Config): void {
   for (const operation of operationsOf(document)) {
-    if (ROUTES.get(operation.operationId)!.policy.publicWith.includes(publicReads)) continue;
-    operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
-  }
-}
-
-/** A body that is a list can be sent as NDJSON, for which OpenAPI 3.1 has no schema. */
-function writeLists(document: OpenAPIObject): void {
-  for (const { operationId, requestBody } of operationsOf(document)) {
-    const { list } = ROUTES.get(operationId)!.options;
-    if (!list) continue;
-    const description = `One element of \`${list.name}\` as a JSON object in each line (NDJSON).`;
-    requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
-  }
-}
-
-function writeExamples(document: OpenAPIObject): void {
-  for (const operation of operationsOf(document)) {
-    const { example, at = {} } = ROUTES.get(operation.operationId)!.options;
+    const { options, policy } = ROUTES.get(operation.operationId)!;
+    const { example, at = {}, list } = options;
+    if (!policy.publicWith.includes(publicReads)) {
+      operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
+    }
+    if (list) {
+      // OpenAPI 3.1 has no schema for NDJSON.
+      const description = `One element of \`${list.name}\` as a JSON object in each line (NDJSON).`;
+      operation.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
+    }
     if (example) operation.requestBody!.content['application/json']!.example = example;
     for (const parameter of operation.parameters ?? []) {
       if (Object.hasOwn(at, parameter.name)) parameter.example = at[parameter.name];
