@@ -200,7 +200,9 @@ function Service() {
             rows={checks.map(({ name, status: state, detail }) => [
               WORDS[name] ?? name,
               <Group key="state" gap="xs" wrap="nowrap">
-                <Badge color={state === 'ok' ? 'green' : 'red'}>{state}</Badge>
+                <Badge miw="max-content" color={state === 'ok' ? 'green' : 'red'}>
+                  {state}
+                </Badge>
                 <Note>{detail}</Note>
               </Group>,
             ])}

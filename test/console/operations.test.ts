@@ -180,8 +180,8 @@ describeBrowser('the operations view', () => {
   });
 
   if (process.env['SCREENSHOTS'] !== undefined) {
-    test('a rebuild of some 600,000 events half way, for docs/console.md', async () => {
-      const actions = Array.from({ length: 300_000 }, (_, n) => ({
+    test('a rebuild of some 300,000 events half way, for docs/console.md', async () => {
+      const actions = Array.from({ length: 150_000 }, (_, n) => ({
         tris_id: `tris:member-${n % 50_000}`,
         category: 'social',
         action_type: 'vouch',
@@ -208,7 +208,7 @@ describeBrowser('the operations view', () => {
         .waitFor();
       await picture(page, 'operations-light-1280');
       await server.request('DELETE', `/v1/jobs/${job_id}`);
-    }, 300_000);
+    }, 900_000);
   }
 
   test('a dead letter is acknowledged with a reason', async () => {

@@ -143,7 +143,7 @@ function Row(props: { generation: Generation; status: Status; at: number; onStar
     <Table.Tr>
       <Table.Th scope="row">{id}</Table.Th>
       <Table.Td>
-        <Badge color={generation.of_this_log && !isBuilding ? 'green' : 'gray'}>
+        <Badge miw="max-content" color={generation.of_this_log && !isBuilding ? 'green' : 'gray'}>
           {generation.of_this_log ? generation.status : 'of another log'}
         </Badge>
         {isBuilding && status.events !== null && applied_events !== null && (
