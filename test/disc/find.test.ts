@@ -56,6 +56,12 @@ test('each is found once, in pages of any size', async () => {
   expect(new Set(everyone)).toEqual(new Set([...NAMED, WALLET, 'tris:lendco']));
 });
 
+test('a page of another prefix is refused, and is not empty', async () => {
+  const { next_cursor } = (await ask('?prefix=905&limit=1')).json;
+  const other = await ask(`?prefix=t&cursor=${encodeURIComponent(next_cursor)}`);
+  expect([other.status, other.json.errors?.[0].code]).toEqual([400, 'unknown_cursor']);
+});
+
 test('an organization is found by its platforms, too', async () => {
   await relay(service, [
     { tris_id: 'tris:lendco-app', category: 'financial', action_type: 'loan', criticality: 'low' },

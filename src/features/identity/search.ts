@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type Owner, ownerRow } from '../../../projections/evidence-rows.js';
 import { SEARCH, textsOf } from '../../../projections/identities.js';
+import { unknownCursor } from '../../kernel/cursor.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { FindIdentitiesQuery, FoundIdentityDto, IdentitiesDto } from './identity.dto.js';
@@ -10,8 +11,10 @@ import type { FindIdentitiesQuery, FoundIdentityDto, IdentitiesDto } from './ide
 export class IdentitySearch {
   constructor(private readonly views: Views) {}
 
+  /** @throws Problem unknown_cursor for a cursor of another prefix */
   async find({ prefix, limit, cursor }: FindIdentitiesQuery): Promise<IdentitiesDto> {
     const begins = prefix.toLowerCase();
+    if (cursor !== undefined && !cursor.startsWith(begins)) throw unknownCursor();
     // Those that repeat an identity are passed over.
     const most = Math.min(1_000, 3 * limit);
     const { results } = await this.views.read([
