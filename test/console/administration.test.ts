@@ -8,7 +8,7 @@ import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-c
 import { SCOPES } from '../../src/credentials/caller.js';
 import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
-import { SCREENS, describeBrowser, holdBack, launch, settled, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, holdBack, launch, picture, settled, violations, watchedPages } from './browser.js';
 
 /** The administration of the built console in a browser: every action once, as an operator and as an organization. */
 
@@ -313,6 +313,36 @@ describeBrowser('the administration', () => {
     },
   );
 
+  test('the page of an organization has its webhooks and keys, for its own keys to change, and for operators', async () => {
+    const url = 'https://lender.example/hooks/credence';
+    const inputs = [{ metric: 'financial_loan_repayment', criticality: 'Critical', weight: 0.14 }];
+    const metadata = { total_weight: 1, visibility: 'public', version: 'v1.0' };
+    expect(
+      (await server.post('/v1/policies/vp', { policy_id: 'VP_LENDER_V1', tris_org: 'tris:lender', inputs, metadata }))
+        .status,
+    ).toBe(201);
+    const body = { url, events: ['rating.changed', 'score.crossed'], filter: { score_below: 20 } };
+    expect((await server.send('POST', '/v1/webhooks', { key: LENDER, body })).status).toBe(201);
+    const place = 'administration/tris:lender';
+    const lender = await open(place, LENDER);
+    await button(lender, `Pause ${url}`).click();
+    await lender.getByRole('article', { name: url }).getByText('disabled: paused').waitFor();
+    const operator = await open(place);
+    await operator.getByRole('article', { name: url }).getByText('disabled: paused').waitFor();
+    await operator.getByText('Only its own keys change them.').waitFor();
+    expect(await button(operator, `Enable ${url}`).count()).toBe(0);
+    await row(operator, 'List of keys', 'lender').waitFor();
+    expect(await row(operator, 'List of keys', 'relayer').count()).toBe(0);
+    expect(await violations(operator)).toEqual([]);
+    await picture(operator, 'administration-light-1280', { fullPage: true });
+    await button(lender, `Delete ${url}`).click();
+    await confirm(lender, 'Delete the webhook');
+    await lender.getByRole('article', { name: url }).waitFor({ state: 'detached' });
+    const relayer = await open(place, RELAYER);
+    await relayer.getByText('Its webhooks and its keys are for its own keys, and for operators.').waitFor();
+    expect(await relayer.getByRole('heading', { name: 'Webhooks' }).count()).toBe(0);
+  });
+
   test('usage is shown against its bounds, to operators and to organizations', async () => {
     await server.relay({ tris_id: 'tris:dave' });
     const page = await tab('usage');
@@ -339,7 +369,8 @@ describeBrowser('the administration', () => {
     const lender = await tab('organizations', LENDER);
     await lender.getByRole('link', { name: 'tris:lender' }).click();
     await lender.getByText('Vetting an organization needs the scope ops').waitFor();
-    expect(await button(lender, /…$/).count()).toBe(0);
+    await lender.getByText('The list of keys needs the scope ops').waitFor();
+    expect(await button(lender, /…$/).allInnerTexts()).toEqual(['Create a webhook…']);
     const anonymous = await tab('usage', null);
     await anonymous.getByText('everything here needs one').waitFor();
     await anonymous.getByText('What is used needs a key.').waitFor();
