@@ -73,11 +73,13 @@ export class Overview {
 
   /** The last change of the rating within the last events of an identity, if there is one. */
   private async lastOf(tris_id: string, lens: Scoring): Promise<LatestRatingChangeDto[]> {
-    const { results } = await this.views.read([{ range: { ...timelineOf(tris_id), reverse: true, limit: EVENTS } }]);
+    const { results } = await this.views.read([
+      { range: { ...timelineOf(tris_id), reverse: true, limit: EVENTS + 1 } },
+    ]);
     const events = (results[0] as RangeRow[]).map(({ sort, value }) => unpack(tris_id, sort, value)).reverse();
     let running = new RunningStanding(lens);
-    if (events.length === EVENTS) {
-      const as_of_position = formatPosition(this.views.logId, events[0]!.position - 1);
+    if (events.length > EVENTS) {
+      const as_of_position = formatPosition(this.views.logId, events.shift()!.position);
       const [before] = await this.reader.snapshots([tris_id], { as_of_position });
       if (before && !(before instanceof Problem)) running = RunningStanding.of(before.state, lens);
     }
