@@ -13,8 +13,11 @@ const KEYS = [
   { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
   { id: 'other', scopes: SCOPES, organization: 'tris:other' },
   { id: 'busy', scopes: SCOPES, organization: 'tris:busy' },
+  { id: 'unbound', scopes: ['webhooks:write'] },
 ];
 export const [OPERATOR, LENDCO, OTHER, BUSY] = [as('operator'), as('lendco'), as('other'), as('busy')];
+/** Without an organization, and without `ops`. */
+export const UNBOUND = as('unbound');
 export const ALL = ['rating.changed', 'score.crossed', 'verification.changed', 'bad_status.changed', 'policy.promoted'];
 
 /** The service's clock is ahead by so many ms. */

@@ -21,6 +21,7 @@ import {
   LENDCO,
   OTHER,
   BUSY,
+  UNBOUND,
 } from './webhooks.fixture.js';
 
 /** The requests that create, change and delete webhooks. */
@@ -193,6 +194,24 @@ test('a change that is refused does not store its URL', async () => {
   expect([await stored('first'), await stored('second')]).toEqual([`${receiver.url}/first`, null]);
   await remove(id);
 });
+
+test.each(['decision.would_differ', 'dispute.opened', 'dispute.answered'])(
+  'what only parties may read is for keys of an organization and for operators: %s',
+  async (event) => {
+    const ofOperators = { url: receiver.url, events: [event] };
+    const make = async (body: object, by: Record<string, string>) => (await service.post(path, body, by)).json;
+    expect((await make(ofOperators, UNBOUND)).code).toBe('forbidden');
+    const { webhook_id } = await make(ofOperators, OPERATOR);
+    expect((await patch(webhook_id, { url: receiver.url }, UNBOUND)).json.code).toBe('forbidden');
+    expect((await service.get(`${path}/${webhook_id}/deliveries`, UNBOUND)).json.code).toBe('forbidden');
+    expect((await service.post(`${path}/${webhook_id}/rotate-secret`, undefined, UNBOUND)).json.code).toBe('forbidden');
+    const other = await make({ ...ofOperators, events: ['rating.changed'] }, UNBOUND);
+    expect((await patch(other.webhook_id, { events: [event] }, UNBOUND)).json.code).toBe('forbidden');
+    for (const id of [webhook_id, other.webhook_id]) await remove(id, OPERATOR);
+    const { webhook_id: own } = await make(ofOperators, LENDCO);
+    await remove(own);
+  },
+);
 
 test('webhooks are at most 100 for an organization, also if they are created at the same time', async () => {
   const one = (n: number) =>

@@ -43,7 +43,7 @@ import { Sender } from './sender.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
 import type { AttemptDto } from './webhooks.dto.js';
-import { Webhooks, type WebhookView, unknownWebhook } from './webhooks.js';
+import { Webhooks, type WebhookView, refuseEventsOfAll, unknownWebhook } from './webhooks.js';
 
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
@@ -112,6 +112,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
   async execute({ webhook: { url, events, filter, policy_id }, context }: CreateWebhook) {
     checkUrl(this.receivers, url);
     check({ events, filter, policy_id });
+    refuseEventsOfAll(context.actor, events);
     const owner = context.actor.organization;
     await checkPolicy(this.policies, policy_id, owner);
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
@@ -159,6 +160,7 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
     const before = await this.webhooks.get(webhookId, context.actor);
     if (url !== undefined) checkUrl(this.receivers, url);
     check({ ...before, ...change });
+    refuseEventsOfAll(context.actor, change.events ?? []);
     await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
     const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
     const { position } = await withTexts(this.keyValue, url === undefined ? [] : [url], () =>

@@ -14,6 +14,7 @@ import { Deliveries } from './deliveries.js';
 import { Signatures } from './signatures.js';
 import { MAX_WEBHOOKS } from './webhook-limit.js';
 import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
+import type { WebhookEvent } from './domain/webhooks.events.js';
 
 /** Webhooks by id, each read from its own stream, so always current. */
 @Injectable()
@@ -30,10 +31,11 @@ export class Webhooks {
     quotas.measure('delivery_bytes', (owner) => this.keptBytes(owner));
   }
 
-  /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
-  async get(id: string, actor: Pick<Actor, 'organization'>): Promise<Webhook> {
+  /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found, forbidden */
+  async get(id: string, actor: Reader): Promise<Webhook> {
     const webhook = await this.getAlsoDeleted(id, actor);
     if (webhook.deleted) throw unknownWebhook(id);
+    refuseEventsOfAll(actor, webhook.events);
     return webhook;
   }
 
@@ -90,5 +92,18 @@ export class Webhooks {
     };
   }
 }
+type Reader = Pick<Actor, 'organization' | 'scopes'>;
+
+/** A webhook of the operators gets these of every organization. */
+const OF_PARTIES: readonly WebhookEvent[] = ['decision.would_differ', 'dispute.opened', 'dispute.answered'];
+
+/** @throws Problem forbidden for a key without an organization that may not read these of all organizations */
+export function refuseEventsOfAll({ organization, scopes }: Reader, events: readonly WebhookEvent[]): void {
+  const event = OF_PARTIES.find((each) => events.includes(each));
+  if (event === undefined || organization !== null || scopes.has('ops')) return;
+  const detail = `${event} tells of all organizations here: it needs the scope ops, or a key of an organization.`;
+  throw new Problem('forbidden', detail);
+}
+
 export const unknownWebhook = (id: string) => new Problem('webhook_not_found', `There is no webhook ${id}.`);
 export type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
