@@ -130,7 +130,8 @@ describeOnOwnCluster('a log with a key of checkpoints', () => {
         expect(await detail()).toBe('nothing is wrong');
         const last = await signed();
         let stream = '';
-        for await (const { event } of client.readAll()) if (event?.streamId.startsWith('action-')) stream = event.streamId;
+        for await (const { event } of client.readAll())
+          if (event?.streamId.startsWith('action-')) stream = event.streamId;
         await client.deleteStream(stream);
         expect(await relayMany(server)).toBeGreaterThan(0);
         await becomes(detail, (text) =>
