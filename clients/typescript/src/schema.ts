@@ -2681,8 +2681,8 @@ export interface components {
         };
         UsedBoundDto: {
             /**
-             * @description `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`; `delivery_bytes` of
-             *     webhooks that can be sent again.
+             * @description `actions` and their `bytes` that were relayed today; `job_results` and their `job_bytes` that are kept, and
+             *     `delivery_bytes` of webhooks.
              * @enum {string}
              */
             name: "actions" | "bytes" | "job_results" | "job_bytes" | "delivery_bytes";

@@ -29,8 +29,8 @@ const PAGE = 100;
 
 /**
  * Withdraws the actions of disputes that are upheld or lapse, and reinstates those of disputes that are rejected after a
- * lapse, in one job for each. A job that runs twice changes an action once. A crash between an answer and its job, or a
- * lost queue, leaves a dispute whose action still counts.
+ * lapse, in one job for each. A job that runs twice changes an action once. The sweep finds disputes whose action still
+ * counts after a crash between an answer and its job, or a lost queue.
  */
 @Injectable()
 export class DisputeOutcomes extends Sweeper implements OnModuleInit {

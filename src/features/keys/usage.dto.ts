@@ -3,8 +3,10 @@ import { BOUNDS } from '../../commands/quotas.js';
 
 /** What has a bound, and how much of it is used. */
 export class UsedBoundDto {
-  /** `actions` and their `bytes` that were relayed today; kept `job_results` and their `job_bytes`; `delivery_bytes` of
-   * webhooks that can be sent again. */
+  /**
+   * `actions` and their `bytes` that were relayed today; `job_results` and their `job_bytes` that are kept, and
+   * `delivery_bytes` of webhooks.
+   */
   @ApiProperty({ type: 'string', enum: BOUNDS })
   name: (typeof BOUNDS)[number];
   /** How much of it. */

@@ -35,8 +35,8 @@ const RESULT = {
 const SWEEP_PAGE = 500;
 
 /**
- * Decides records by their proofs, in one job for each proof. A job that runs twice decides once. A crash between a
- * record's append and its job, or a lost queue, leaves a pending record without a job.
+ * Decides records by their proofs, in one job for each proof. A job that runs twice decides once. The sweep finds pending
+ * records that have no job after a crash between their append and the job, or a lost queue.
  */
 @Injectable()
 export class ProofChecks extends Sweeper implements OnModuleInit {

@@ -92,6 +92,7 @@ export class Webhooks {
     };
   }
 }
+
 type Reader = Pick<Actor, 'organization' | 'scopes'>;
 
 /** A webhook of the operators gets these of every organization. */
