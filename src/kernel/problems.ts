@@ -154,7 +154,7 @@ const BY_STATUS = {
     webhook_not_found: ['Unknown webhook', 'the organization of the key has no webhook with this id'],
     delivery_not_found: [
       'Unknown delivery',
-      'the webhook has no delivery with this id, or it ended over seven days or 1,000 deliveries ago',
+      'the webhook has no delivery with this id, or it ended over seven days, 1,000 deliveries or 100 MB ago',
     ],
   },
   405: {
