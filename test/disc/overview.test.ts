@@ -1,4 +1,5 @@
 import { SCOPES } from '../../src/credentials/caller.js';
+import { Overview } from '../../src/features/disc/overview.js';
 import { type Service, applied, as, relay, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** The numbers of the console's first page, over HTTP. */
@@ -61,4 +62,12 @@ test('counts what there is and what this process has done, and tells the last ch
 test('it is for operators', async () => {
   expect((await service.get('/v1/disc/overview')).status).toBe(401);
   expect((await service.get('/v1/disc/overview', as('bank'))).status).toBe(403);
+});
+
+test('looks again after it has failed', async () => {
+  let looks = 0;
+  const views = { manifest: () => Promise.reject(new Error(`${++looks}`)) };
+  const overview = new Overview(...([views, null, null] as unknown as ConstructorParameters<typeof Overview>));
+  await expect(overview.get()).rejects.toThrow('1');
+  await expect(overview.get()).rejects.toThrow('2');
 });

@@ -35,7 +35,10 @@ export class Overview {
 
   /** @throws Problem projection_rebuilding */
   get(): Promise<OverviewDto> {
-    this.last ??= this.look().finally(() => setTimeout(() => (this.last = undefined), KEPT_MS).unref());
+    if (this.last) return this.last;
+    const forget = () => (this.last = undefined);
+    this.last = this.look();
+    this.last.then(() => setTimeout(forget, KEPT_MS).unref(), forget);
     return this.last;
   }
 
