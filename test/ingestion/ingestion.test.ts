@@ -74,7 +74,7 @@ async function write(
   args: unknown[] = [],
 ): Promise<void> {
   const hash = await anvil.writer.writeContract({ address, abi, functionName, args } as never);
-  await anvil.reader.waitForTransactionReceipt({ hash });
+  await anvil.mined(hash);
 }
 const mine = (blocks: number) => anvil.mine(blocks);
 const finalize = () => mine(FINALITY);

@@ -29,7 +29,7 @@ test('1,000 logs over 5,000 blocks are found once each, by a node that refuses l
     await repay(other, 20n);
     await anvil.mine(498);
   }
-  const last100 = await anvil.reader.waitForTransactionReceipt({ hash: await repay(wallet, 100n) });
+  const last100 = await anvil.mined(await repay(wallet, 100n));
   const crowded = Number(last100.blockNumber);
   await anvil.mine(100);
 

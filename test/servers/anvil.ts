@@ -5,6 +5,7 @@ import {
   type Hex,
   type PublicClient,
   type TestClient,
+  type TransactionReceipt,
   type Transport,
   type WalletClient,
   createPublicClient,
@@ -15,6 +16,7 @@ import {
 } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { ANVIL, type compile } from '../../contracts/tools.mjs';
+import { becomes } from '../contracts/harness.js';
 
 /** A real EVM node (anvil of npm's @foundry-rs/anvil) on a free port of loopback; offline, ready in a moment. */
 
@@ -94,8 +96,17 @@ export class Anvil {
   /** Deploys a contract and answers its address once it is mined. */
   async deploy({ abi, bytecode }: Compiled, args: readonly unknown[] = []): Promise<Hex> {
     const hash = await this.writer.deployContract({ abi, bytecode, args });
-    const { contractAddress } = await this.reader.waitForTransactionReceipt({ hash });
+    const { contractAddress } = await this.mined(hash);
     return contractAddress!;
+  }
+
+  /**
+   * The receipt of a transaction once it is mined. The client's own wait asks again when the next block comes only: if
+   * the node names a block before it has its receipts, that may be never.
+   */
+  async mined(hash: Hex): Promise<TransactionReceipt> {
+    const receiptOf = () => this.reader.getTransactionReceipt({ hash }).catch(() => undefined);
+    return (await becomes(receiptOf, (receipt) => receipt !== undefined))!;
   }
 
   async stop(): Promise<void> {

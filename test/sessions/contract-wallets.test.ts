@@ -76,7 +76,7 @@ test('a contract wallet refuses the signature of a former owner', async () => {
   expect((await signInAs(handed, {}, former as typeof owner)).status).toBe(200);
   const { abi } = contracts['OwnedWallet']!;
   const hash = await anvil.writer.writeContract({ address: handed, abi, functionName: 'hand', args: [next.address] });
-  await anvil.reader.waitForTransactionReceipt({ hash });
+  await anvil.mined(hash);
   expect(codeOf(await signInAs(handed, {}, former as typeof owner))).toEqual([401, 'siwe_signature']);
   expect((await signInAs(handed, {}, next)).status).toBe(200);
 });
@@ -129,7 +129,7 @@ test('a stored approval is a signature without bytes (Safe), until it is taken b
   const approve = async (message: string, isApproved: boolean) => {
     const args = [hashMessage(message), isApproved];
     const hash = await anvil.writer.writeContract({ address: approving, abi, functionName: 'approve', args });
-    await anvil.reader.waitForTransactionReceipt({ hash });
+    await anvil.mined(hash);
   };
   const other = await start(service, approving, { chain_id: CHAIN });
   expect(codeOf(await verify(service, other.message, '0x'))).toEqual([401, 'siwe_signature']);
@@ -299,7 +299,7 @@ describe('a session of a contract wallet', () => {
     expect(second.status).toBe(200);
     const { abi } = contracts['OwnedWallet']!;
     const hash = await anvil.writer.writeContract({ address: handed, abi, functionName: 'hand', args: [next.address] });
-    await anvil.reader.waitForTransactionReceipt({ hash });
+    await anvil.mined(hash);
     for (const { refresh_token } of [first.json, second.json, second.json]) {
       expect(codeOf(await refresh(refresh_token))).toEqual([401, 'refresh_revoked']);
     }

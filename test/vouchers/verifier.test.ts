@@ -111,7 +111,7 @@ async function act(
   await anvil.reader.simulateContract({ account, address, abi, functionName, args });
   const writer = createWalletClient({ account, chain: anvil.chain, transport: http(anvil.url) });
   const hash = await writer.writeContract({ address, abi, functionName, args });
-  const receipt = await anvil.reader.waitForTransactionReceipt({ hash });
+  const receipt = await anvil.mined(hash);
   expect(receipt.status).toBe('success');
   return receipt;
 }
@@ -425,7 +425,7 @@ test('the digest of the service is that of the contract, of ethers and of viem, 
 test('the gas is at most what docs/vouchers.md says, and not much less', async () => {
   const { OwnedWallet } = compile('test/servers/wallets.sol');
   const hash = await anvil.writer.deployContract({ ...verifier, args: [FUNDED.address, issuer] });
-  const deployed = await anvil.reader.waitForTransactionReceipt({ hash });
+  const deployed = await anvil.mined(hash);
   const wallet = await anvil.deploy(OwnedWallet!, [issuer]);
   const registered = await act(FUNDED, 'setIssuer', [wallet, FOREVER]);
   const redeemed = await act(holder, 'redeem', argsOf(await granted()));

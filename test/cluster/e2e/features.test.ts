@@ -289,7 +289,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     const { abi } = History!;
     const call31337 = { address: lender, abi, functionName: 'repay', args: [wallet.address, 3n] };
     const hash = await anvil.writer.writeContract(call31337 as never);
-    await anvil.reader.waitForTransactionReceipt({ hash });
+    await anvil.mined(hash);
     await anvil.mine(64); // until it is final
     const ingest = { wallet: wallet.address, chain_id: CHAIN };
     const { status, json } = await call(apis[0]!, '/v1/wallets/ingest', ingest, bearer(owner));
