@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
-import { Problem, refusal, unauthorized, refusalOf } from '../kernel/problems.js';
+import { Problem, refusalOf, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { ownerOfTurns } from '../commands/context.js';
@@ -398,7 +398,7 @@ function validation({ body, query, params, write, live }: RoutePolicy, { cursors
     } else {
       for (const name in given) {
         const message = `${JSON.stringify(shorten(name))} is unknown; this address has no query parameters`;
-        throw refusal([{ pointer: `?${name}`, code: 'unknown_parameter', message }]);
+        throw refusalOf(`?${name}`, 'unknown_parameter', message);
       }
     }
     if (body) request.body = readBody(body, request.body);

@@ -170,7 +170,7 @@ function tooManyValues(list: ListOfBody | undefined): Problem {
   }
   const { name, most } = list;
   const message = `${name} must list at most ${most}, with at most ${most * VALUES_OF_ITEM} values together`;
-  return refusal([{ pointer: `/${name}`, code: 'batch_too_large', message }]);
+  return refusalOf(`/${name}`, 'batch_too_large', message);
 }
 
 /**

@@ -3,7 +3,7 @@ import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import { refusal } from '../../kernel/problems.js';
+import { refusal, refusalOf } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { fieldOf } from './domain/proof-format.js';
 import {
@@ -64,7 +64,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
     if (errors.length > 0) throw refusal(errors);
     const sound = await this.verifier.checkKey(definition.verification_key, name);
     if (typeof sound === 'object') {
-      throw refusal([{ pointer: `/verification_key${sound.pointer}`, code: 'not_a_point', message: sound.message }]);
+      throw refusalOf(`/verification_key${sound.pointer}`, 'not_a_point', sound.message);
     }
   }
 }

@@ -9,7 +9,7 @@ import type { Actor, CommandContext, CommandRequest, Created } from '../../comma
 import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { Writer } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';
-import { Problem, refusal, refusalOf } from '../../kernel/problems.js';
+import { Problem, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.js';
@@ -97,7 +97,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const { verification_key_hash: hash, verification_key: key } = scheme;
     const verdict = await this.verifier.verify(hash, key, proof, signals, request.actor.name);
     if (typeof verdict === 'object') {
-      throw refusal([{ pointer: `/proof${verdict.pointer}`, code: 'not_a_point', message: verdict.message }]);
+      throw refusalOf(`/proof${verdict.pointer}`, 'not_a_point', verdict.message);
     }
     if (!verdict) throw new Problem('proof_invalid', `The proof does not prove these signals under the scheme ${id}.`);
 
