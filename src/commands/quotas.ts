@@ -10,9 +10,10 @@ const FLUSH_MS = 1_000;
 
 const RATES = ['actions', 'bytes'] as const;
 type Rate = (typeof RATES)[number];
-type Stock = 'job_results' | 'job_bytes' | 'delivery_bytes';
+const STOCKS = ['job_results', 'job_bytes', 'delivery_bytes'] as const;
+type Stock = (typeof STOCKS)[number];
 /** What has a bound for each owner, and is in its usage. */
-export const BOUNDS = [...RATES, 'job_results', 'job_bytes', 'delivery_bytes'] as const;
+export const BOUNDS = [...RATES, ...STOCKS] as const;
 
 /** What a relay counts as. */
 export type Amounts = Record<Rate, number>;

@@ -12,7 +12,7 @@ import type { Outcome } from './receivers.js';
  */
 const KEPT_MS = 7 * 86_400_000;
 /** The newest deliveries of a webhook that are kept, and those that wait. */
-export const KEPT = 1_000;
+const KEPT = 1_000;
 
 /** One message to one webhook. */
 export interface Delivery {
@@ -106,7 +106,7 @@ export class Deliveries {
   }
 
   /** Removes the oldest that have ended until all that are kept have at most `most` bytes. */
-  async trimTo(most: number, webhookId: string, progress: Progress): Promise<void> {
+  async trimTo(webhookId: string, most: number, progress: Progress): Promise<void> {
     const { next, open } = progress;
     const sizes = [...progress.sizes];
     const waiting = new Set(open);
@@ -156,6 +156,14 @@ export class Deliveries {
     const waiting = await mapInParts(older.slice(0, limit - page.length), (n) => this.get(webhookId, n));
     return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
   }
+}
+
+/** The next deliveries of a webhook are these. */
+export function addNext(progress: Progress, deliveries: readonly Delivery[]): void {
+  progress.next += deliveries.length;
+  const added = deliveries.map(({ body }) => Buffer.byteLength(body));
+  progress.sizes = [...progress.sizes, ...added].slice(-KEPT);
+  progress.bytes = progress.sizes.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** The numbers of deliveries from `from`, or from 0 if that is negative, to before `to`. */

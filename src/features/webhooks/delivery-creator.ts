@@ -6,7 +6,7 @@ import { NewerSchema } from '../../kernel/event-definition.js';
 import type { Position } from '../../kernel/event.js';
 import { TRACING, type Tracing } from '../../kernel/tracing.js';
 import { Consumers, type LogPart } from '../../read-side/consumers.js';
-import { Deliveries, type Delivery, KEPT } from './deliveries.js';
+import { Deliveries, type Delivery, addNext } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 import { type Notice, Notices, Standings } from './notices.js';
 import type { Pump } from './pump.js';
@@ -68,7 +68,7 @@ export class DeliveryCreator {
   /** Leaves each webhook its share of what its owner may keep. */
   private async trim(pumps: readonly Pump[], share: number): Promise<void> {
     for (const pump of pumps) {
-      await this.deliveries.trimTo(share, pump.id, pump.progress);
+      await this.deliveries.trimTo(pump.id, share, pump.progress);
       pump.isUnsaved = true;
     }
   }
@@ -106,10 +106,7 @@ export class DeliveryCreator {
     const made = await Promise.all(added.map((delivery) => this.deliveries.create(pump.id, delivery, pump.stored)));
     if (made.includes(undefined)) return pump.stop();
     const pending = (made as Delivery[]).filter(({ status }) => status === 'pending');
-    pump.progress.next += made.length;
-    const sizes = [...pump.progress.sizes, ...added.map(({ body }) => Buffer.byteLength(body))].slice(-KEPT);
-    pump.progress.sizes = sizes;
-    pump.progress.bytes = sizes.reduce((sum, bytes) => sum + bytes, 0);
+    addNext(pump.progress, added);
     pump.progress.open.push(...pending.map(({ n }) => n));
     pump.progress.position = end;
     pump.isUnsaved = true;

@@ -164,7 +164,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     }
     const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
     // Earlier builds did not store sizes.
-    const last = known?.progress ?? (stored && { ...stored, sizes: stored.sizes ?? [], bytes: stored.bytes ?? 0 });
+    const last = known?.progress ?? (stored && { ...nothing(), ...stored });
     const { at, after } = webhook.begins;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
     const head = known ? Infinity : await this.store.head();
@@ -172,13 +172,10 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
       last?.began === at
         ? { ...last, position: Math.min(last.position, head) }
         : {
+            ...(last ?? nothing()),
             began: at,
             // A position of another log, from which this one was imported, means nothing here.
             position: (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at,
-            next: last?.next ?? 0,
-            open: last?.open ?? [],
-            sizes: last?.sizes ?? [],
-            bytes: last?.bytes ?? 0,
           };
     if (known) {
       Object.assign(known, { changed, webhook, url, progress, isUnsaved: true });
@@ -193,6 +190,9 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     this.sender.sendDue(pump);
   }
 }
+
+/** Of a webhook without deliveries. */
+const nothing = () => ({ next: 0, open: [] as number[], sizes: [] as number[], bytes: 0 });
 
 /** Whether it is about an event that is damaged, or that only a newer build can read. */
 const isUnreadable = (error: unknown): error is Problem | NewerSchema =>

@@ -7,7 +7,7 @@ import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-va
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /** The maximum number of webhooks of an organization. */
-export const MAX_WEBHOOKS = 100;
+const MAX_WEBHOOKS = 100;
 /** How long a creation is remembered that the read models do not show, ms. A process that was killed may have left it. */
 const REMEMBERED_MS = 3_600_000;
 
@@ -33,8 +33,7 @@ export class WebhookLimit {
   async take(webhookId: string, owner: string | null): Promise<void> {
     await this.change(owner, async (created) => {
       // Read after `created`: a webhook that is no longer in there is in the read models.
-      const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-      const shown = new Set((results[0] as RangeRow[]).map(({ value }) => (value as WebhookRow).webhook_id));
+      const shown = new Set((await allOf(owner, this.views)).map(({ webhook_id }) => webhook_id));
       const now = this.clock();
       const hidden = Object.entries(created).filter(([id, at]) => !shown.has(id) && at > now - REMEMBERED_MS);
       const others = hidden.filter(([id]) => id !== webhookId);
@@ -64,4 +63,10 @@ export class WebhookLimit {
     this.last = done.catch(() => undefined);
     return done;
   }
+}
+
+/** All webhooks of an owner that the read models show. */
+export async function allOf(owner: string | null, views: Views): Promise<WebhookRow[]> {
+  const { results } = await views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
+  return (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
 }

@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import type { Actor, CommandContext } from '../../commands/context.js';
 import { keptText } from '../../commands/kept-texts.js';
 import { Quotas } from '../../commands/quotas.js';
@@ -9,10 +8,9 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries } from './deliveries.js';
 import { Signatures } from './signatures.js';
-import { MAX_WEBHOOKS } from './webhook-limit.js';
+import { allOf } from './webhook-limit.js';
 import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
 
@@ -63,10 +61,9 @@ export class Webhooks {
     return keptText(this.keyValue, url_hash);
   }
 
-  /** What the deliveries of an owner's webhooks that are kept have. */
+  /** Bytes of the deliveries of an owner's webhooks that are kept. */
   private async keptBytes(owner: string): Promise<number> {
-    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-    const webhooks = (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
+    const webhooks = await allOf(owner, this.views);
     const progress = await Promise.all(webhooks.map((webhook) => this.deliveries.progressOf(webhook)));
     return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
   }
