@@ -3,6 +3,7 @@
  * loads them.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
@@ -50,10 +51,31 @@ const direct = {
     })),
 };
 
-const { outputFiles } = await build({
-  plugins: [direct],
+const load = createRequire(import.meta.url);
+/**
+ * Gives modules that import React one module of its exports. Otherwise each of some 200 modules would copy all of React's
+ * exports for itself when the page starts.
+ */
+const react = {
+  name: 'react',
+  setup: ({ onResolve, onLoad }) => {
+    onResolve({ filter: /^react(-dom)?($|\/)/ }, ({ path, kind }) =>
+      kind === 'import-statement' ? { path, namespace: 'exports' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'exports' }, ({ path }) => ({
+      contents: `import all from ${JSON.stringify(load.resolve(path))};
+        export default all; export const { ${Object.keys(load(path)).join(', ')} } = all;`,
+      resolveDir: HERE,
+    }));
+  },
+};
+
+const { outputFiles, metafile } = await build({
+  plugins: [direct, react],
+  metafile: true,
+  absWorkingDir: TARGET,
   banner: { css: variables },
-  entryPoints: [join(HERE, 'src/main.tsx')],
+  entryPoints: [join(HERE, 'src/start.ts')],
   outdir: join(TARGET, 'assets'),
   entryNames: '[name]-[hash]',
   chunkNames: '[name]-[hash]',
@@ -68,11 +90,35 @@ const { outputFiles } = await build({
   legalComments: 'eof',
   logLevel: 'warning',
 });
-let page = readFileSync(join(HERE, 'page.html'), 'utf8');
-for (const { path, contents } of outputFiles) {
-  const kind = path.endsWith('.css') ? 'style' : 'script';
+const built = (name) => Object.keys(metafile.outputs).find((path) => name.test(path));
+/** The scripts that this one waits for, with itself. */
+function needs(path, found = new Set()) {
+  if (found.has(path)) return found;
+  found.add(path);
+  for (const { path: imported, kind } of metafile.outputs[path].imports) {
+    if (kind === 'import-statement') needs(imported, found);
+  }
+  return found;
+}
+const first = needs(built(/\/main-\w+\.js$/));
+/** A browser would ask for what a view needs only when it has read the view's own script. */
+const together = (text) =>
+  text.replace(/import\("\.\/([\w-]+\.js)"\)/g, (_import, name) => {
+    const scripts = [...needs(`assets/${name}`)].filter((path) => !first.has(path) || path.endsWith(name));
+    return `(${scripts.reverse().map((path) => `import("./${basename(path)}")`)})`;
+  });
+
+for (const { path, text } of outputFiles) {
+  const contents = path.endsWith('.js') ? together(text) : text;
   writeFileSync(path, contents);
   writeFileSync(`${path}.gz`, gzipSync(contents, { level: 9 }));
-  if (basename(path).startsWith('main-')) page = page.replace(`{{${kind}}}`, `console/assets/${basename(path)}`);
 }
+
+const page = readFileSync(join(HERE, 'page.html'), 'utf8')
+  .replace('{{style}}', `console/${built(/\.css$/)}`)
+  .replace('{{script}}', `console/${built(/\/start-\w+\.js$/)}`)
+  .replace(
+    '{{preloads}}',
+    Array.from(first, (path) => `<link rel="modulepreload" href="console/${path}" />`).join('\n    '),
+  );
 writeFileSync(join(TARGET, 'index.html'), page);

@@ -1,47 +1,31 @@
 import { Anchor, Box, Button, Group } from '@mantine/core';
-import { type ComponentType, lazy, Suspense, useEffect } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect } from 'react';
 import { Boundary } from './boundary.tsx';
 import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
-import { Waiting } from './loading.tsx';
+import { Loaded } from './loading.tsx';
 import { OverviewView } from './overview.tsx';
-import { hrefOf, usePlace } from './place.ts';
+import { hrefOf } from './place.ts';
 import { ThemePicker } from './theme.tsx';
-
-interface Shown {
-  id: string;
-  parameters: URLSearchParams;
-}
-
-// Loaded when they are opened: the start page needs none of them.
-const IdentityView = lazy(async () => ({ default: (await import('./identity/identity-view.tsx')).IdentityView }));
-const AdministrationView = lazy(async () => ({
-  default: (await import('./administration/administration-view.tsx')).AdministrationView,
-}));
-const LabView = lazy(async () => ({ default: (await import('./lab/lab-view.tsx')).LabView }));
-const LiveView = lazy(async () => ({ default: (await import('./live.tsx')).LiveView }));
-const MeView = lazy(async () => ({ default: (await import('./me/me-view.tsx')).MeView }));
-const OperationsView = lazy(async () => ({
-  default: (await import('./operations/operations-view.tsx')).OperationsView,
-}));
+import { usePlace } from './use-place.ts';
+import { type ViewName, VIEWS, viewOf } from './views.ts';
 
 /** Those of the navigation. */
-const VIEWS: readonly [view: string, title: string, View: ComponentType<Shown>][] = [
-  ['', 'Overview', OverviewView],
-  ['me', 'My page', MeView],
-  ['lab', 'Policies', LabView],
-  ['live', 'Live', LiveView],
-  ['operations', 'Operations', OperationsView],
-  ['administration', 'Admin', AdministrationView],
-];
+const TITLES = [
+  ['', 'Overview'],
+  ['me', 'My page'],
+  ['lab', 'Policies'],
+  ['live', 'Live'],
+  ['operations', 'Operations'],
+  ['administration', 'Admin'],
+] as const;
 
 export function App() {
   const place = usePlace();
   const { id, parameters } = place;
-  const isIdentity = place.view === 'identity' && id !== '';
-  const [view, name, View] = isIdentity
-    ? (['identity', id, IdentityView] as const)
-    : (VIEWS.find(([one]) => one === place.view) ?? VIEWS[0]!);
+  const view = viewOf(place) ?? '';
+  const name = TITLES.find(([one]) => one === view)?.[1] ?? id;
   const title = view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : name;
   useEffect(() => {
     document.title = `${title} · Credence console`;
@@ -77,7 +61,7 @@ export function App() {
           </Group>
         </Anchor>
         <Group component="nav" gap={2} aria-label="Pages">
-          {VIEWS.map(([name, text]) => (
+          {TITLES.map(([name, text]) => (
             <Button
               key={name}
               component="a"
@@ -101,11 +85,18 @@ export function App() {
       </Group>
       <Box component="main" tabIndex={-1} maw="75rem" mx="auto" p="md" pb="lg">
         <Boundary at={window.location.hash}>
-          <Suspense fallback={<Waiting what="the page" />}>
-            <View key={`${view} ${id}`} id={id} parameters={parameters} />
-          </Suspense>
+          {view === '' ? <OverviewView /> : <LoadedView key={`${view} ${id}`} {...{ view, id, parameters }} />}
         </Boundary>
       </Box>
     </>
+  );
+}
+
+function LoadedView({ view, ...shown }: { view: ViewName; id: string; parameters: URLSearchParams }) {
+  const script = useQuery({ queryKey: ['view', view], queryFn: VIEWS[view], staleTime: Infinity });
+  return (
+    <Loaded query={script} what="the page">
+      {(View) => <View {...shown} />}
+    </Loaded>
   );
 }

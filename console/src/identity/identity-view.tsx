@@ -56,12 +56,15 @@ export function IdentityView({ id: trisId, parameters }: { id: string; parameter
   const asked = parameters.get('tab') ?? '';
   const tab = Object.hasOwn(TABS, asked) ? (asked as Tab) : isCompared ? 'time' : 'overview';
   const query = useScore(trisId, coordinates);
+  const axis = parameters.get('axis') === 'number' ? 'number' : 'time';
+  // Here, so that it is asked for beside the score, and a change of the tab keeps what is loaded.
+  const history = useEvents(trisId, coordinates, axis);
   return (
     <Stack>
       <Title order={1}>{trisId}</Title>
       <Loaded query={query} what="the score">
         {(current) => (
-          <Content trisId={trisId} current={current} coordinates={coordinates} parameters={parameters} tab={tab} />
+          <Content {...{ trisId, current, coordinates, parameters, tab, axis, history }} />
         )}
       </Loaded>
       {/* Coordinates that cannot be answered are changed where they are chosen. */}
@@ -89,11 +92,10 @@ function Content(props: {
   coordinates: Coordinates;
   parameters: URLSearchParams;
   tab: Tab;
+  axis: Axis;
+  history: ReturnType<typeof useEvents>;
 }) {
-  const { trisId, current, coordinates, parameters, tab } = props;
-  const axis = parameters.get('axis') === 'number' ? 'number' : 'time';
-  // Here, so that a change of the tab keeps what is loaded.
-  const history = useEvents(trisId, coordinates, axis);
+  const { trisId, current, coordinates, parameters, tab, axis, history } = props;
   const asked = parameters.get('series');
   const series = asked === 'tct' || asked === 'reliability' ? asked : 'score';
   const isOrganization = useIsOrganization(trisId);
