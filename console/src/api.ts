@@ -175,7 +175,5 @@ export interface Coordinates {
 }
 
 export type Score = Schemas['ScoreDto'];
-
 export type HistoryEntry = Schemas['HistoryEntryDto'];
-
 export type History = Schemas['HistoryDto'];

@@ -6,9 +6,8 @@ import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
 import { Loaded } from './loading.tsx';
 import { OverviewView } from './overview.tsx';
-import { hrefOf } from './place.ts';
+import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
-import { usePlace } from './use-place.ts';
 import { type ViewName, VIEWS, viewOf } from './views.ts';
 
 /** Those of the navigation. */
@@ -24,7 +23,7 @@ const TITLES = [
 export function App() {
   const place = usePlace();
   const { id, parameters } = place;
-  const view = viewOf(place) ?? '';
+  const view = viewOf(window.location.hash) ?? '';
   const name = TITLES.find(([one]) => one === view)?.[1] ?? id;
   const title = view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : name;
   useEffect(() => {

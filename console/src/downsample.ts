@@ -32,15 +32,3 @@ export function downsample(
   }
   return kept;
 }
-
-/** The first index whose time is at least `time`. */
-export function firstAtOrAfter(times: readonly number[], time: number): number {
-  let low = 0;
-  let high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle]! < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}

@@ -298,20 +298,20 @@ function Waiting() {
     { enabled: currentKey() !== null, retry: false },
   );
   const open = disputes && `${count(disputes.disputes.length)}${disputes.next_cursor === null ? '' : ' or more'}`;
-  const rows: [label: string, value: string | undefined, href: string][] = [
-    ['Open disputes', open, hrefOf('operations')],
-    ['Dead letters', status && count(status.dead_letters.open), hrefOf('operations')],
-    ['Failed jobs', status && count(status.failed_jobs.count), hrefOf('operations')],
-  ];
+  const rows = [
+    ['Open disputes', open],
+    ['Dead letters', status && count(status.dead_letters.open)],
+    ['Failed jobs', status && count(status.failed_jobs.count)],
+  ] as const;
   return (
     <Panel title="What waits" className="full">
       <Group gap="xl">
-        {rows.map(([label, value, href]) => (
+        {rows.map(([label, value]) => (
           <Text key={label}>
             <Text span fz="1.375rem" fw={600} className="numbers">
               {value ?? '–'}
             </Text>{' '}
-            {value === undefined || value === '0' ? label : <Anchor href={href}>{label}</Anchor>}
+            {value === undefined || value === '0' ? label : <Anchor href={hrefOf('operations')}>{label}</Anchor>}
           </Text>
         ))}
       </Group>

@@ -1,5 +1,5 @@
 import { property, assert, array, integer } from 'fast-check';
-import { downsample, firstAtOrAfter } from '../../console/src/downsample.js';
+import { downsample } from '../../console/src/downsample.js';
 
 /** The points of the console's line that are drawn. */
 
@@ -25,9 +25,4 @@ test('keeps the ends, the lowest and the highest point, in order, and few points
       expect([Math.min(...shown), Math.max(...shown)]).toEqual([Math.min(...values), Math.max(...values)]);
     }),
   );
-});
-
-test('finds the first point at or after a time', () => {
-  const times = [1, 3, 3, 7];
-  expect([0, 1, 2, 3, 4, 7, 8].map((time) => firstAtOrAfter(times, time))).toEqual([0, 0, 1, 1, 3, 3, 4]);
 });

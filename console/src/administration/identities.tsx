@@ -4,8 +4,7 @@ import { Field, typed } from '../form.tsx';
 import { trisIdOf } from '../identity/search.tsx';
 import { Standing } from '../identity/standing.tsx';
 import { Panel } from '../panel.tsx';
-import { setParameters } from '../place.ts';
-import { usePlace } from '../use-place.ts';
+import { setParameters, usePlace } from '../place.ts';
 
 /** What operators and issuers state about the identity `of` in the address. */
 export function Identities() {

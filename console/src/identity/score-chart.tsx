@@ -1,7 +1,7 @@
 import { Box, Paper, Stack } from '@mantine/core';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import uPlot from 'uplot';
-import { downsample, firstAtOrAfter } from '../downsample.ts';
+import { downsample } from '../downsample.ts';
 import { count, localTime, RATINGS, score, signed } from '../format.tsx';
 import { onThemeChange } from '../theme.tsx';
 import { type Axis, describe, type Events, type Series } from './history.ts';
@@ -251,10 +251,10 @@ function sentenceOf(events: Events, index: number): string {
 /** The whole line coarsely, and what lies between `min` and `max` finely. */
 function select({ events, axis, values, now }: Line, min: number, max: number): Drawn {
   const { places } = events;
-  const start = firstAtOrAfter(places, min);
-  const end = firstAtOrAfter(places, max + 1);
+  const firstFrom = (place: number) => places.findIndex((one) => one >= place);
+  const [start, end] = [firstFrom(min), firstFrom(max + 1)].map((index) => (index < 0 ? places.length : index));
   const coarse = downsample(places, values, 0, places.length, BUCKETS);
-  const fine = downsample(places, values, start, end, BUCKETS);
+  const fine = downsample(places, values, start!, end!, BUCKETS);
   const indices = coarse.length === places.length ? coarse : [...new Set([...coarse, ...fine])].sort((a, b) => a - b);
   const times = indices.map((i) => places[i]!);
   if (axis === 'time' && now > times.at(-1)!) {

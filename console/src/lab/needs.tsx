@@ -23,22 +23,18 @@ export function Needs(props: { scope?: Me['scopes'][number]; what: string; child
     return (
       <Note>
         {what} needs a key
-        {scope && (
-          <>
-            {' '}
-            with the scope <Code>{scope}</Code>
-          </>
-        )}
-        .
+        {scope && ' with the scope '}
+        {scope && <Code>{scope}</Code>}.
       </Note>
     );
   }
   if (scope === undefined || data?.scopes.includes(scope)) return children;
-  if (!data) return null;
   return (
-    <Note>
-      {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
-    </Note>
+    data && (
+      <Note>
+        {what} needs the scope <Code>{scope}</Code>, which the key <Code>{data.key_id}</Code> does not have.
+      </Note>
+    )
   );
 }
 

@@ -113,11 +113,6 @@ function Actions({ policy }: { policy: Policy }) {
     <Panel title="Try and promote">
       <Needs scope="policies:write" what="A replay" />
       {scope === 'platform' && <Needs scope="ops" what="A promotion for the platform" />}
-      {scope === 'platform' && !canServePlatform && (
-        <Note>
-          The weights add up to {decimal(policy.computed_weight)}; for the platform they must add up to 0.95 to 1.05.
-        </Note>
-      )}
       <Group gap="xs">
         <NativeSelect
           aria-label="For"
@@ -131,8 +126,8 @@ function Actions({ policy }: { policy: Policy }) {
           }))}
         />
         <StartReplay label="Replay over everyone" policyId={policy_id} scope={scope} />
-        <SwitchDialog policy={policy} scope={scope} />
         <Button onClick={edit}>Draft a new version</Button>
+        <SwitchDialog policy={policy} scope={scope} />
       </Group>
     </Panel>
   );

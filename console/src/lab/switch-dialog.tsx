@@ -1,8 +1,9 @@
 import { List, Text } from '@mantine/core';
 import { post } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
-import { count, hundredths, signed } from '../format.tsx';
+import { count, decimal, hundredths, signed } from '../format.tsx';
 import { Failure } from '../loading.tsx';
+import { Note } from '../panel.tsx';
 import { useGet } from '../use-get.ts';
 import { isConfiguration } from './draft.ts';
 import { useMay } from './needs.tsx';
@@ -30,30 +31,37 @@ export function SwitchDialog(props: {
   const verb = isActive ? 'Roll back' : 'Promote';
   if (status === 'retired' && !isActive) return null;
   return (
-    <Confirmed
-      label={verb}
-      isPermitted={maySwitch && isFit}
-      title={`${verb} ${policyId} for ${whose}`}
-      verb={`${verb} for ${whose}`}
-      act={() =>
-        post<Switch>(`${VP_PATH}/${encodeURIComponent(policyId)}/${action}`, {
-          scope,
-          ...(replay && !isActive && { replay_id: replay.replay_id }),
-        })
-      }
-      outcome={(change) => <Switched change={change} whose={whose} />}
-    >
-      <Text size="sm">
-        {isActive
-          ? `${policyId} is no longer the lens of ${whose}. The lens that was active before it was promoted returns.`
-          : `${policyId} becomes the lens of ${whose}, in place of ${current?.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens')}.`}{' '}
-        {scope === 'platform'
-          ? 'Everybody whose organization has no lens of its own sees scores through it at once, and access is decided by it.'
-          : `Requests with keys of ${owner} see scores through it at once, and its access policies decide by it.`}{' '}
-        The feed of changes starts again, since every score may differ.
-      </Text>
-      {!isActive && <Effect replay={replay} />}
-    </Confirmed>
+    <>
+      <Confirmed
+        label={verb}
+        isPermitted={maySwitch && isFit}
+        title={`${verb} ${policyId} for ${whose}`}
+        verb={`${verb} for ${whose}`}
+        act={() =>
+          post<Switch>(`${VP_PATH}/${encodeURIComponent(policyId)}/${action}`, {
+            scope,
+            ...(replay && !isActive && { replay_id: replay.replay_id }),
+          })
+        }
+        outcome={(change) => <Switched change={change} whose={whose} />}
+      >
+        <Text size="sm">
+          {isActive
+            ? `${policyId} is no longer the lens of ${whose}. The lens that was active before it was promoted returns.`
+            : `${policyId} becomes the lens of ${whose}, in place of ${current?.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens')}.`}{' '}
+          {scope === 'platform'
+            ? 'Everybody whose organization has no lens of its own sees scores through it at once, and access is decided by it.'
+            : `Requests with keys of ${owner} see scores through it at once, and its access policies decide by it.`}{' '}
+          The feed of changes starts again, since every score may differ.
+        </Text>
+        {!isActive && <Effect replay={replay} />}
+      </Confirmed>
+      {!isFit && (
+        <Note>
+          The weights add up to {decimal(computed_weight)}; for the platform they must add up to 0.95 to 1.05.
+        </Note>
+      )}
+    </>
   );
 }
 
