@@ -10,7 +10,6 @@ import { applyAll } from '../dist/src/cli/read-models.js';
 import { historyTable, replay } from '../dist/src/cli/replay.js';
 import { table } from '../dist/src/cli/table.js';
 import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
-import { IdentityReaderModule } from '../dist/src/features/disc/identity-reader.module.js';
 import { parseRatings, toAction, toNdjson } from './otc.mjs';
 
 const SHOWN = 5;
@@ -22,7 +21,7 @@ const CSV = new URL('bitcoin-otc-excerpt.csv', import.meta.url);
 const folder = mkdtempSync(join(tmpdir(), 'credence-demo-'));
 const { stdin, stdout, stderr } = process;
 const cli = new Cli({ env: { CREDENCE_DATA: join(folder, 'data') }, stdin, stdout, stderr });
-cli.program.command('demo').action(withHandlers(cli, 'create', [IdentityReaderModule], demo));
+cli.program.command('demo').action(withHandlers(cli, 'create', [], demo));
 await cli.run([process.execPath, 'credence', 'demo']);
 rmSync(folder, { recursive: true, force: true });
 process.exitCode = cli.exitCode;

@@ -36,6 +36,18 @@ import { WalletsModule } from '../features/accounts/wallets.module.js';
 import { WebhooksModule } from '../features/webhooks/webhooks.module.js';
 import { VerificationsModule } from '../features/verifications/verifications.module.js';
 import { WithdrawalsModule } from '../features/withdrawals/withdrawals.module.js';
+import { AccessPolicies } from '../features/access/access-policies.js';
+import { AccessProbes } from '../features/access/access-probes.js';
+import { AffectedDecisions } from '../features/access/affected-decisions.js';
+import { IdentityReader } from '../features/disc/identity-reader.js';
+import { Lenses } from '../features/lenses/lenses.js';
+import { Platforms } from '../features/organizations/platforms.js';
+import { Vetting } from '../features/organizations/vetting.js';
+import { PolicyNames } from '../features/policy-names/policy-names.js';
+import { ActionChanges } from '../features/relay/action-changes.js';
+import { RelayMetrics } from '../features/relay/relay-metrics.js';
+import { ActionRecorder } from '../features/relay/relay.handlers.js';
+import { RecordedActions } from '../features/withdrawals/recorded-actions.js';
 
 /** Each feature can be enabled alone (requirement 9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
@@ -98,7 +110,7 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
 
-/** What every feature injects: the ports, the clock, the writer, the views, the bounds and what was signed of the log. */
+/** What every feature injects: the ports, the clock, the writer, the views, and what features read of one another. */
 @Global()
 @Module({})
 class PortsModule {
@@ -111,6 +123,18 @@ class PortsModule {
       { provide: CLOCK, useValue: clock },
       Writer,
       Views,
+      Platforms,
+      Vetting,
+      Lenses,
+      IdentityReader,
+      PolicyNames,
+      AccessPolicies,
+      AccessProbes,
+      AffectedDecisions,
+      RelayMetrics,
+      ActionRecorder,
+      ActionChanges,
+      RecordedActions,
       {
         provide: Staleness,
         useFactory: (views: Views) => new Staleness(stores.eventStore, views, config.maxStalenessSeconds),

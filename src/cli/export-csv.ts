@@ -2,7 +2,6 @@ import { DecisionHandlersModule } from '../features/access/ap.module.js';
 import type { DecisionDto } from '../features/access/decisions.dto.js';
 import { ListDecisions } from '../features/access/decisions.handlers.js';
 import { endOfHour } from '../features/disc/coordinates.js';
-import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
 import { IdentityReader, type IdentitySnapshot } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
@@ -21,7 +20,7 @@ import { applyAll } from './read-models.js';
 
 /** `export --csv`: tables for spreadsheets and other databases, written page by page. */
 
-export const CSV_FEATURES = [IdentityReaderModule, DecisionHandlersModule];
+export const CSV_FEATURES = [DecisionHandlersModule];
 /** Rows read at a time. */
 const PAGE = 100;
 const DAY_MS = 86_400_000;

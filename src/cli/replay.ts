@@ -6,7 +6,6 @@ import type { BadStatusSinceDto, HistoryEntryDto, ScoreDto } from '../features/d
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
-import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { Cli } from './cli.js';
@@ -45,7 +44,7 @@ export function replayCommand(cli: Cli): void {
     .option('--limit <n>', 'show only the last n events; all are folded')
     .option('--json', 'print it as JSON')
     .action(
-      withHandlers(cli, 'existing', [IdentityReaderModule], async (context, tris: string, options: Options) => {
+      withHandlers(cli, 'existing', [], async (context, tris: string, options: Options) => {
         const { print, progress } = context;
         checkedTrisId(tris);
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {

@@ -1,11 +1,6 @@
 import { Module } from '@nestjs/common';
 import { IssuerKeys } from '../../credentials/issuer-keys.js';
-import { IdentityReaderModule } from '../disc/identity-reader.module.js';
-import { JobsModule } from '../jobs/jobs.module.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
-import { LensesModule } from '../lenses/lenses.module.js';
-import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
-import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
   CreateAccessPolicyHandler,
@@ -27,27 +22,17 @@ import { Vouchers } from './vouchers.js';
 
 /** Policies without checks, which need keys that sign. */
 @Module({
-  imports: [AccessPolicyLookUpModule, LensesModule, PolicyNameOwnershipModule],
   providers: [CreateAccessPolicyHandler, RetireAccessPolicyHandler, GetAccessPolicyHandler, ListAccessPoliciesHandler],
 })
 export class AccessPolicyHandlersModule {}
 
 @Module({
-  imports: [AccessPolicyLookUpModule],
   providers: [ListDecisionsHandler],
 })
 export class DecisionHandlersModule {}
 
 @Module({
-  imports: [
-    AccessPolicyHandlersModule,
-    DecisionHandlersModule,
-    AccessPolicyLookUpModule,
-    WalletLinksModule,
-    LensesModule,
-    IdentityReaderModule,
-    JobsModule,
-  ],
+  imports: [AccessPolicyHandlersModule, DecisionHandlersModule, WalletLinksModule],
   controllers: [AccessPoliciesController, DecisionsController, EligibilityController],
   providers: [
     CheckAccessHandler,

@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { SiweModule } from '../accounts/siwe.module.js';
-import { LensesModule } from '../lenses/lenses.module.js';
 import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
 import {
@@ -13,12 +12,11 @@ import {
   GetReportsHandler,
   GetIdentitiesHandler,
 } from './disc.handlers.js';
-import { IdentityReaderModule } from './identity-reader.module.js';
 import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule, SiweModule, ConsumersModule],
+  imports: [SiweModule, ConsumersModule],
   controllers: [DiscController],
   providers: [
     GetIdentitiesHandler,

@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { JobsModule } from '../jobs/jobs.module.js';
 import {
   DropGenerationHandler,
   RebuildViewsHandler,
@@ -24,7 +23,7 @@ export class OperationsModule {}
 
 /** The endpoints under `/v1/ops`. Always enabled. */
 @Module({
-  imports: [OperationsModule, JobsModule],
+  imports: [OperationsModule],
   controllers: [OperationsController],
   providers: [Operations],
 })

@@ -7,10 +7,8 @@ import {
   RegisterPlatformHandler,
   SetVettingHandler,
 } from './organizations.handlers.js';
-import { PlatformsModule } from './platforms.module.js';
 
 @Module({
-  imports: [PlatformsModule],
   controllers: [OrganizationsController],
   providers: [
     RegisterOrganizationHandler,

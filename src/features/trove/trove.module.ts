@@ -1,7 +1,4 @@
 import { Module } from '@nestjs/common';
-import { JobsModule } from '../jobs/jobs.module.js';
-import { PlatformsModule } from '../organizations/platforms.module.js';
-import { ActionRecorderModule } from '../relay/action-recorder.module.js';
 import { IssuersController } from './issuers.controller.js';
 import { ChangeIssuerHandler, GetIssuerHandler } from './issuers.handlers.js';
 import { Issuers } from './issuers.js';
@@ -11,7 +8,6 @@ import { CountedContent } from './counted-content.js';
 import { ProofChecks } from './proof-checks.js';
 
 @Module({
-  imports: [PlatformsModule, ActionRecorderModule, JobsModule],
   controllers: [IssuersController, TroveController],
   providers: [
     Issuers,

@@ -3,18 +3,13 @@ import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
-import { AccessProbesModule } from '../access/access-policies.module.js';
-import { JobsModule } from '../jobs/jobs.module.js';
 import { Replays } from './replays.js';
-import { LensesModule } from '../lenses/lenses.module.js';
-import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
 import { ListModelsHandler, SwitchModelHandler } from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
-  imports: [LensesModule, AccessProbesModule, PolicyNameOwnershipModule, JobsModule],
   controllers: [ValidationPoliciesController, ModelsController],
   providers: [
     Replays,

@@ -1,9 +1,5 @@
 import { Module } from '@nestjs/common';
 import { ConsumersModule } from '../../read-side/consumers.module.js';
-import { AccessPolicyLookUpModule, AffectedDecisionsModule } from '../access/access-policies.module.js';
-import { IdentityReaderModule } from '../disc/identity-reader.module.js';
-import { LensesModule } from '../lenses/lenses.module.js';
-import { RecordedActionsModule } from '../withdrawals/recorded-actions.module.js';
 import { Deliveries } from './deliveries.js';
 import { DeliveryCreator } from './delivery-creator.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
@@ -28,14 +24,7 @@ import {
 import { Webhooks } from './webhooks.js';
 
 @Module({
-  imports: [
-    LensesModule,
-    IdentityReaderModule,
-    AccessPolicyLookUpModule,
-    AffectedDecisionsModule,
-    ConsumersModule,
-    RecordedActionsModule,
-  ],
+  imports: [ConsumersModule],
   controllers: [WebhooksController],
   providers: [
     Webhooks,
