@@ -134,7 +134,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await jobs.start();
       await jobs.enqueue(kind, 'one', {});
       expect(await reaches('one', 'failed')).toMatchObject({ attempts: 2, error: 'out of luck', result: null });
-      expect((await jobs.list({ kind, status: 'failed' })).map(({ id }) => id)).toEqual(['one']);
+      expect((await jobs.list({ status: 'failed' })).map(({ id }) => id)).toEqual(['one']);
       broken = false;
       expect(await jobs.retry(kind, 'one')).toMatchObject({ attempts: 0, error: null });
       expect(await reaches('one', 'completed')).toMatchObject({ attempts: 1, result: 'repaired' });
@@ -263,44 +263,11 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       jobs.handle(kind, async () => 1);
       for (const id of ['a', 'b', 'c', 'd']) await jobs.enqueue(kind, id, {});
       await jobs.cancel(kind, 'b');
-      const ids = async (filter: Parameters<Jobs['list']>[0]) => (await jobs.list(filter)).map(({ id }) => id);
-      expect(await ids({ kind })).toEqual(['d', 'c', 'b', 'a']);
-      expect(await ids({ kind, limit: 2 })).toEqual(['d', 'c']);
-      expect(await ids({ kind, status: 'cancelled' })).toEqual(['b']);
-      expect(await ids({ kind, status: 'queued', limit: 2 })).toEqual(['d', 'c']);
-      expect(await ids({ kind: 'unknown' })).toEqual([]);
-    });
-
-    test('list: open jobs of a kind are found without reading those that have finished', async () => {
-      let finish = () => {};
-      const finished = new Promise<void>((resolve) => (finish = resolve));
-      const result = 'r'.repeat(50_000);
-      jobs.handle(kind, async ({ id }) => {
-        if (id === 'held') await finished;
-        return result;
-      });
-      await jobs.start();
-      await Promise.all(Array.from({ length: 100 }, (_, n) => jobs.enqueue(kind, `done-${n}`, {})));
-      await eventually(async () => (await jobs.list({ kind, status: 'completed' })).length === 100);
-      await jobs.enqueue(kind, 'held', {});
-      await reaches('held', 'running');
-      for (const id of ['one', 'two']) await jobs.enqueue(kind, id, {});
-      const ids = async (status: JobStatus) => (await jobs.list({ kind, status })).map(({ id }) => id);
-      expect([await ids('running'), await ids('queued')]).toEqual([['held'], ['two', 'one']]);
-      expect(await jobs.list({ kind: `${kind}-2`, status: 'queued' })).toEqual([]);
-      // Processor time: what else the machine does makes answers late. The least of several: some collect garbage.
-      const least = async (status: JobStatus) => {
-        const times: number[] = [];
-        for (let round = 0; round < 10; round++) {
-          const started = process.cpuUsage();
-          await ids(status);
-          const { user, system } = process.cpuUsage(started);
-          times.push(user + system);
-        }
-        return Math.min(...times);
-      };
-      expect(await least('queued')).toBeLessThan((await least('completed')) / 4);
-      finish();
+      const ids = async (filter?: Parameters<Jobs['list']>[0]) => (await jobs.list(filter)).map(({ id }) => id);
+      expect(await ids()).toEqual(['d', 'c', 'b', 'a']);
+      expect(await ids({ limit: 2 })).toEqual(['d', 'c']);
+      expect(await ids({ status: 'cancelled' })).toEqual(['b']);
+      expect(await ids({ status: 'queued', limit: 2 })).toEqual(['d', 'c']);
     });
 
     test('closing aborts running jobs; after the next start they run again from the beginning', async () => {
@@ -358,7 +325,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await jobs.enqueue(kind, 'a4', {}, 'a');
       for (const id of ['b1', 'b2']) await jobs.enqueue(kind, id, {}, 'b');
       await jobs.enqueue(kind, 'c1', {}, 'c');
-      const queued = await jobs.list({ kind, status: 'queued' });
+      const queued = await jobs.list({ status: 'queued' });
       expect(queued.map(({ id }) => id)).toEqual(['c1', 'b2', 'b1', 'a4', 'a3', 'a2']);
       expect(await jobs.waiting()).toEqual({ [kind]: 6 });
       release();

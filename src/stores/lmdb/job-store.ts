@@ -35,10 +35,8 @@ export class JobStore {
 
   static async open(folder: string, clock: Clock): Promise<JobStore> {
     const text = { encoding: 'string' } as const;
-    const databases = { jobs: text, job_order: text, open_jobs: text, open_of_kind: text };
-    const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock);
-    await store.indexOpen();
-    return store;
+    const databases = { jobs: text, job_order: text, open_of_kind: text };
+    return new JobStore(await LmdbEnvironment.open(folder, { databases }), clock);
   }
 
   private constructor(
@@ -79,23 +77,18 @@ export class JobStore {
     return text === undefined ? undefined : (unsealedJson<StoredJob>(key.join(), text) ?? undefined);
   }
 
-  async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
-    const { kind, status, limit = 100 } = filter;
-    // Finished jobs are kept for good, and their results may be large: they are not read to find open ones.
-    const names = status === 'queued' || status === 'running' ? this.openJobs : this.order;
+  async list({ status, limit = 100 }: { status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
     const found: StoredJob[] = [];
     let start = Number.MAX_SAFE_INTEGER;
     while (found.length < limit) {
-      const slice = [...names.getRange({ start, end: 0, reverse: true, limit: LIST_SLICE })];
-      for (const { key: sequence, value } of slice) {
-        const name = valueIn<Name>(value);
-        const job = name && (kind === undefined || name[0] === kind) ? this.get(...name) : undefined;
-        const fits = job?.sequence === sequence && (status === undefined || job.status === status);
-        if (fits && found.length < limit) found.push(job);
+      const sequences = [...this.order.getKeys({ start, end: 0, reverse: true, limit: LIST_SLICE })];
+      for (const sequence of sequences) {
+        const job = this.jobAt(sequence);
+        if (job && (status === undefined || job.status === status) && found.length < limit) found.push(job);
         if (isDue()) await yieldIfDue();
       }
-      if (slice.length < LIST_SLICE) break;
-      start = slice.at(-1)!.key - 1;
+      if (sequences.length < LIST_SLICE) break;
+      start = sequences.at(-1)! - 1;
       await setImmediate();
     }
     return found;
@@ -195,31 +188,21 @@ export class JobStore {
     for (;;) {
       await yieldIfDue();
       const range = { start: [kind, after + 1], end: [kind, Number.MAX_SAFE_INTEGER], limit: OPEN_SLICE };
-      const slice = this.env.read(() => [...this.openOfKind.getRange(range)]);
-      for (const { key, value } of slice) {
-        after = key[1];
-        const id = valueIn<string>(value);
-        const job = id === undefined ? undefined : this.get(kind, id);
+      const keys = this.env.read(() => [...this.openOfKind.getKeys(range)]);
+      for (const [, sequence] of keys) {
+        after = sequence;
+        const job = this.jobAt(sequence);
         if (job?.finished_at === null) yield job;
       }
-      if (slice.length < OPEN_SLICE) return;
+      if (keys.length < OPEN_SLICE) return;
     }
   }
 
-  /** Lists open jobs by kind that are not, or under another name, after damage. */
-  private async indexOpen(): Promise<void> {
-    const missing = () =>
-      [...this.openJobs.getRange({ start: 0 })].flatMap(({ key, value }) => {
-        const name = valueIn<Name>(value);
-        if (!name) return [];
-        const [kind, id] = name;
-        const listed = JSON.stringify(id);
-        return this.openOfKind.get([kind, key]) === listed ? [] : [{ kind, key, listed }];
-      });
-    if (this.env.read(missing).length === 0) return;
-    await this.env.grow(() => {
-      for (const { kind, key, listed } of missing()) this.openOfKind.putSync([kind, key], listed);
-    });
+  /** Undefined if it is damaged, or was enqueued again since then. */
+  private jobAt(sequence: number): StoredJob | undefined {
+    const name = this.env.read(() => nameIn(this.order.get(sequence)));
+    const job = name && this.get(...name);
+    return job?.sequence === sequence ? job : undefined;
   }
 
   private isDue({ status, run_at }: StoredJob): boolean {
@@ -232,13 +215,8 @@ export class JobStore {
   private put(job: StoredJob): StoredJob {
     const key = keyOf(job.kind, job.id);
     this.jobs.putSync(key, sealedJson(key.join(), job));
-    if (job.finished_at === null) {
-      this.openJobs.putSync(job.sequence, JSON.stringify([job.kind, job.id]));
-      this.openOfKind.putSync([job.kind, job.sequence], JSON.stringify(job.id));
-    } else {
-      this.openJobs.removeSync(job.sequence);
-      this.openOfKind.removeSync([job.kind, job.sequence]);
-    }
+    if (job.finished_at === null) this.openOfKind.putSync([job.kind, job.sequence], '');
+    else this.openOfKind.removeSync([job.kind, job.sequence]);
     return job;
   }
 
@@ -253,22 +231,20 @@ export class JobStore {
   private get jobs() {
     return this.env.database<string, Name>('jobs');
   }
-  // The values of the others are JSON: names of jobs, or ids.
+  /** By the order of enqueueing: names of jobs, as JSON. */
   private get order() {
     return this.env.database<string, number>('job_order');
   }
-  private get openJobs() {
-    return this.env.database<string, number>('open_jobs');
-  }
+  /** The keys of jobs that have not finished. */
   private get openOfKind() {
     return this.env.database<string, [kind: string, sequence: number]>('open_of_kind');
   }
 }
 
-/** Undefined if it is damaged. A name that is another one by now leads to no job, or to one that is listed elsewhere. */
-function valueIn<T>(text: string): T | undefined {
+/** Undefined if it is absent or damaged. A name that is another one by now leads to no job, or to one that is listed elsewhere. */
+function nameIn(text: string | undefined): Name | undefined {
   try {
-    return JSON.parse(text) as T;
+    return JSON.parse(text ?? '') as Name;
   } catch {
     return undefined;
   }

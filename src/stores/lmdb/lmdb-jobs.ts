@@ -63,7 +63,7 @@ export class LmdbJobs implements Jobs {
     return job && publicJob(job);
   }
 
-  async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
+  async list(filter: { status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
     return (await this.store.list(filter)).map(publicJob);
   }
 

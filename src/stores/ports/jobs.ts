@@ -71,7 +71,7 @@ export interface Jobs {
   enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job>;
   get(kind: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
-  list(filter?: { kind?: string; status?: JobStatus; limit?: number }): Promise<Job[]>;
+  list(filter?: { status?: JobStatus; limit?: number }): Promise<Job[]>;
   /** The number of queued jobs of each kind that has a handler; it may include some that were cancelled. */
   waiting(): Promise<Record<string, number>>;
   /** Cancels a queued or running job; does nothing to a finished one. Returns the job, or undefined if unknown. */

@@ -140,33 +140,17 @@ export class BullmqJobs implements Jobs {
     return this.attempt(() => this.find(kind, id));
   }
 
-  async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
-    const { kind, status, limit = 100 } = filter;
+  list({ status, limit = 100 }: { status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
     return this.attempt(async () => {
-      if (kind !== undefined && (status === 'queued' || status === 'running')) {
-        return (await this.openJobs(kind)).filter((job) => job.status === status).slice(0, limit);
-      }
       const found: Job[] = [];
       for (let from = 0; found.length < limit; from += LIST_SLICE) {
         const names = await this.client.zrevrange(this.orderKey, from, from + LIST_SLICE - 1);
-        const wanted = kind === undefined ? names : names.filter((name) => name.startsWith(`${kind}:`));
-        const jobs = await Promise.all(wanted.map((name) => this.find(...splitName(name))));
+        const jobs = await Promise.all(names.map((name) => this.find(...splitName(name))));
         found.push(...jobs.filter((job) => job !== undefined).filter((job) => !status || job.status === status));
         if (names.length < LIST_SLICE) break;
       }
       return found.slice(0, limit);
     });
-  }
-
-  /** The jobs of a kind that have not finished, the newest first. Finished ones are kept for good: they are not read. */
-  private async openJobs(kind: string): Promise<Job[]> {
-    if (!KIND.test(kind)) return [];
-    const ids = await this.queue(kind).getRanges(['waiting', 'prioritized', 'active', 'delayed'], 0, -1);
-    const found = (await Promise.all(ids.map((id) => this.find(kind, idOf(id))))).filter((job) => job !== undefined);
-    if (found.length === 0) return [];
-    const serials = await this.client.zmscore(this.orderKey, ...found.map(({ id }) => `${kind}:${id}`));
-    const placed = found.map((job, n) => ({ job, serial: Number(serials[n]) }));
-    return placed.sort((a, b) => b.serial - a.serial).map(({ job }) => job);
   }
 
   waiting(): Promise<Record<string, number>> {
@@ -528,10 +512,6 @@ function optionsOf(id: string) {
 /** BullMQ refuses ids that contain ":" or are integers. */
 function keyOf(id: string): string {
   return `id-${encodeURIComponent(id)}`;
-}
-
-function idOf(key: string): string {
-  return decodeURIComponent(key.slice('id-'.length));
 }
 
 function splitName(name: string): [kind: string, id: string] {
