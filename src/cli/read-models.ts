@@ -45,18 +45,11 @@ export async function applyAll(
       await swap(own!, eventStore, readModels);
       continue;
     }
-    let left = onProgress ? await aboutAfter(eventStore, behind.checkpoint.position) : 0;
+    const left = onProgress ? await aboutAfter(eventStore, behind.checkpoint.position) : 0;
     missing = Math.max(missing, left);
-    const applied = (events: number) => {
-      left = Math.max(0, left - events);
-      onProgress?.(missing - left, missing);
-    };
-    applied(0);
-    const ended = await follower.follow(behind.id, {
-      signal,
-      toHead: true,
-      onApplied: (_, events) => applied(events),
-    });
+    const onApplied = (events: number) => onProgress?.(missing - Math.max(0, left - events), missing);
+    onApplied(0);
+    const ended = await follower.follow(behind.id, { signal, toHead: true, onApplied });
     if (ended === 'lease_taken') await sleep(STANDBY_MS);
   }
 }

@@ -48,7 +48,8 @@ export class Applier {
     private readonly readModels: ReadModels,
     private readonly generation: Pick<Generation, 'id' | 'views' | 'checkpoint'>,
     private readonly holder: string,
-    private readonly onApplied: ((checkpoint: Checkpoint, events: number) => void) | undefined,
+    /** Told the number of events of each batch. */
+    private readonly onApplied: (events: number) => void,
   ) {
     const { views, checkpoint } = generation;
     this.checkpoint = this.last = checkpoint;
@@ -93,7 +94,7 @@ export class Applier {
       const { outcome, next, events } = this.inFlight.shift()!;
       if ((await outcome) === 'refused') throw new BatchRefused();
       this.checkpoint = next;
-      this.onApplied?.(next, events);
+      this.onApplied(events);
     }
   }
 

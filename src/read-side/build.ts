@@ -70,7 +70,7 @@ export interface BuildOptions {
   folder: string;
   signal: AbortSignal;
   /** Called with the number of events that the work done so far corresponds to; at the end, of all of the log. */
-  onProgress?: (done: number) => void;
+  onProgress?: ((done: number) => void) | undefined;
   /** Called for an event that cannot be read. */
   onDamage?: (event: RecordedEvent) => void;
   sizes?: Partial<BuildSizes>;

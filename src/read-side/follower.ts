@@ -3,7 +3,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Logger } from '../kernel/logger.js';
 import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { Applier, BatchRefused } from './applier.js';
-import { type BuildSizes, build } from './build.js';
+import { type BuildSizes, type Built, build } from './build.js';
 import { NoSpaceToBuild } from './build-files.js';
 import { runsOf } from './fold.js';
 import { type HeldLease, takeLease } from './lease.js';
@@ -31,13 +31,14 @@ const MOST_NAMED = 5;
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
 
 /** How a build ended; undefined if there was none. */
-type Built = Checkpoint | 'refused' | 'aborted' | undefined;
+type Ending = Built | 'refused' | 'aborted' | undefined;
 
 export interface FollowOptions {
   signal: AbortSignal;
   /** End at the head instead of waiting there for further events. */
   toHead?: boolean;
-  onApplied?: (checkpoint: Checkpoint, events: number) => void;
+  /** Told how many events the work done so far corresponds to. What starts again begins at 0. */
+  onApplied?: (events: number) => void;
   /** Told of each build that has to start again. */
   logger?: Logger;
 }
@@ -52,8 +53,6 @@ export class Follower {
   readonly holder = randomUUID();
   /** Whether to build, rather than to apply the whole log in batches: not without space or memory for it. */
   private builds = true;
-  /** Events whose progress a build has reported. Neither the next build nor the ordinary follower reports them again. */
-  private reported = 0;
 
   constructor(
     private readonly store: EventStore,
@@ -97,11 +96,12 @@ export class Follower {
       startsAgain(left, 'lost its lease, or its rows', options);
       return 'lease_lost';
     }
-    if (built) this.reported = 0;
-    const begun = built ? { ...generation, checkpoint: built } : generation;
+    const begun = built ? { ...generation, checkpoint: built.checkpoint } : generation;
+    let events = built?.events ?? 0;
+    const onApplied = (more: number) => options.onApplied?.((events += more));
     // A load ends by itself where what it has written may be lost.
     const signal = AbortSignal.any([held, lease.restarted]);
-    const applier = new Applier(this.store, this.readModels, begun, this.holder, this.unreported(options.onApplied));
+    const applier = new Applier(this.store, this.readModels, begun, this.holder, onApplied);
     const isReady = await this.readiness(generation, options);
     await isReady(applier.checkpoint);
     try {
@@ -126,24 +126,6 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  /** Reports the progress of a build: to how many events its work corresponds. */
-  private progressOf({ checkpoint }: Generation, { onApplied }: FollowOptions): (done: number) => void {
-    return (done) => {
-      if (done <= this.reported) return;
-      onApplied?.(checkpoint, done - this.reported);
-      this.reported = done;
-    };
-  }
-
-  /** Reports applied events, without as many as a build had reported before it was given up. */
-  private unreported(onApplied: FollowOptions['onApplied']): FollowOptions['onApplied'] {
-    return (checkpoint, events) => {
-      const known = Math.min(this.reported, events);
-      this.reported -= known;
-      onApplied?.(checkpoint, events - known);
-    };
-  }
-
   private async refused(id: string): Promise<Ended> {
     return (await this.generation(id)) ? 'lease_lost' : 'gone';
   }
@@ -155,7 +137,7 @@ export class Follower {
   }
 
   /** Builds an empty generation. @returns undefined if the log is to be applied in batches instead */
-  private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Built> {
+  private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ending> {
     if (generation.checkpoint.position > 0) return undefined;
     const { store, readModels, sizes } = this;
     const { id, views } = generation;
@@ -163,15 +145,15 @@ export class Follower {
     const events = await aboutAfter(store, 0);
     if (!load || !this.builds || events === 0) return undefined;
     const goal = await store.head();
-    const onProgress = this.progressOf(generation, options);
     const folder = readModels.buildFolder;
+    const { onApplied: onProgress } = options;
     const ofBuild = { projections: projectionsOf(views), events, goal, folder, signal, onProgress, sizes };
     try {
       const built = await build(store, ofBuild, (rows) => load.append(rows));
       if (built === 'refused' || built === 'aborted') return built;
       if (built !== 'too_large') {
         await reflectPlatformLens(store, readModels);
-        return (await load.finish(built.checkpoint)) ? built.checkpoint : 'refused';
+        return (await load.finish(built.checkpoint)) ? built : 'refused';
       }
     } catch (error) {
       const left = await this.generation(id);

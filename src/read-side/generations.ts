@@ -122,7 +122,7 @@ export async function generationProgress(
 
 export interface RebuildProgress {
   generation: string;
-  /** Events applied by this run. */
+  /** Events applied by this run; again from 0 if the build starts again. */
   events: number;
   /** Events to apply when the run began. */
   total: number;
@@ -151,17 +151,13 @@ export async function rebuild(
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await createGeneration(views, store, readModels));
   const { lease, checkpoint } = await find(id, readModels);
   if (lease) throw beingBuilt(id);
-  let events = 0;
   const total = onProgress ? await aboutAfter(store, checkpoint.position) : 0;
   const follower = new Follower(store, readModels);
   const follow = () =>
     follower.follow(id, {
       signal,
       toHead: true,
-      onApplied: (_, applied) => {
-        events += applied;
-        onProgress?.({ generation: id, events, total: Math.max(total, events) });
-      },
+      onApplied: (events) => onProgress?.({ generation: id, events, total: Math.max(total, events) }),
     });
   let ended = await follow();
   // The lease has expired, as it does where this process waits too long for the processor. Without another holder, it

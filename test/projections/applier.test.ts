@@ -29,7 +29,7 @@ async function turnsOfReads(reads: number): Promise<number> {
     views: viewsOf([identities]),
     checkpoint: { log: 'log', position: 0, event_id: null },
   };
-  const applier = new Applier({ logId: 'log' } as EventStore, readModels, generation, 'holder', undefined);
+  const applier = new Applier({ logId: 'log' } as EventStore, readModels, generation, 'holder', () => undefined);
   const others = Array.from({ length: reads }, read);
   await applier.apply(LOG);
   await applier.finish();
