@@ -19,6 +19,7 @@ const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/j
  * fold long histories, make proofs, ask a chain, repeat suites on the cluster profile, drive a browser, or install packages.
  */
 const FAULTS = [
+  'test/checkpoints/appends.test',
   'test/checkpoints/checkpoints.test',
   'test/checkpoints/verify.test',
   'test/cli/built.test',

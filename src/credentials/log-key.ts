@@ -1,4 +1,4 @@
-import { createHash, sign } from 'node:crypto';
+import { createHash, randomUUID, sign } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { Config } from '../kernel/config.js';
@@ -23,11 +23,13 @@ const KEPT = 'log-checkpoint';
 const LOG_KEY: KeyKind<SigningKey> = { make: ED25519.make, read: ED25519.read };
 export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? config.inData('log-key.json'), LOG_KEY);
 
-/** The last checkpoint that was signed: beside the key, and in the cluster profile in PostgreSQL. */
+/** The last checkpoint that was signed: beside the key, and in the cluster profile in PostgreSQL, too. */
 export class SignedCheckpoints {
   private readonly file: KeyFile<SigningKey>;
   private readonly path: string;
   private ring: KeyRing<SigningKey> | undefined;
+  /** Whether it was logged that nothing can be kept beside the key. */
+  private hasWarned = false;
 
   /** @param keyValue of the cluster profile; only there it is asked */
   constructor(
@@ -50,9 +52,11 @@ export class SignedCheckpoints {
 
   /** The newest signed note; undefined: nothing was signed. */
   async note(): Promise<string | undefined> {
-    const shared = await this.shared?.get(KEPT);
-    // A log that was migrated to the cluster profile has one beside its key only.
-    return (shared as string | undefined) ?? (existsSync(this.path) ? readFileSync(this.path, 'utf8') : undefined);
+    const shared = (await this.shared?.get(KEPT)) as string | undefined;
+    // A log that was migrated to the cluster profile has one beside its key only. The one of a worker that has not signed
+    // for long is older than that in PostgreSQL, unless an older copy of the latter was restored.
+    const beside = existsSync(this.path) ? readFileSync(this.path, 'utf8') : undefined;
+    return shared === undefined || (beside !== undefined && isBehind(shared, beside)) ? beside : shared;
   }
 
   /** The newest signed checkpoint; undefined: there is none. */
@@ -74,16 +78,40 @@ export class SignedCheckpoints {
     const signature = sign(null, Buffer.from(text), secret!);
     const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
     const { shared } = this;
-    if (shared) {
-      const isFirst = last === undefined || (await shared.get(KEPT)) === undefined;
-      if (isFirst) return shared.putIfAbsent(KEPT, note, FOREVER_MS);
-      return shared.replace(KEPT, last, note, FOREVER_MS);
+    if (!shared) {
+      // One process owns the log.
+      await this.keepBeside(note, `${this.path}.tmp`);
+      return true;
     }
-    // One process owns the log.
-    const draft = `${this.path}.tmp`;
-    await replaceBy(this.path, draft, () => writeFile(draft, note));
-    return true;
+    const kept = (await shared.get(KEPT)) as string | undefined;
+    const isLast = kept === last || (last !== undefined && kept !== undefined && isBehind(kept, last));
+    const isSigned =
+      kept === undefined
+        ? await shared.putIfAbsent(KEPT, note, FOREVER_MS)
+        : isLast && (await shared.replace(KEPT, kept, note, FOREVER_MS));
+    // Workers may have a key file in common.
+    if (isSigned) await this.keepBeside(note, `${this.path}.${randomUUID()}.tmp`).catch(this.warn);
+    return isSigned;
   }
+
+  private async keepBeside(note: string, draft: string): Promise<void> {
+    await replaceBy(this.path, draft, () => writeFile(draft, note));
+  }
+
+  private readonly warn = (error: Error): void => {
+    if (!this.hasWarned) {
+      this.logger?.warn(
+        `what was signed last of the log is kept in PostgreSQL only, and not beside the log key (${error.message}): if an older copy of both databases is restored, that is not noticed`,
+      );
+    }
+    this.hasWarned = true;
+  };
+}
+
+/** Whether a note is of fewer events of the same log than another one. */
+function isBehind(note: string, other: string): boolean {
+  const [one, two] = [checkpointIn(note), checkpointIn(other)];
+  return one.origin === two.origin && one.size < two.size;
 }
 
 /** The checkpoint of a signed note that this service has written. */
