@@ -78,4 +78,22 @@ describePostgres('PostgreSQL', () => {
       await entries.close();
     }
   });
+
+  test('what was kept outlasts a kill of the server, also where its commits are not synced by default', async () => {
+    const unsynced = await PostgresServer.start({ synchronous_commit: 'off', wal_writer_delay: '10s' });
+    try {
+      for (const value of [1, 2, 3]) {
+        const before = await OwnKeyValue.open(unsynced.url, 'log');
+        await before.put('key', value, 60_000);
+        await unsynced.kill();
+        await before.close();
+        await unsynced.run();
+        const after = await OwnKeyValue.open(unsynced.url, 'log');
+        expect(await after.get('key')).toBe(value);
+        await after.close();
+      }
+    } finally {
+      await unsynced.stop();
+    }
+  });
 });

@@ -36,6 +36,8 @@ const SETTINGS = {
   max_parallel_workers_per_gather: '0',
   lock_timeout: '2000',
   client_min_messages: 'error',
+  // Also if the server, the database or the role has it off: a commit is on the disk before it is answered.
+  synchronous_commit: 'on',
 };
 
 /** Which server this is, whether the log of its changes is still the same one, and the tables, if they are there. */
