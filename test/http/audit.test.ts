@@ -38,3 +38,27 @@ test('an action whose row is ahead of the tree has no proof until the tree has i
     await service.close();
   }
 });
+
+test('the entries of a tile with an event that is damaged, or that an operator has deleted, are refused', async () => {
+  const service = await startService();
+  const { eventStore } = service.stores;
+  const readAt = eventStore.readAt.bind(eventStore);
+  try {
+    await relay(service, [RELAYED]);
+    await applied(service);
+    const entries = () => service.get('/log/tile/entries/000.p/2', { 'x-api-key': service.key });
+    expect((await entries()).status).toBe(200);
+    const damage = { reason: 'its checksum is that of another text', tris_id: null };
+    for (const [found, said] of [
+      [{ ...(await readAt(1))!, damage }, 'damaged'],
+      [undefined, 'no longer in the log'],
+    ] as const) {
+      eventStore.readAt = async (position) => (position === 1 ? found : readAt(position));
+      const { status, json } = await entries();
+      const detail = `The event at ${eventStore.logId}.1, which has a leaf, is ${said}.`;
+      expect([status, json]).toEqual([500, expect.objectContaining({ code: 'history_unreadable', detail })]);
+    }
+  } finally {
+    await service.close();
+  }
+});

@@ -41,11 +41,17 @@ export class LogProofs {
     return Buffer.concat(hashes.map((hash) => Buffer.from(hash, 'base64url')));
   }
 
-  /** The entries of a tile of leaves, each after its length in two bytes. @throws Problem as `tile` */
+  /** The entries of a tile of leaves, each after its length in two bytes. @throws Problem as `tile`, history_unreadable */
   async entries(tile: number, width: number): Promise<Buffer> {
     const { positions } = await this.tileOf(0, tile, width);
     const entries = await mapInParts(positions, async (position) => {
-      const entry = Buffer.from(`00${entryOf((await this.store.readAt(position))!)}`);
+      const event = await this.store.readAt(position);
+      if (!event || event.damage) {
+        const where = formatPosition(this.views.logId, position);
+        const what = event ? 'damaged' : 'no longer in the log';
+        throw new Problem('history_unreadable', `The event at ${where}, which has a leaf, is ${what}.`);
+      }
+      const entry = Buffer.from(`00${entryOf(event)}`);
       entry.writeUInt16BE(entry.length - 2);
       return entry;
     });
