@@ -115,7 +115,7 @@ test(
 );
 
 test(
-  'one changed event is found wherever it is',
+  'one changed event is found wherever it is: by what was kept, and by verify, whose tiles are those of the right log',
   async () => {
     const random = randomFrom(SEED);
     const changes: ((event: RecordedEvent) => object)[] = [
@@ -131,9 +131,15 @@ test(
       await rewrite([{ ...event, ...changes[n % changes.length]!(event) }]);
       expect(await compare(kept)).toEqual([1, found(index, `at position ${event.position}`)]);
       expect((await compare(root))[0]).toBe(1);
+      const verified = await store.run('verify', '--json');
+      expect([verified.code, JSON.parse(verified.stdout).tree.change]).toEqual([
+        1,
+        expect.objectContaining({ position: event.position, found_by: 'tile' }),
+      ]);
       await rewrite([event]);
     }
     expect((await compare(kept))[0]).toBe(0);
+    expect((await store.run('verify')).code).toBe(0);
   },
   limit(1_200_000),
 );

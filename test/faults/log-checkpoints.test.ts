@@ -8,7 +8,7 @@ import { becomes, eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 import { ThreeNodes } from '../servers/three-nodes.js';
-import { Progress, SEED, limit, randomFrom, repeated } from './faults.js';
+import { Progress, SEED, limit, longCases, randomFrom, repeated } from './faults.js';
 
 /** Whatever is killed, and whichever copy of the folder comes back: one log is signed, and nothing else. */
 
@@ -78,12 +78,158 @@ test(
   limit(600_000),
 );
 
+/** Told to a process that is killed at a step of making a checkpoint, once it is armed. */
+const endingAt = (step: string) => ({
+  NODE_OPTIONS: `--import ${new URL('./processes/ending-at-step.mjs', import.meta.url)}`,
+  END_AT: step,
+});
+
+/** @param api relays; both are one process in the embedded profile */
+async function endedAt(step: string, ending: Server, api = ending): Promise<void> {
+  await relayMany(api);
+  await ending.exit;
+  expect(ending.errors.join('')).toContain(`ended at ${step}\n`);
+  await ending.kill();
+}
+
+/** What the killed process has recorded is signed, and then a checkpoint of the next one. */
+async function expectSigned(notes: SignedNotes, api: Server): Promise<void> {
+  for (let n = 0; n < 2; n++) {
+    const before = notes.count;
+    expect(await relayMany(api)).toBeGreaterThan(0);
+    await becomes(notes.look.bind(notes), () => notes.count > before);
+  }
+}
+
+/** One log was signed, and the rows of its tree are what a fold of it comes to. */
+async function expectOneLog(notes: SignedNotes, store: Store): Promise<void> {
+  notes.expectNoForkOf(eventsOf((await store.run('export')).stdout));
+  expect(await store.run('verify')).toMatchObject({ code: 0, stderr: '' });
+}
+
+const createKey = async (store: Store) => expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+
+const WITH_A_FILE = longCases(
+  ['appending', 'draft'],
+  ['append', 'appended', 'fold', 'folding', 'folded', 'sign', 'rename', 'kept'],
+);
+
+test.each(WITH_A_FILE)(
+  'a server killed at "%s" of its first checkpoint and of a later one: the next ones sign the same log',
+  async (step) => {
+    const store = await Store.create({ isBuilt: true });
+    const keyFile = join(store.folder, 'log-key.json');
+    store.variables['CREDENCE_LOG_KEY'] = keyFile;
+    const notes = new SignedNotes(() => readFile(`${keyFile}.checkpoint`, 'utf8').catch(() => ''));
+    const start = (more: Record<string, string> = {}) =>
+      Server.start({ data: store.data, env: { CREDENCE_LOG_KEY: keyFile, CREDENCE_RATE_LIMIT: '0', ...more } });
+    try {
+      for (const isFirst of [true, false]) {
+        const last = await notes.look();
+        const ending = await start(endingAt(step));
+        ending.child.kill('SIGUSR2');
+        // Without a key it makes none.
+        if (isFirst) await createKey(store);
+        await endedAt(step, ending);
+        expect((await notes.look()) !== last).toBe(step === 'kept');
+        const next = await start();
+        await expectSigned(notes, next);
+        await next.stop();
+      }
+      await expectOneLog(notes, store);
+    } finally {
+      await store.remove();
+    }
+  },
+  limit(180_000),
+);
+
 /** As a server publishes them. */
 const notesOf = ({ url }: Server) =>
   new SignedNotes(async () => {
     const answer = await fetch(`${url}/log/checkpoint`).catch(() => undefined);
     return answer?.status === 200 ? answer.text() : '';
   });
+
+const IN_POSTGRESQL = longCases(
+  ['keeping'],
+  ['append', 'appending', 'appended', 'fold', 'folding', 'folded', 'sign', 'keep', 'draft', 'rename', 'kept'],
+);
+
+describeOnOwnCluster('a worker with a log key', () => {
+  let cluster: Cluster;
+  let store: Store;
+  let api: Server;
+  let notes: SignedNotes;
+  const startWorker = (more: Record<string, string> = {}) =>
+    Server.process({ ...store.variables, CREDENCE_ROLES: 'worker', ...more }, cluster.key);
+  beforeAll(async () => {
+    [cluster, store] = await Promise.all([Cluster.start(), Store.create({ isBuilt: true })]);
+    Object.assign(store.variables, cluster.env, { CREDENCE_LOG_KEY: join(cluster.folder, 'log-key.json') });
+    // It builds the first generation, without which the other one is not ready.
+    const first = startWorker();
+    api = await Server.process({ ...store.variables, CREDENCE_ROLES: 'api', CREDENCE_RATE_LIMIT: '0' }, cluster.key);
+    await (await first).stop();
+    notes = notesOf(api);
+  }, limit(180_000));
+  afterAll(async () => {
+    await api.stop();
+    await Promise.all([cluster.stop(), store.remove()]);
+  }, limit(180_000));
+
+  test.each(IN_POSTGRESQL)(
+    'killed at "%s" of a checkpoint: the next worker signs the same log',
+    async (step) => {
+      const last = await notes.look();
+      const ending = await startWorker(endingAt(step));
+      ending.child.kill('SIGUSR2');
+      if (last === '') await createKey(store);
+      await endedAt(step, ending, api);
+      const isKept = (await notes.look()) !== last;
+      if (step !== 'keeping') expect(isKept).toBe(['draft', 'rename', 'kept'].includes(step));
+      const next = await startWorker();
+      await expectSigned(notes, api);
+      await next.stop();
+      await expectOneLog(notes, store);
+    },
+    limit(180_000),
+  );
+
+  test(
+    'signs nothing of an older export that was imported into empty databases',
+    async () => {
+      if ((await notes.look()) === '') await createKey(store);
+      const worker = await startWorker();
+      await expectSigned(notes, api);
+      const older = join(store.folder, 'older.ndjson');
+      expect(await store.run('export', '--out', older)).toMatchObject({ code: 0 });
+      await expectSigned(notes, api);
+      await worker.stop();
+      const last = await notes.look();
+      const [restored, other] = await Promise.all([Cluster.start(), Store.create({ isBuilt: true })]);
+      // The log knows the keys by their digests.
+      const { CREDENCE_LOG_KEY, CREDENCE_API_KEYS } = store.variables;
+      Object.assign(other.variables, restored.env, { CREDENCE_LOG_KEY, CREDENCE_API_KEYS });
+      try {
+        expect(await other.run('import', older)).toMatchObject({ code: 0 });
+        const server = await Server.process({ ...other.variables, CREDENCE_RATE_LIMIT: '0' }, cluster.key);
+        const detail = async (): Promise<string> => {
+          const { json } = await server.send('GET', '/health/ready');
+          return json.checks.find(({ name }: { name: string }) => name === 'checkpoints').detail;
+        };
+        await becomes(detail, (text) => text.startsWith('warning: log_not_signed: the log has '));
+        for (let n = 0; n < 4; n++) expect(await relayMany(server)).toBeGreaterThan(0);
+        // It is longer than the log that was signed.
+        await becomes(detail, (text) => text.startsWith('warning: log_not_signed: the root of its first '));
+        expect(await notesOf(server).look()).toBe(last);
+        await server.stop();
+      } finally {
+        await Promise.all([restored.stop(), other.remove()]);
+      }
+    },
+    limit(180_000),
+  );
+});
 
 const WORKER_ROUNDS = repeated(2, 2);
 /** Longer than a lease of the projector. */
