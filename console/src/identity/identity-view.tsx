@@ -63,9 +63,7 @@ export function IdentityView({ id: trisId, parameters }: { id: string; parameter
     <Stack>
       <Title order={1}>{trisId}</Title>
       <Loaded query={query} what="the score">
-        {(current) => (
-          <Content {...{ trisId, current, coordinates, parameters, tab, axis, history }} />
-        )}
+        {(current) => <Content {...{ trisId, current, coordinates, parameters, tab, axis, history }} />}
       </Loaded>
       {/* Coordinates that cannot be answered are changed where they are chosen. */}
       {(tab === 'time' || query.error) && (
