@@ -253,8 +253,8 @@ test(
     const listed = await store.json<{ kid: string; status: string }[]>('signing-keys', 'list', '--log');
     expect(listed.map(({ status }) => status)).toEqual(['retired', 'signing']);
     const { kid } = listed[1]!;
-    expect(await store.run('signing-keys', 'revoke', kid, '--log', '--overlap')).toMatchObject({ code: 2 });
-    expect(await store.run('signing-keys', 'revoke', kid, '--log')).toEqual({
+    expect(await store.run('signing-keys', 'revoke', '--log', '--overlap', '--', kid)).toMatchObject({ code: 2 });
+    expect(await store.run('signing-keys', 'revoke', '--log', '--', kid)).toEqual({
       code: 0,
       stdout: expect.stringMatching(new RegExp(`^revoked ${kid}; \\S+ signs from now\n$`)),
       stderr: '', // No secret of a webhook follows from it.

@@ -272,8 +272,8 @@ test(
     await eventually(async () => (await listed()).includes(webhook_id), 'the webhook is listed');
     expect(await listed()).toMatch(/^webhook +owner\nwhk_\w+ +operators\n$/);
     const [{ kid }] = (await store.json('signing-keys', 'list')) as [{ kid: string }];
-    expect(await store.run('signing-keys', 'revoke', kid, '--vouchers', '--overlap')).toMatchObject({ code: 2 });
-    expect(await store.run('signing-keys', 'revoke', kid)).toMatchObject({
+    expect(await store.run('signing-keys', 'revoke', '--vouchers', '--overlap', '--', kid)).toMatchObject({ code: 2 });
+    expect(await store.run('signing-keys', 'revoke', '--', kid)).toMatchObject({
       code: 0,
       stderr: 'The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.\n',
     });
