@@ -103,6 +103,8 @@ const STANDARDS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best
 
 /** Violations of WCAG 2.2 AA and of what axe recommends beyond that, a line each. */
 export async function violations(page: Page): Promise<string[]> {
+  // The page begins to be shown after it counts as loaded.
+  await page.getByRole('main').waitFor();
   await page.evaluate(AXE);
   return page.evaluate(async (standards) => {
     const { violations: found } = await (globalThis as any).axe.run({ runOnly: standards });
