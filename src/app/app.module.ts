@@ -113,7 +113,7 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
 /** What every feature injects: the ports, the clock, the writer, the views, and what features read of one another. */
 @Global()
 @Module({})
-class PortsModule {
+class SharedModule {
   static register(stores: Stores, clock: Clock, config: Config): DynamicModule {
     const providers = [
       { provide: EVENT_STORE, useValue: stores.eventStore },
@@ -151,7 +151,7 @@ class PortsModule {
       },
       { provide: POSITION_GATE, useExisting: Views },
     ];
-    return { module: PortsModule, providers, exports: providers };
+    return { module: SharedModule, providers, exports: providers };
   }
 }
 
@@ -166,7 +166,7 @@ export class AppModule {
   static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock, config: Config): DynamicModule {
     const imports = [
       CqrsModule.forRoot(),
-      PortsModule.register(stores, clock, config),
+      SharedModule.register(stores, clock, config),
       DeadLettersModule,
       JobsModule,
       ...features,
