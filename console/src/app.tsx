@@ -1,12 +1,12 @@
 import { Anchor, Box, Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useEffect, useSyncExternalStore } from 'react';
 import { Boundary } from './boundary.tsx';
 import { SearchForm } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
 import { Loaded } from './loading.tsx';
 import { OverviewView } from './overview.tsx';
-import { hrefOf, usePlace } from './place.ts';
+import { hrefOf, placeOf } from './place.ts';
 import { ThemePicker } from './theme.tsx';
 import { type ViewName, VIEWS, viewOf } from './views.ts';
 
@@ -20,10 +20,15 @@ const TITLES = [
   ['administration', 'Admin'],
 ] as const;
 
+function subscribe(changed: () => void): () => void {
+  window.addEventListener('hashchange', changed);
+  return () => window.removeEventListener('hashchange', changed);
+}
+
 export function App() {
-  const place = usePlace();
+  const place = placeOf(useSyncExternalStore(subscribe, () => window.location.hash));
   const { id, parameters } = place;
-  const view = viewOf(window.location.hash) ?? '';
+  const view = viewOf(place) ?? '';
   const name = TITLES.find(([one]) => one === view)?.[1] ?? id;
   const title = view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : name;
   useEffect(() => {

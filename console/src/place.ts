@@ -1,4 +1,3 @@
-import { useSyncExternalStore } from 'react';
 import type { Coordinates } from './api.ts';
 
 /** What the address shows: `#/<view>/<id>?<parameters>`. A link to it shows the same. */
@@ -17,15 +16,6 @@ export function placeOf(hash: string): Place {
 export function hrefOf(view: string, id = '', parameters: URLSearchParams = new URLSearchParams()): string {
   const query = parameters.size > 0 ? `?${parameters}` : '';
   return `#/${view}${id === '' ? '' : `/${encodeURIComponent(id)}`}${query}`;
-}
-
-function subscribe(changed: () => void): () => void {
-  window.addEventListener('hashchange', changed);
-  return () => window.removeEventListener('hashchange', changed);
-}
-
-export function usePlace(): Place {
-  return placeOf(useSyncExternalStore(subscribe, () => window.location.hash));
 }
 
 /** Changes parameters of the address without a new entry in the history of the tab. Undefined removes one. */

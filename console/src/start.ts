@@ -1,3 +1,4 @@
+import { placeOf } from './place.ts';
 import { VIEWS, viewOf } from './views.ts';
 import '@mantine/core/styles/baseline.css';
 import '@mantine/core/styles/global.css';
@@ -33,6 +34,6 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
 // Together: the view would otherwise be asked for only when the page around it is shown. There its failure is told, too.
-const view = viewOf(window.location.hash);
+const view = viewOf(placeOf(window.location.hash));
 if (view) VIEWS[view]().catch(() => undefined);
 void import('./main.tsx');

@@ -1,3 +1,5 @@
+import type { Place } from './place.ts';
+
 /** The views beside the overview, by their names in the address. Each is a script of its own, loaded when it is opened. */
 export const VIEWS = {
   identity: async () => (await import('./identity/identity-view.tsx')).IdentityView,
@@ -11,7 +13,5 @@ export const VIEWS = {
 export type ViewName = keyof typeof VIEWS;
 
 /** @returns undefined for the overview, where the address names no view, or an identity without its id */
-export function viewOf(hash: string): ViewName | undefined {
-  const [, view = '', id = ''] = /^#\/([^/?]*)\/?([^?]*)/.exec(hash) ?? [];
-  return Object.hasOwn(VIEWS, view) && (view !== 'identity' || id !== '') ? (view as ViewName) : undefined;
-}
+export const viewOf = ({ view, id }: Place): ViewName | undefined =>
+  Object.hasOwn(VIEWS, view) && (view !== 'identity' || id !== '') ? (view as ViewName) : undefined;

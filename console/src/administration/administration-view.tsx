@@ -39,7 +39,7 @@ export function AdministrationView({ id, parameters }: { id: string; parameters:
       {id === '' ? (
         <>
           <Tabs tabs={Object.entries(TABS).map(([name, [title]]) => [name, title])} shown={tab} hrefOf={tabHref} />
-          <Part />
+          <Part parameters={parameters} />
         </>
       ) : (
         <>

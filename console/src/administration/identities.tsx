@@ -4,11 +4,11 @@ import { Field, typed } from '../form.tsx';
 import { trisIdOf } from '../identity/search.tsx';
 import { Standing } from '../identity/standing.tsx';
 import { Panel } from '../panel.tsx';
-import { setParameters, usePlace } from '../place.ts';
+import { setParameters } from '../place.ts';
 
 /** What operators and issuers state about the identity `of` in the address. */
-export function Identities() {
-  const of = usePlace().parameters.get('of');
+export function Identities({ parameters }: { parameters: URLSearchParams }) {
+  const of = parameters.get('of');
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const text = typed(new FormData(event.currentTarget), 'of');

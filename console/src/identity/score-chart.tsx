@@ -251,10 +251,12 @@ function sentenceOf(events: Events, index: number): string {
 /** The whole line coarsely, and what lies between `min` and `max` finely. */
 function select({ events, axis, values, now }: Line, min: number, max: number): Drawn {
   const { places } = events;
-  const firstFrom = (place: number) => places.findIndex((one) => one >= place);
-  const [start, end] = [firstFrom(min), firstFrom(max + 1)].map((index) => (index < 0 ? places.length : index));
+  const firstFrom = (place: number) => {
+    const index = places.findIndex((one) => one >= place);
+    return index < 0 ? places.length : index;
+  };
   const coarse = downsample(places, values, 0, places.length, BUCKETS);
-  const fine = downsample(places, values, start!, end!, BUCKETS);
+  const fine = downsample(places, values, firstFrom(min), firstFrom(max + 1), BUCKETS);
   const indices = coarse.length === places.length ? coarse : [...new Set([...coarse, ...fine])].sort((a, b) => a - b);
   const times = indices.map((i) => places[i]!);
   if (axis === 'time' && now > times.at(-1)!) {
