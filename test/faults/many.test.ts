@@ -24,8 +24,7 @@ const ENV = { CREDENCE_RATE_LIMIT: '0', CREDENCE_WEBHOOK_LOOPBACK: 'on' };
 
 let server: Server;
 let longestTurn: () => Promise<number>;
-/** The longest turn of a start, and the one of the first request for the OpenAPI document. */
-let boot: number;
+/** The longest turn of the first request for the OpenAPI document. */
 let first: number;
 let relayed = 0;
 const ids: string[] = [];
@@ -33,7 +32,7 @@ const ids: string[] = [];
 beforeAll(async () => {
   const data = await mkdtemp(join(tmpdir(), 'credence-many-'));
   ({ server, longestTurn } = await startTimed(data, ENV));
-  boot = await longestTurn();
+  await longestTurn();
   const { status } = await server.send('GET', '/openapi.json');
   first = await longestTurn();
   expect(status).toBe(200);
@@ -89,6 +88,15 @@ function relay(count: number): Promise<Answer> {
     external_id: `${round}-${n}`,
   }));
   return post('/v1/decision-relay/batch', { actions });
+}
+
+async function firstTurnOfEmpty(): Promise<number> {
+  const empty = await startTimed(await mkdtemp(join(tmpdir(), 'credence-empty-')), ENV);
+  try {
+    return await empty.longestTurn();
+  } finally {
+    await empty.server.end();
+  }
 }
 
 /** The longest turn while something is done, in the best of several tries. */
@@ -213,20 +221,22 @@ test(
       const pending: number[] = webhooks.map((webhook: { pending: number }) => webhook.pending);
       waiting = pending.toSorted((a, b) => b - a)[BEHIND - 1]!;
     }
-    // In the first turn the modules are loaded, which takes now longer, now shorter: the lesser of two starts counts.
-    let first = Infinity;
+    // In the first turn the modules are loaded, which takes now longer, now shorter: each start is compared with the start
+    // of an empty folder after it, and the least difference counts.
+    let more = Infinity;
     const held: number[] = [];
-    for (let starts = 0; starts < 2; starts++) {
+    for (let starts = 0; starts < 3 && more > 5 * MOST_MS; starts++) {
       await server.stop();
       ({ server, longestTurn } = await startTimed(server.data, ENV));
-      first = Math.min(first, await longestTurn());
+      const first = await longestTurn();
       for (let n = 0; n < 20; n++) {
         await sleep(50);
         held.push(await longestTurn());
       }
+      more = Math.min(more, first - (await firstTurnOfEmpty()));
     }
-    if (process.env['SHOW']) process.stderr.write(`${[first, ...held].map((ms) => ms.toFixed(1)).join(' ')}\n`);
-    expect(first).toBeLessThan(boot + 5 * MOST_MS);
+    if (process.env['SHOW']) process.stderr.write(`${[more, ...held].map((ms) => ms.toFixed(1)).join(' ')}\n`);
+    expect(more).toBeLessThan(5 * MOST_MS);
     expect(Math.max(...held)).toBeLessThan(5 * MOST_MS);
   },
   limit(120_000),
