@@ -100,7 +100,7 @@ function needs(path, found = new Set()) {
   }
   return found;
 }
-const first = needs(built(/\/main-\w+\.js$/));
+const first = needs(built(/\/main-\w+\.js$/), needs(built(/\/start-\w+\.js$/)));
 /** A browser would ask for what a view needs only when it has read the view's own script. */
 const together = (text) =>
   text.replace(/import\("\.\/([\w-]+\.js)"\)/g, (_import, name) => {

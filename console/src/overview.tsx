@@ -10,7 +10,7 @@ import { hrefOf } from './place.ts';
 import { duration } from './rate.tsx';
 import { Rows } from './table.tsx';
 import { Term } from './term.tsx';
-import { useGet } from './use-get.ts';
+import { useGet } from './queries.ts';
 
 const EVERY_MS = 15_000;
 /** Checks that are counted by policy. */

@@ -1,3 +1,4 @@
+import { askForIdentity } from './identity/queries.ts';
 import { placeOf } from './place.ts';
 import { VIEWS, viewOf } from './views.ts';
 import '@mantine/core/styles/baseline.css';
@@ -34,6 +35,8 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
 // Together: the view would otherwise be asked for only when the page around it is shown. There its failure is told, too.
-const view = viewOf(placeOf(window.location.hash));
+const place = placeOf(window.location.hash);
+const view = viewOf(place);
+if (view === 'identity') askForIdentity(place.id, place.parameters);
 if (view) VIEWS[view]().catch(() => undefined);
 void import('./main.tsx');

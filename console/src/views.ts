@@ -1,13 +1,15 @@
 import type { Place } from './place.ts';
 
-/** The views beside the overview, by their names in the address. Each is a script of its own, loaded when it is opened. */
+const others = () => import('./others.ts');
+
+/** The views beside the overview, by their names in the address. Their scripts are loaded when the first of them is opened. */
 export const VIEWS = {
   identity: async () => (await import('./identity/identity-view.tsx')).IdentityView,
-  me: async () => (await import('./me/me-view.tsx')).MeView,
-  lab: async () => (await import('./lab/lab-view.tsx')).LabView,
-  live: async () => (await import('./live.tsx')).LiveView,
-  operations: async () => (await import('./operations/operations-view.tsx')).OperationsView,
-  administration: async () => (await import('./administration/administration-view.tsx')).AdministrationView,
+  me: async () => (await others()).MeView,
+  lab: async () => (await others()).LabView,
+  live: async () => (await others()).LiveView,
+  operations: async () => (await others()).OperationsView,
+  administration: async () => (await others()).AdministrationView,
 };
 
 export type ViewName = keyof typeof VIEWS;

@@ -7,7 +7,7 @@ import { GLOSSARY } from '../../console/src/glossary.js';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, launch, picture, settled, tenths, violations, watchedPages } from './browser.js';
+import { SCREENS, describeBrowser, holdBack, launch, picture, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
@@ -500,6 +500,18 @@ describeBrowser('the console', () => {
     for (let times = 0; times < 8; times++) await page.keyboard.press('+');
     await page.keyboard.press('Enter');
     await page.waitForURL(/event=event-49998/);
+  });
+
+  test('the page of an identity asks for its score and its events while its script is loaded', async () => {
+    const page = await newPage(browser, server.url);
+    const release = await holdBack(page, /\/(main|identity-view)-\w+\.js$/);
+    const asked = [`/v1/disc/score/`, '/history'].map((path) =>
+      page.waitForRequest((request) => request.url().includes(path)),
+    );
+    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await Promise.all(asked);
+    release();
+    await page.getByTestId('score').waitFor();
   });
 
   test('an id of 128 characters moves nothing out of a narrow screen', async () => {

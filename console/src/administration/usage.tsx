@@ -4,7 +4,7 @@ import { bytes, count, Time } from '../format.tsx';
 import { Needs } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
 import { Note, Panel } from '../panel.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 type Bound = Schemas['UsedBoundDto'];
 

@@ -7,7 +7,7 @@ import { Panel } from '../panel.tsx';
 import { coordinatesOf } from '../place.ts';
 import { Rows } from '../table.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
-import { useScore } from './use-score.ts';
+import { useScore } from './queries.ts';
 
 /** Of the parameters of the compared side. */
 export const PREFIX = 'b_';

@@ -4,8 +4,8 @@ import type { Coordinates } from '../api.ts';
 import { localTime, toInput } from '../format.tsx';
 import { usePolicies } from '../lab/policies.ts';
 import { setParameters } from '../place.ts';
-import { useGet } from '../use-get.ts';
-import { scorePath } from './use-score.ts';
+import { useGet } from '../queries.ts';
+import { scorePath } from './queries.ts';
 import { Note } from '../panel.tsx';
 
 const STEPS = 500;

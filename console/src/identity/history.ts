@@ -1,9 +1,8 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { type Coordinates, get, type History, type HistoryEntry } from '../api.ts';
-import { scorePath } from './use-score.ts';
+import type { Coordinates, History, HistoryEntry } from '../api.ts';
+import { historyQuery } from './queries.ts';
 
-const PAGE = 1000;
 /** More pages are loaded on request only. */
 const PAGES_AT_ONCE = 50;
 
@@ -57,14 +56,7 @@ export function toEvents(pages: readonly History[], axis: Axis): Events {
 
 /** All events behind a score, loaded page by page. */
 export function useEvents(trisId: string, coordinates: Coordinates, axis: Axis) {
-  const query = useInfiniteQuery({
-    queryKey: ['history', trisId, coordinates],
-    queryFn: ({ pageParam: cursor, signal }) =>
-      get<History>(scorePath(trisId, '/history'), { ...coordinates, limit: PAGE, cursor }, signal),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-    placeholderData: (previous) => previous,
-  });
+  const query = useInfiniteQuery({ ...historyQuery(trisId, coordinates), placeholderData: (previous) => previous });
   const { data, hasNextPage, isFetching, isPlaceholderData, error, fetchNextPage } = query;
   const pages = data?.pages.length ?? 0;
   useEffect(() => {

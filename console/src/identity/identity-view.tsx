@@ -22,7 +22,7 @@ import { Figures, Note, Panel } from '../panel.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
 import { Rows } from '../table.tsx';
 import { Tabs } from '../tabs.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { Term } from '../term.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
@@ -33,7 +33,7 @@ import { type Axis, describe, type Series, useEvents } from './history.ts';
 import { ReliabilityChart } from './reliability-chart.tsx';
 import { ScoreChart } from './score-chart.tsx';
 import { Standing } from './standing.tsx';
-import { scorePath, useScore } from './use-score.ts';
+import { scorePath, useScore } from './queries.ts';
 
 /** The parts of the page, which `tab` of the address selects. */
 const TABS = {
@@ -572,11 +572,7 @@ function LinkedWallets({ trisId }: { trisId: string }) {
             isShown
             empty="None that this key may see."
             head={['Wallet', 'Proof', 'Linked']}
-            rows={wallets.map(({ wallet, proof, linked_at }) => [
-              wallet,
-              proof,
-              <Time key="linked" value={linked_at} />,
-            ])}
+            rows={wallets.map((w) => [w.wallet, w.proof, <Time key="linked" value={w.linked_at} />])}
           />
         )}
       </Loaded>

@@ -6,7 +6,7 @@ import { hundredths } from '../format.tsx';
 import { Loaded } from '../loading.tsx';
 import { onThemeChange } from '../theme.tsx';
 import { atLeastAMinute, axisStyle, coloursOf, drawNow, fmtDate } from './score-chart.tsx';
-import { scorePath } from './use-score.ts';
+import { scorePath } from './queries.ts';
 
 /** So many times between the first event and now, since the reliability changes between events, too. */
 const TIMES = 32;
@@ -24,16 +24,13 @@ export function ReliabilityChart(props: { trisId: string; coordinates: Coordinat
   const query = useQuery({
     queryKey: ['reliability', trisId, coordinates, first, now],
     queryFn: async ({ signal }) => {
+      const path = scorePath(trisId);
       const from = Math.min(first, now - 60);
       const times = Array.from({ length: TIMES }, (_, i) => from + ((now - from) * (i + 1)) / TIMES);
       return Promise.all(
         times.map(async (time): Promise<Point> => {
           const as_of = new Date(time * 1000).toISOString();
-          const { reliability, reliability_interval } = await get<Score>(
-            scorePath(trisId),
-            { ...coordinates, as_of },
-            signal,
-          );
+          const { reliability, reliability_interval } = await get<Score>(path, { ...coordinates, as_of }, signal);
           return { time, value: reliability, interval: reliability_interval ?? [reliability, reliability] };
         }),
       );

@@ -4,7 +4,7 @@ import { ApiError, post, remove, type Score, type Schemas } from '../api.ts';
 import { Confirmed } from '../confirmed.tsx';
 import { Field, typed } from '../form.tsx';
 import { Time } from '../format.tsx';
-import { useScore } from './use-score.ts';
+import { useScore } from './queries.ts';
 import { Needs, useMay, useMe } from '../lab/needs.tsx';
 import { GRANTABLE } from '../lab/rules.ts';
 import { Loaded } from '../loading.tsx';

@@ -6,7 +6,7 @@ import { typed } from '../form.tsx';
 import { score } from '../format.tsx';
 import { useMay } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 /** Opens a dispute of a statement about whoever is signed in. */
 export function Contest({ what, about }: { what: string; about: object }) {

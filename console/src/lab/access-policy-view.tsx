@@ -5,7 +5,7 @@ import { hrefOf } from '../place.ts';
 import { Region } from '../region.tsx';
 import { Details, Panel } from '../panel.tsx';
 import { Loaded } from '../loading.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { storeDraft } from './draft.ts';
 import { AP_PATH, type ListedAccessPolicy, nextId, useAccessPolicies } from './policies.ts';
 

@@ -2,13 +2,14 @@ import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { errorsOf, type FieldError, post } from '../api.ts';
-import { hrefOf } from '../place.ts';
+import { counted } from '../format.tsx';
 import { Failure } from '../loading.tsx';
+import { Note } from '../panel.tsx';
+import { hrefOf } from '../place.ts';
 import { DraftEditor } from './draft-editor.tsx';
 import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText, valueAt } from './draft.ts';
 import { DryRun } from './dry-run.tsx';
 import { type Policy, VP_PATH } from './policies.ts';
-import { Note } from '../panel.tsx';
 
 /** A policy that is not stored yet: edited, tried, and then created. */
 export function DraftView() {
@@ -55,9 +56,7 @@ export function DraftView() {
             ? 'The JSON cannot be read.'
             : faults.length === 0
               ? 'The draft follows the rules.'
-              : faults.length === 1
-                ? 'One thing to correct.'
-                : `${faults.length} things to correct.`}
+              : `${counted(faults.length, 'thing')} to correct.`}
         </Text>
       </Group>
       {create.error && <Failure error={create.error} retry={() => create.mutate()} />}

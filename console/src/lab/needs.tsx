@@ -2,7 +2,7 @@ import { Code } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { type Schemas, currentKey, hasCredential } from '../api.ts';
 import { Loaded } from '../loading.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { Note } from '../panel.tsx';
 
 export type Me = Schemas['MeDto'];

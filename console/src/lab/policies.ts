@@ -1,6 +1,6 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type Schemas, get } from '../api.ts';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 /** The parts of the public HTTP interface that the lab uses: docs/http.md, docs/policies.md. */
 

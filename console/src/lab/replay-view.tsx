@@ -8,7 +8,7 @@ import { Loaded, Warning } from '../loading.tsx';
 import { Change } from './change.tsx';
 import { useMay } from './needs.tsx';
 import { type LensName, type Replay, type Scope, usePolicy, VP_PATH } from './policies.ts';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { SwitchDialog } from './switch-dialog.tsx';
 import { Note } from '../panel.tsx';
 

@@ -4,7 +4,7 @@ import { Confirmed } from '../confirmed.tsx';
 import { count, decimal, hundredths, signed } from '../format.tsx';
 import { Failure } from '../loading.tsx';
 import { Note } from '../panel.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { isConfiguration } from './draft.ts';
 import { useMay } from './needs.tsx';
 import { type Policy, type Replay, type Scope, type Switch, usePolicies, VP_PATH } from './policies.ts';

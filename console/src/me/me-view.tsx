@@ -1,5 +1,5 @@
 import { Anchor, Button, Code, Group, List, Stack, Text, Title } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { currentSession, getText, signOut, watchSession } from '../api.ts';
 import { Dialog } from '../dialog.tsx';
@@ -8,13 +8,13 @@ import { linkTo, Rating, score, Time } from '../format.tsx';
 import { DecisionsAbout, Outcome } from '../identity/decisions.tsx';
 import { Disputes } from '../identity/disputes.tsx';
 import { Contest } from '../identity/statement.tsx';
-import { useScore } from '../identity/use-score.ts';
+import { useScore } from '../identity/queries.ts';
 import { useMe } from '../lab/needs.tsx';
 import { Empty, Failure, Loaded } from '../loading.tsx';
 import { Details, Note, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
+import { client, useGet } from '../queries.ts';
 import { Rows } from '../table.tsx';
-import { useGet } from '../use-get.ts';
 import { type BrowserWallet, signIn, useWallets } from './wallets.ts';
 
 /** What a person sees of themselves, signed in with their wallet. */
@@ -37,7 +37,6 @@ export function MeView() {
 /** @param props.wallet that is signed in, but has no TRIS yet */
 function SignIn({ wallet: signedIn }: { wallet?: string }) {
   const wallets = useWallets();
-  const client = useQueryClient();
   const purpose = signedIn === undefined ? 'sign_in' : 'claim';
   const signing = useMutation({
     mutationFn: (wallet: BrowserWallet) => signIn(wallet, purpose),
@@ -66,15 +65,13 @@ function SignIn({ wallet: signedIn }: { wallet?: string }) {
 }
 
 function SignOut() {
-  const client = useQueryClient();
   return <Act label="Sign out" act={() => signOut().finally(() => client.resetQueries())} />;
 }
 
 function Record({ trisId, wallet }: { trisId: string; wallet: string }) {
   const me = useMe();
-  const client = useQueryClient();
   // What has happened since it was last shown.
-  useEffect(() => void client.invalidateQueries(), [client]);
+  useEffect(() => void client.invalidateQueries(), []);
   const current = useScore(trisId, {});
   const page = (tab: string) => hrefOf('identity', trisId, new URLSearchParams({ tab }));
   return (

@@ -6,7 +6,7 @@ import { Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
 import { Confirmed } from '../confirmed.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 const EVERY_MS = 2_000;
 

@@ -8,7 +8,7 @@ import { Note, Panel } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
 import { Advance, duration } from '../rate.tsx';
 import { DataTable } from '../table.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { Views } from './read-models.tsx';
 
 const EVERY_MS = 1_000;

@@ -7,7 +7,7 @@ import { Figures, Note, Panel } from '../panel.tsx';
 import { Advance, duration, useRate } from '../rate.tsx';
 import { DataTable } from '../table.tsx';
 import { Confirmed } from '../confirmed.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 const EVERY_MS = 2_000;
 

@@ -6,7 +6,7 @@ import { type Me, Needs, useMay, useMe } from '../lab/needs.tsx';
 import { Loaded } from '../loading.tsx';
 import { Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 
 /** The API keys, without their secrets: all, or those of an organization. */
 export function Keys({ of }: { of?: string }) {

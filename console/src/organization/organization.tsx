@@ -8,7 +8,7 @@ import { useAccessPolicies, usePolicies } from '../lab/policies.ts';
 import { Loaded } from '../loading.tsx';
 import { Details, Note, Panel } from '../panel.tsx';
 import { Rows } from '../table.tsx';
-import { useGet } from '../use-get.ts';
+import { useGet } from '../queries.ts';
 import { Keys } from './keys.tsx';
 import { Webhooks } from './webhooks.tsx';
 
