@@ -1,6 +1,5 @@
 /**
- * Bundles the console into dist/console: a script for each page and one style sheet, also compressed, and the page that
- * loads them.
+ * Bundles the console into dist/console: scripts and one style sheet, also compressed, and the page that loads them.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,4 +1,4 @@
-/** The views beside the overview and the page of an identity, in one script: each is small, and shares much with the others. */
+/** All views but the overview and the page of an identity. They are one script: each is small, and they share much. */
 export { AdministrationView } from './administration/administration-view.tsx';
 export { LabView } from './lab/lab-view.tsx';
 export { LiveView } from './live.tsx';

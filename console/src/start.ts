@@ -34,7 +34,7 @@ import '@mantine/core/styles/List.css';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
-// Together: the view would otherwise be asked for only when the page around it is shown. There its failure is told, too.
+// At once: the app asks for its view, and the view for its answers, only when they are shown. They tell of failures, too.
 const place = placeOf(window.location.hash);
 const view = viewOf(place);
 if (view === 'identity') askForIdentity(place.id, place.parameters);

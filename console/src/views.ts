@@ -2,7 +2,7 @@ import type { Place } from './place.ts';
 
 const others = () => import('./others.ts');
 
-/** The views beside the overview, by their names in the address. Their scripts are loaded when the first of them is opened. */
+/** The views beside the overview, by their names in the address. A script is loaded when a view of it is opened. */
 export const VIEWS = {
   identity: async () => (await import('./identity/identity-view.tsx')).IdentityView,
   me: async () => (await others()).MeView,
