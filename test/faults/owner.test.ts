@@ -90,7 +90,7 @@ describe('a second server is refused by name', () => {
       first.child.kill('SIGSTOP');
       expect(await start().ran).toEqual(refused(first.child.pid));
       first.child.kill('SIGCONT');
-      expect((await command('verify')).code).toBe(0);
+      expect(await command('verify')).toMatchObject({ code: 0 });
     },
     SLOW,
   );
@@ -183,7 +183,7 @@ describe('a server starts at once after the one before was killed', () => {
       const next = start();
       await next.serves();
       expect(next.output()).not.toContain('waiting');
-      expect((await command('verify')).code).toBe(0);
+      expect(await command('verify')).toMatchObject({ code: 0 });
     },
     SLOW,
   );
