@@ -7,7 +7,17 @@ import { GLOSSARY } from '../../console/src/glossary.js';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { SCREENS, describeBrowser, holdBack, launch, picture, settled, tenths, violations, watchedPages } from './browser.js';
+import {
+  SCREENS,
+  describeBrowser,
+  holdBack,
+  launch,
+  picture,
+  settled,
+  tenths,
+  violations,
+  watchedPages,
+} from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
