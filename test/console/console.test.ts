@@ -515,8 +515,8 @@ describeBrowser('the console', () => {
   test('the page of an identity asks for its score and its events while its script is loaded', async () => {
     const page = await newPage(browser, server.url);
     const release = await holdBack(page, /\/(main|identity-view)-\w+\.js$/);
-    const asked = [`/v1/disc/score/`, '/history'].map((path) =>
-      page.waitForRequest((request) => request.url().includes(path)),
+    const asked = [/\/v1\/disc\/score\/[^/]+$/, /\/v1\/disc\/score\/[^/]+\/history\?/].map((url) =>
+      page.waitForRequest(url),
     );
     await page.goto(`${server.url}/console#/identity/${FALLEN}`);
     await Promise.all(asked);
