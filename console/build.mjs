@@ -90,7 +90,7 @@ const { outputFiles, metafile } = await build({
   logLevel: 'warning',
 });
 const built = (name) => Object.keys(metafile.outputs).find((path) => name.test(path));
-/** The scripts that this one waits for, with itself. */
+/** Adds this script and those that it waits for to `found`. */
 function needs(path, found = new Set()) {
   if (found.has(path)) return found;
   found.add(path);
@@ -99,7 +99,9 @@ function needs(path, found = new Set()) {
   }
   return found;
 }
-const first = needs(built(/\/main-\w+\.js$/), needs(built(/\/start-\w+\.js$/)));
+const start = built(/\/start-\w+\.js$/);
+/** What every view needs: the scripts that the first one waits for, and those of the page around the view. */
+const first = needs(built(/\/main-\w+\.js$/), needs(start));
 /** A browser would ask for what a view needs only when it has read the view's own script. */
 const together = (text) =>
   text.replace(/import\("\.\/([\w-]+\.js)"\)/g, (_import, name) => {
@@ -115,9 +117,12 @@ for (const { path, text } of outputFiles) {
 
 const page = readFileSync(join(HERE, 'page.html'), 'utf8')
   .replace('{{style}}', `console/${built(/\.css$/)}`)
-  .replace('{{script}}', `console/${built(/\/start-\w+\.js$/)}`)
+  .replace('{{script}}', `console/${start}`)
   .replace(
     '{{preloads}}',
-    Array.from(first, (path) => `<link rel="modulepreload" href="console/${path}" />`).join('\n    '),
+    [...first]
+      .filter((path) => path !== start)
+      .map((path) => `<link rel="modulepreload" href="console/${path}" />`)
+      .join('\n    '),
   );
 writeFileSync(join(TARGET, 'index.html'), page);
