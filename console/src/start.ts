@@ -34,7 +34,7 @@ import '@mantine/core/styles/List.css';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
-// At once: the app asks for its view, and the view for its answers, only when they are shown. They tell of failures, too.
+// The app asks for its view, and the view for its answers, when it is shown. Asked for here, they come earlier.
 const place = placeOf(window.location.hash);
 const view = viewOf(place);
 if (view === 'identity') askForIdentity(place.id, place.parameters);
