@@ -1,8 +1,9 @@
 import { Button, Group, Stack } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { Dialog } from './dialog.tsx';
 import { Failure } from './loading.tsx';
+import { client } from './queries.ts';
 
 /** A button that opens a dialog with what will happen, and does it once it is confirmed. */
 export function Confirmed<T>(props: {
@@ -22,7 +23,6 @@ export function Confirmed<T>(props: {
 }) {
   const { label, describes, isPermitted = true, title, verb, children, act, onDone, outcome } = props;
   const [isOpen, setOpen] = useState(false);
-  const client = useQueryClient();
   const change = useMutation({
     mutationFn: act,
     // An answer may contain a secret.

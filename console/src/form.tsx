@@ -1,7 +1,8 @@
 import { Button, Checkbox, Code, Fieldset, Stack, Text, TextInput } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import type { ComponentProps, ReactNode } from 'react';
 import { Failure } from './loading.tsx';
+import { client } from './queries.ts';
 
 /** A field for an id, a code or an address: not for prose. */
 export const Field = (props: ComponentProps<typeof TextInput>) => (
@@ -86,7 +87,6 @@ export function Act<T>(props: {
   outcome?: (result: T) => ReactNode;
 }) {
   const { label, describes, isPermitted = true, act, onDone, outcome } = props;
-  const client = useQueryClient();
   const change = useMutation({
     mutationFn: act,
     onSuccess: (result) => {

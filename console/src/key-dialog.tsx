@@ -1,12 +1,12 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { checkKey, currentKey, sendKey } from './api.ts';
 import { Dialog } from './dialog.tsx';
+import { client } from './queries.ts';
 
 /** Asks for the key that requests are sent with. */
 export function KeyDialog() {
-  const client = useQueryClient();
   const [isOpen, setOpen] = useState(false);
   const use = useMutation({
     mutationFn: async (key: string | null) => {

@@ -1,10 +1,11 @@
 import { Button, Group, Paper, Stack, Text, TextInput, Title } from '@mantine/core';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiError, followChanges, get, type LiveEvent, type Schemas } from './api.ts';
 import { NumberField } from './form.tsx';
 import { count, linkTo, score, Time } from './format.tsx';
 import { Loaded } from './loading.tsx';
+import { client } from './queries.ts';
 import { Rows } from './table.tsx';
 
 const PAGE = 1000;
@@ -37,7 +38,6 @@ const KEY = ['changes'];
 
 /** The feed of changes: read to its end, then followed as a stream; polled with its cursor while there is no stream. */
 export function LiveView() {
-  const client = useQueryClient();
   const [isPaused, setIsPaused] = useState(false);
   const [isStreaming, setIsStreaming] = useState(false);
   const [filter, setFilter] = useState('');
@@ -52,12 +52,12 @@ export function LiveView() {
     staleTime: 0,
   });
   const { data } = query;
-  const show = useCallback((next: Feed) => client.setQueryData(KEY, (feed.current = next)), [client]);
+  const show = useCallback((next: Feed) => client.setQueryData(KEY, (feed.current = next)), []);
   // It is followed again once it has been read to its end.
   const readAgain = useCallback(() => {
     show(START);
     void client.refetchQueries({ queryKey: KEY });
-  }, [client, show]);
+  }, [show]);
   const isReady = data?.hasCaughtUp === true && !isPaused;
   useEffect(() => {
     if (!isReady) return undefined;
@@ -78,7 +78,7 @@ export function LiveView() {
       clearTimeout(timer);
       setIsStreaming(false);
     };
-  }, [isReady, client, show, readAgain]);
+  }, [isReady, show, readAgain]);
   const rows = data?.rows.filter((row) => row.tris_id.includes(filter.trim()) && row.score < (below ?? Infinity)) ?? [];
   return (
     <Stack>

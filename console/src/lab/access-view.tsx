@@ -1,5 +1,5 @@
 import { Alert, Anchor, Button, Group, List, NativeSelect, Stack, Text, TextInput, Title } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { errorsOf, type Schemas, post } from '../api.ts';
 import { NumberField } from '../form.tsx';
@@ -7,6 +7,7 @@ import { count, decimal, score } from '../format.tsx';
 import { hrefOf } from '../place.ts';
 import { Note, Panel } from '../panel.tsx';
 import { Failure } from '../loading.tsx';
+import { client } from '../queries.ts';
 import { JsonField } from './draft-editor.tsx';
 import { isObject, parsed, toText, useStoredText, withValue } from './draft.ts';
 import { errorAt, Problems, under } from './fields.tsx';
@@ -31,7 +32,6 @@ type DryRun = Schemas['DryRunDto'];
 export function AccessView() {
   const [text, setText] = useStoredText('ap', () => toText(NEW_AP));
   const [subject, setSubject] = useStoredText('ap-subject', () => '');
-  const client = useQueryClient();
   const read = parsed(text);
   const draft = 'value' in read && isObject(read.value) ? read.value : null;
   const create = useMutation({

@@ -1,11 +1,12 @@
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { errorsOf, type FieldError, post } from '../api.ts';
 import { counted } from '../format.tsx';
 import { Failure } from '../loading.tsx';
 import { Note } from '../panel.tsx';
 import { hrefOf } from '../place.ts';
+import { client } from '../queries.ts';
 import { DraftEditor } from './draft-editor.tsx';
 import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText, valueAt } from './draft.ts';
 import { DryRun } from './dry-run.tsx';
@@ -15,7 +16,6 @@ import { type Policy, VP_PATH } from './policies.ts';
 export function DraftView() {
   const [text, setText] = useStoredText('vp', () => toText(NEW_VP));
   const [refusedTry, setRefusedTry] = useState<readonly FieldError[]>([]);
-  const client = useQueryClient();
   const draft = parsed(text);
   const create = useMutation({
     mutationFn: () => post<Policy>(VP_PATH, 'value' in draft ? draft.value : null),

@@ -1,9 +1,10 @@
 import { Button, Checkbox, Group, NativeSelect, Stack, Text, Textarea } from '@mantine/core';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { errorsOf, type FieldError, post, type Schemas } from '../api.ts';
 import { count, linkTo, Rating, score, signed } from '../format.tsx';
 import { Panel } from '../panel.tsx';
+import { client } from '../queries.ts';
 import { Rows } from '../table.tsx';
 import { Failure, Warning } from '../loading.tsx';
 import { Change, Reasons } from './change.tsx';
@@ -34,7 +35,6 @@ export function DryRun(props: {
   const [text, setText] = useStoredText('subjects', () => '');
   const [scope, setScope] = useState<Scope>('platform');
   const [withAccess, setWithAccess] = useState(true);
-  const client = useQueryClient();
   const active = activeOf(useAccessPolicies().data ?? []);
   const ids = idsIn(text);
   const draft = JSON.stringify(policy);
