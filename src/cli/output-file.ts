@@ -11,12 +11,21 @@ import type { Output } from './cli.js';
 export class OutputFile implements Output {
   private readonly text = new PassThrough({ highWaterMark: 2 ** 20 });
   private readonly written: Promise<void>;
+  private begin!: () => void;
+  private readonly begun = new Promise<void>((resolve) => (this.begin = resolve));
 
-  constructor(private readonly path: string) {
+  private constructor(private readonly path: string) {
     this.written = this.writeAll();
     // `write` and `end` throw it.
     this.written.catch((error: Error) => this.text.destroy(error));
     this.text.on('error', () => undefined);
+  }
+
+  /** @throws TargetRefused if there can be no such file */
+  static async open(path: string): Promise<OutputFile> {
+    const file = new OutputFile(path);
+    await Promise.race([file.begun, file.written]);
+    return file;
   }
 
   /** @throws TargetRefused if the file cannot be written, or its disk is full */
@@ -34,7 +43,10 @@ export class OutputFile implements Output {
 
   private async writeAll(): Promise<void> {
     const isOther = (await stat(this.path).catch(() => undefined))?.isFile() === false;
-    const write = (file: string) => pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
+    const write = (file: string) => {
+      this.begin();
+      return pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
+    };
     await (isOther ? write(this.path) : writtenAside(this.path, write));
   }
 }

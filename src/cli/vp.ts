@@ -136,7 +136,7 @@ interface DiffOptions {
 async function openDiff(_context: Context, _a: string, _b: string, { csv, ndjson }: DiffOptions) {
   if (csv !== undefined && ndjson !== undefined) throw new UsageError('--csv and --ndjson cannot be combined.');
   const file = csv ?? ndjson;
-  return { value: undefined, ...(file !== undefined && file !== '-' && { output: new OutputFile(file) }) };
+  return { value: undefined, ...(file !== undefined && file !== '-' && { output: await OutputFile.open(file) }) };
 }
 
 async function diff(context: HandlersContext, a: string, b: string, options: DiffOptions) {
