@@ -1,8 +1,8 @@
-import { type DynamicModule, type INestApplicationContext, type Type } from '@nestjs/common';
+import { type DynamicModule, type INestApplicationContext, Module, type Type } from '@nestjs/common';
 import type { Config } from '../kernel/config.js';
 import { NestFactory } from '@nestjs/core';
 import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotFoundException } from '@nestjs/cqrs';
-import { AppModule } from '../app/app.module.js';
+import { applicationOf } from '../app/shared.module.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import type { Cli, Folder, Prepare, StoresContext, Work } from './cli.js';
 import { CommandFailed } from './exit.js';
@@ -15,6 +15,9 @@ export interface HandlersContext<V = unknown> extends StoresContext<V> {
   /** Returns a provider that the features export. */
   get: INestApplicationContext['get'];
 }
+
+@Module({})
+class CommandModule {}
 
 /**
  * An action that sends the same commands and queries to the same handlers as the server's controllers.
@@ -36,7 +39,7 @@ export function withHandlers<A extends unknown[], V = undefined>(
       if (context.host) return run(context.host.get).catch(refuseLeftOut);
       if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
       const modules = typeof features === 'function' ? features(context.config) : features;
-      const module = AppModule.of(modules, context.stores, Date.now, context.config);
+      const module = applicationOf(CommandModule, modules, context.stores, Date.now, context.config);
       const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
       try {
         return await run(app.get.bind(app) as INestApplicationContext['get']);

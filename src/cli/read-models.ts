@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { projectionsFor } from '../app/app.module.js';
 import type { Config } from '../kernel/config.js';
+import { projectionsFor } from '../read-side/all-projections.js';
 import { Follower } from '../read-side/follower.js';
 import { swap } from '../read-side/generations.js';
 import { aboutAfter } from '../read-side/log-size.js';

@@ -1,3 +1,4 @@
+import type { ModuleName } from '../kernel/config.js';
 import { accessPolicies } from '../../projections/access-policies.js';
 import { accreditations } from '../../projections/accreditations.js';
 import { actions } from '../../projections/actions.js';
@@ -17,7 +18,7 @@ import { trove } from '../../projections/trove.js';
 import { wallets } from '../../projections/wallets.js';
 import { webhooks } from '../../projections/webhooks.js';
 
-/** All projections. A feature's module names those that it reads. */
+/** All projections. */
 export const PROJECTIONS: readonly Projection[] = [
   identities,
   timeline,
@@ -37,3 +38,49 @@ export const PROJECTIONS: readonly Projection[] = [
   deadLetters,
   logTree,
 ];
+
+/** Those that each feature reads. */
+const READ_BY: Record<ModuleName, readonly string[]> = {
+  relay: ['identities'],
+  withdrawals: ['actions', 'identities', 'timeline', 'accreditations', 'policies', 'lenses', 'decisions'],
+  disc: ['identities', 'timeline', 'accreditations', 'credonations', 'organizations', 'policies', 'lenses'],
+  credonations: ['identities', 'credonations'],
+  organizations: ['organizations'],
+  identity: ['accreditations', 'identities'],
+  verifications: ['schemes'],
+  policies: ['identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'decisions', 'lenses'],
+  trove: ['trove'],
+  sessions: [],
+  wallets: ['wallets'],
+  person: [
+    'identities',
+    'timeline',
+    'accreditations',
+    'credonations',
+    'actions',
+    'decisions',
+    'trove',
+    'disputes',
+    'wallets',
+    'lenses',
+    'policies',
+  ],
+  disputes: ['actions', 'disputes'],
+  ingestion: [],
+  webhooks: [
+    'webhooks',
+    'identities',
+    'timeline',
+    'accreditations',
+    'disputes',
+    'policies',
+    'access_policies',
+    'lenses',
+  ],
+};
+
+/** The projections that some enabled feature reads; dead letters and the tree of the log are always kept. */
+export function projectionsFor(modules: readonly ModuleName[]): readonly Projection[] {
+  const wanted = new Set(['dead_letters', 'log_tree', ...modules.flatMap((name) => READ_BY[name])]);
+  return PROJECTIONS.filter(({ name }) => wanted.has(name));
+}

@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { AppModule, projectionsFor } from '../../src/app/app.module.js';
+import { AppModule } from '../../src/app/app.module.js';
+import { projectionsFor } from '../../src/read-side/all-projections.js';
 import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
 import { createApp } from '../../src/app/application.js';
