@@ -60,14 +60,14 @@ async function migrate({ progress }: Context, source: EventStore, target: EventS
     })
     .finally(copying.stop);
   const comparing = progress('Comparing', 'events');
-  const roots = [];
-  for (const [i, log] of [source, target].entries()) {
-    roots.push(await rootOfLog(log, (events) => comparing.update(i * total + events, 2 * total)));
+  try {
+    const from = await rootOfLog(source, (events) => comparing.update(events, 2 * total));
+    const to = await rootOfLog(target, (events) => comparing.update(total + events, 2 * total));
+    const equal = from.root === to.root && from.events === to.events;
+    return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
+  } finally {
+    comparing.stop();
   }
-  comparing.stop();
-  const [from, to] = roots as [Awaited<ReturnType<typeof rootOfLog>>, Awaited<ReturnType<typeof rootOfLog>>];
-  const equal = from.root === to.root && from.events === to.events;
-  return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
 }
 
 function render(
