@@ -13,6 +13,8 @@ import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines, socket
 
 /** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
 const ANSWER_MS = 30_000;
+/** After how long the caller is told that it waits for that, ms. */
+const TOLD_MS = 3_000;
 /** The longest line of an answer, in characters. */
 const MAX_LINE = 2 ** 30;
 
@@ -49,8 +51,10 @@ export async function callOwner(
     send({ interrupt: true });
   };
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+  const tell = () => io.stderr.write(`Waiting for the service that owns ${data}, which has not answered yet.\n`);
+  const told = setTimeout(tell, TOLD_MS);
   try {
-    const answer = await response;
+    const answer = await response.finally(() => clearTimeout(told));
     if (answer.statusCode !== 200) throw new StartError(await text(answer));
     const sending = sendItems(caller.items, request, send);
     try {

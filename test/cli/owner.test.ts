@@ -284,6 +284,15 @@ describe('the server that owns a folder', () => {
     SLOW,
   );
 
+  test('is waited for by a command, which says so, while it is stopped', async () => {
+    server.child.kill('SIGSTOP');
+    const child = store.spawn(['status', '--json']);
+    const ran = ended(child);
+    await once(child.stderr!, 'data').finally(() => server.child.kill('SIGCONT'));
+    const waiting = `Waiting for the service that owns ${store.data}, which has not answered yet.\n`;
+    expect(await ran).toMatchObject({ code: 0, stderr: waiting });
+  });
+
   test('goes on when the output of a command is closed', async () => {
     const child = store.spawn(['export']);
     child.stdout!.once('data', () => child.stdout!.destroy());
