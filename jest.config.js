@@ -28,6 +28,6 @@ export default {
   testSequencer: '<rootDir>/test/sequencer.js',
   reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 180_000,
-  // One more than cores: suites wait for the servers that they start, and for leases to end.
-  maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
+  // One more than cores: suites wait for the servers that they start, and for leases to end. Each takes up to a gigabyte.
+  maxWorkers: Math.max(3, Math.min(6, availableParallelism() + 1)),
 };
