@@ -525,6 +525,40 @@ describe('how to pass', () => {
     ]);
   });
 
+  describe('where many alternatives have to be tried', () => {
+    const by = (issuer: number) => ({ verification: [{ status: 'zk-KYH', issuers: [`tris:issuer-${issuer}`] }] });
+    const anyOf = (least: number, count: number) => ({
+      at_least: least,
+      of: Array.from({ length: count }, (_, i) => by(i)),
+    });
+    const pairs = Array.from({ length: 20 }, (_, i) => ({ all: [by(2 * i), by((2 * i + 7) % 37)] }));
+
+    it.each([
+      [5, anyOf(5, 40)],
+      [31, anyOf(31, 62)],
+      [16, { at_least: 8, of: pairs }],
+    ])('finds %i changes that pass, of which none can be left out', (count, rules) => {
+      const rule = parsed(rules);
+      const changes = howToPass(rule, factsWith());
+      expect(changes).toHaveLength(count);
+      const grantsAfter = (made: typeof changes) => {
+        const grants = made.map(({ issuers }) => ({ status: 'zk-KYH', issuer: issuers![0]!, scheme: 'operator' }));
+        return compile(rule)(factsWith({ grants })) === TRUE;
+      };
+      expect(grantsAfter(changes)).toBe(true);
+      expect(changes.filter((left) => grantsAfter(changes.filter((change) => change !== left)))).toEqual([]);
+    });
+
+    it('finds none by the algorithm of earlier decisions, as was recorded', () => {
+      expect(howToPass(parsed(anyOf(5, 40)), factsWith(), 3)).toEqual([]);
+    });
+
+    it('finds nothing where nothing passes', () => {
+      const never = { all: [{ tct_min: 100 }, { not: { tct_min: 50 } }, anyOf(10, 40)] };
+      expect(howToPass(parsed(never), factsWith())).toEqual([]);
+    });
+  });
+
   it('clears a BAD status only if that takes fewer changes', () => {
     const bad = factsWith({ net_tct: 50_000, bad_level: 2 });
     const either = {

@@ -322,5 +322,5 @@ export function checked(subject_tris: string, policy_id: string, occurred_at = R
     ...model,
     ...decision,
   };
-  return { type: 'AccessChecked', schema: 6, data, occurred_at };
+  return { type: 'AccessChecked', schema: 7, data, occurred_at };
 }

@@ -12,9 +12,10 @@ import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
  * 1: any smallest set. 2: the cheapest of the smallest sets. 3: clearing a BAD status names the conditions it fulfils.
+ * 4: a search that ends early still finds a set that passes, and fewer do.
  */
-export type Advice = 1 | 2 | 3;
-export const ADVICE: Advice = 3;
+export type Advice = 1 | 2 | 3 | 4;
+export const ADVICE: Advice = 4;
 
 /** The cost of a verification compared with earned TCT: as much as ten actions of High criticality. */
 const VERIFICATION_TCT = 1_000;
@@ -34,9 +35,9 @@ const MIN_TCT = TCT_BY_CRITICALITY[0]!;
  *
  * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT). So the
  * search is over which facts to raise, and past which of their thresholds. Sets are tried by size. A partial choice is
- * abandoned as soon as raising all remaining facts could not complete it. With 64 nodes this visits at most thousands
- * of partial choices; `MAX_VISITS` is a safeguard far above that. If the search for the cheapest set reaches it, the
- * best set found so far is returned.
+ * abandoned as soon as raising `left` more facts could not complete it. Rules with many alternatives can have more
+ * partial choices than a check has time for: the search ends after `MAX_VISITS` of them. Then a set of which no change
+ * can be left out is returned, or the cheapest set found so far.
  */
 export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): FactChangeDto[] {
   if (facts.incomplete) return [];
@@ -78,7 +79,9 @@ function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly FactChan
   return pointers;
 }
 
-const MAX_VISITS = 50_000;
+const MAX_VISITS = 5_000;
+/** Of the versions before 4, which returned nothing if the search for a smallest set reached it. */
+const EARLIER_MAX_VISITS = 50_000;
 
 interface Bound {
   threshold: number;
@@ -105,7 +108,13 @@ interface Axis {
 }
 
 /** The rules with every `not` moved down to the conditions; those that cannot change are replaced by their value. */
-type Gate = true | false | Literal | { least: number; of: Exclude<Gate, boolean>[] };
+type Gate = true | false | Literal | Node;
+interface Node {
+  least: number;
+  of: Exclude<Gate, boolean>[];
+  /** For each number of axes, in how many parts they occur at most: `[0, 3, 5]` if one occurs in three, another in two. */
+  reach?: number[];
+}
 /** Holds if the value of its axis is at or above the threshold; with `under`, if it is below. */
 interface Literal {
   axis: Axis;
@@ -128,14 +137,23 @@ function smallestChange(
   if (typeof gate === 'boolean') return gate ? [] : undefined;
   const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
   const choices = used.map(choicesOf);
-  const budget = { visits: MAX_VISITS };
+  const maxVisits = advice > 3 ? MAX_VISITS : EARLIER_MAX_VISITS;
+  if (advice > 3) setReach(gate);
+  const budget = { visits: maxVisits };
+  const changes = () => used.filter(({ value, actual }) => value !== actual).map((axis) => changeOf(axis, gate));
   for (let size = 0; size <= Math.min(used.length, most); size++) {
     if (!choose(gate, used, choices, 0, size, budget)) continue;
     for (const axis of used) lowerAsFarAsPossible(axis, gate);
-    if (advice > 1) takeCheapest(gate, used, size);
-    return used.filter(({ value, actual }) => value !== actual).map((axis) => changeOf(axis, gate));
+    if (advice > 1) takeCheapest(gate, used, size, maxVisits);
+    return changes();
   }
-  return undefined;
+  if (advice < 4 || budget.visits >= 0) return undefined;
+  if (!chooseAny(gate, used, choices, 0, { visits: maxVisits })) return undefined;
+  const dearestFirst = used.toSorted((a, b) => costOf(b, b.value) - costOf(a, a.value));
+  for (const axis of dearestFirst) leaveOutIfPossible(axis, gate);
+  for (const axis of used) lowerAsFarAsPossible(axis, gate);
+  const found = changes();
+  return found.length <= most ? found : undefined;
 }
 
 /** Chooses values for `left` of the axes from `index` on. If the gate holds then, the values stay in the axes. */
@@ -166,13 +184,37 @@ function choose(
   return choose(gate, axes, choices, index + 1, left, budget);
 }
 
+/** As `choose`, for any number of the axes. */
+function chooseAny(
+  gate: Gate,
+  axes: readonly Axis[],
+  choices: readonly number[][],
+  index: number,
+  budget: { visits: number },
+): boolean {
+  if (--budget.visits < 0) return false;
+  for (let i = index; i < axes.length; i++) {
+    axes[i]!.value = axes[i]!.actual;
+    axes[i]!.open = true;
+  }
+  const lacks = missing(gate);
+  if (lacks === 0 || lacks === Infinity) return lacks === 0;
+  const axis = axes[index]!;
+  for (const value of [...choices[index]!, axis.actual]) {
+    axis.value = value;
+    axis.open = false;
+    if (chooseAny(gate, axes, choices, index + 1, budget)) return true;
+  }
+  return false;
+}
+
 /** Sets `size` of the axes to the cheapest values for which the gate holds. It must hold for their values before. */
-function takeCheapest(gate: Gate, axes: readonly Axis[], size: number): void {
+function takeCheapest(gate: Gate, axes: readonly Axis[], size: number, maxVisits: number): void {
   const candidates = axes.map((axis) => candidatesOf(axis).map((value) => ({ value, cost: costOf(axis, value) })));
   /** The lowest cost of a change of this or a later axis. */
   const least = candidates.map((_, i) => Math.min(...candidates.slice(i).map(([first]) => first!.cost)));
   const best = { cost: Infinity, values: axes.map(({ value }) => value) };
-  let visits = MAX_VISITS;
+  let visits = maxVisits;
 
   const visit = (index: number, left: number, cost: number): void => {
     if (--visits < 0) return;
@@ -205,8 +247,8 @@ function costOf({ actual, cost }: Axis, value: number): number {
   return Math.max(MIN_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
 }
 
-/** 0: the gate holds; 1: it can hold if some open axis is raised; Infinity: it can no longer hold. */
-function missing(gate: Gate): 0 | 1 | typeof Infinity {
+/** At least how many open axes must be raised until the gate holds; 0: it holds; Infinity: it can no longer hold. */
+function missing(gate: Gate): number {
   if (typeof gate === 'boolean') return gate ? 0 : Infinity;
   if ('axis' in gate) {
     const { axis, threshold, under } = gate;
@@ -214,13 +256,35 @@ function missing(gate: Gate): 0 | 1 | typeof Infinity {
     return axis.open && (!under || axis.value === -Infinity) ? 1 : Infinity;
   }
   let holding = 0;
-  let possible = 0;
+  const lacking: number[] = [];
   for (const part of gate.of) {
     const lacks = missing(part);
     if (lacks === 0 && ++holding === gate.least) return 0;
-    if (lacks !== Infinity) possible++;
+    if (lacks !== 0 && lacks !== Infinity) lacking.push(lacks);
   }
-  return possible >= gate.least ? 1 : Infinity;
+  const needed = gate.least - holding;
+  if (lacking.length < needed) return Infinity;
+  if (!gate.reach) return 1;
+  // The parts that take least, together. Axes that occur in several parts count in each of them.
+  lacking.sort((a, b) => a - b);
+  const raised = lacking.slice(0, needed).reduce((sum, lacks) => sum + lacks, 0);
+  return Math.max(
+    lacking[needed - 1]!,
+    gate.reach.findIndex((parts) => parts >= raised),
+  );
+}
+
+/** Sets `reach` of all nodes, and returns the axes of the gate. */
+function setReach(gate: Gate): Set<Axis> {
+  if (typeof gate === 'boolean') return new Set();
+  if ('axis' in gate) return new Set([gate.axis]);
+  const occurrences = new Map<Axis, number>();
+  for (const part of gate.of) {
+    for (const axis of setReach(part)) occurrences.set(axis, (occurrences.get(axis) ?? 0) + 1);
+  }
+  gate.reach = [0];
+  for (const parts of [...occurrences.values()].sort((a, b) => b - a)) gate.reach.push(gate.reach.at(-1)! + parts);
+  return new Set(occurrences.keys());
 }
 
 /** Values above the current one at which a condition changes, ascending. Without a current value, 0 can be one. */
@@ -236,6 +300,12 @@ function choicesOf(axis: Axis): number[] {
   const bounds = [...axis.upper.map(({ threshold }) => threshold), Infinity];
   const highest = bounds.map((bound) => candidates.findLast((value) => value < bound));
   return [...new Set(highest)].filter((value) => value !== undefined).sort((a, b) => a - b);
+}
+
+function leaveOutIfPossible(axis: Axis, gate: Gate): void {
+  const { value } = axis;
+  axis.value = axis.actual;
+  if (missing(gate) !== 0) axis.value = value;
 }
 
 function lowerAsFarAsPossible(axis: Axis, gate: Gate): void {

@@ -79,12 +79,12 @@ export const accessChecked = defineEvent(
     reasons: listOf(object),
     how_to_pass: listOf(object),
     /** Version of the algorithm of `how_to_pass` (`Advice`), which an audit uses again. */
-    advice: oneOf([1, 2, 3]),
+    advice: oneOf([1, 2, 3, 4]),
     /** Version of the rules of trust (`TRUST`), which an audit uses again. */
     trust: oneOf([1, 2]),
   },
   {
-    schema: 6,
+    schema: 7,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
       // A wallet in this schema asked for no voucher.
@@ -94,6 +94,8 @@ export const accessChecked = defineEvent(
       4: (data) => ({ ...data, trust: 1 }),
       // The same data, but `advice` can be 3.
       5: (data) => data,
+      // The same, but it can be 4.
+      6: (data) => data,
     },
   },
 );
