@@ -368,6 +368,30 @@ describe('POST /v1/policies/ap/check/batch', () => {
     return decisions;
   };
 
+  test('does not keep others waiting until all of it is judged', async () => {
+    // The advice for such rules is a long search.
+    const by = (n: number) => ({ verification: [{ status: 'zk-KYH', issuers: [`tris:issuer-${n}`] }] });
+    const of = Array.from({ length: 20 }, (_, n) => ({ all: [by(2 * n), by((2 * n + 7) % 37)] }));
+    const id = await createPolicy({ at_least: 8, of });
+    const subject_tris = Array.from({ length: 25 }, () => unique('tris:long-'));
+    let isDone = false;
+    let [longest, whole] = [0, 0];
+    const turns = (async () => {
+      while (!isDone) {
+        const began = process.cpuUsage();
+        await new Promise(setImmediate);
+        const { user, system } = process.cpuUsage(began);
+        longest = Math.max(longest, user + system);
+        whole += user + system;
+      }
+    })();
+    const { status } = await checkMany({ policy_id: id, subject_tris });
+    isDone = true;
+    await turns;
+    expect(status).toBe(200);
+    expect(longest).toBeLessThan(whole / 4);
+  });
+
   test('answers for each subject what its check alone would, and records each decision', async () => {
     const id = await createPolicy({ disc_min: 10 }, { ttl_seconds: 3_600 });
     const subjects = [unique('tris:many-'), unique('tris:many-'), unique('tris:many-')];

@@ -13,6 +13,7 @@ import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
 import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
@@ -81,6 +82,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.subjects.observe(request.subject_tris, policy);
     if (!hasWaited) await this.staleness.refuse(observation.position);
+    // The checks of a batch come here together, and the advice of each may take long.
+    if (isDue()) await yieldIfDue();
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
