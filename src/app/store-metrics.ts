@@ -270,7 +270,8 @@ async function comparison(generation: PresentGeneration, store: EventStore): Pro
 
 /** Commands are accepted unless the read models are those of another log, or have lost rows. */
 async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<CheckResult> {
-  const { generations } = await presentGenerations(readModels).catch(() => ({ generations: [] }));
+  // Without an answer nothing speaks against writes. One that comes too late for a check counts as none.
+  const { generations } = await inTime(presentGenerations(readModels), COUNT_MS).catch(() => ({ generations: [] }));
   const unfit = generations
     .filter(({ serves }) => serves.length > 0)
     .map((each) => ({ ...each, isOwn: each.checkpoint.log === store.logId, isInLog: true, behind: undefined }))
