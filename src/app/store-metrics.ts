@@ -283,7 +283,7 @@ async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<Ch
 function redisCheck(connections: NonNullable<Stores['connections']>): () => CheckResult {
   return () => {
     const ok = !connections()['redis']!.isUnavailable;
-    return { ok, detail: ok ? 'responds' : 'does not respond, or is a replica' };
+    return { ok, detail: ok ? 'responds' : 'does not respond, is full or a replica, or may evict keys' };
   };
 }
 

@@ -216,6 +216,30 @@ describeOwnRedis('a connection', () => {
     }
   });
 
+  test('to a server that is full counts as unavailable, and says so once, until there is space', async () => {
+    const own = await RedisServer.start();
+    const lines: string[] = [];
+    const logger = new Logger('warn', (line) => void lines.push(JSON.parse(line).msg));
+    const store = await RedisKeyValue.open({ url: own.url, clock: Date.now, logger });
+    const raw = new Redis(own.url);
+    const limit = (bytes: number) => raw.config('SET', 'maxmemory', bytes);
+    try {
+      await store.put('a', 1, 60_000);
+      await limit(1);
+      await eventually(() => store.isUnavailable, 'unavailable');
+      await expect(store.put('a', 2, 60_000)).rejects.toThrow(StoreUnavailable);
+      await limit(0);
+      await eventually(() => !store.isUnavailable, 'available');
+      await store.put('a', 3, 60_000);
+      const at = `Redis at 127.0.0.1:${own.port}`;
+      expect(lines).toEqual([`${at} is full, and takes no writes`, `${at} takes writes again`]);
+    } finally {
+      raw.disconnect();
+      await store.close();
+      await own.stop();
+    }
+  });
+
   test('to a server that begins to evict refuses every command until it no longer does', async () => {
     const own = await RedisServer.start();
     const lines: string[] = [];
@@ -233,9 +257,10 @@ describeOwnRedis('a connection', () => {
         );
       await eventually(async () => (await refusal()).includes('its maxmemory-policy is allkeys-lru'), 'a refusal');
       expect(lines.filter((line) => line.includes('allkeys-lru'))).toHaveLength(1);
+      expect(store.isUnavailable).toBe(true);
       await evictBy('noeviction');
       await answers(() => store.get('a'));
-      expect(await store.get('a')).toBe(1);
+      expect([await store.get('a'), store.isUnavailable]).toEqual([1, false]);
     } finally {
       raw.disconnect();
       await store.close();

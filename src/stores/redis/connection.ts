@@ -32,6 +32,8 @@ const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
 /** How often to check whether the server may evict keys, or has become a replica, ms. */
 export const CHECK_MS = 1_000;
+/** For how long a server counts as full after it was: what it holds varies a little from check to check, ms. */
+const FULL_MS = 5_000;
 
 export interface RedisTarget {
   nodes: { host: string; port: number }[];
@@ -185,6 +187,9 @@ export class RedisConnection {
   private unavailableSince: number | undefined;
   /** Whether the last check got an answer: a server that stands still keeps its connections. */
   private isAnswering = true;
+  /** Whether it refuses writes for lack of memory. */
+  private isFull = false;
+  private lastFull = -Infinity;
   private closed = false;
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
@@ -236,8 +241,9 @@ export class RedisConnection {
     });
   }
 
+  /** Also while it answers, if what needs it is refused. */
   get isUnavailable(): boolean {
-    return this.unavailableSince !== undefined || !this.isAnswering;
+    return this.unavailableSince !== undefined || !this.isAnswering || this.isFull || this.refusal !== undefined;
   }
 
   /** Waits for the answers of sent commands, if the server responds. */
@@ -297,7 +303,7 @@ export class RedisConnection {
     return inTime(Promise.all(this.masters().map((node) => node.info())), COMMAND_TIMEOUT_MS);
   }
 
-  /** Checks whether the server is still a master, and may evict keys. */
+  /** Checks whether the server is still a master, is full, and may evict keys. */
   private async checkAgain(): Promise<void> {
     if (this.unavailableSince !== undefined || this.closed) return;
     let reports: string[];
@@ -310,7 +316,16 @@ export class RedisConnection {
     }
     this.isAnswering = true;
     if (this.unavailableSince !== undefined || reports.length === 0) return;
+    this.noteFull(reports.some(isFull));
     this.refuseEviction(reports.map(policyOf).find((policy) => policy !== NO_EVICTION));
+  }
+
+  private noteFull(isFullNow: boolean): void {
+    if (isFullNow) this.lastFull = performance.now();
+    const isFull = performance.now() - this.lastFull < FULL_MS;
+    if (isFull === this.isFull) return;
+    this.isFull = isFull;
+    this.logger?.warn(`Redis at ${this.where} ${isFull ? 'is full, and takes no writes' : 'takes writes again'}`);
   }
 
   /** Refuses all answers of a server that may evict keys. */
@@ -355,6 +370,13 @@ export class RedisConnection {
 
 function policyOf(report: string): string {
   return /^maxmemory_policy:(\S+)/m.exec(report)?.[1] ?? 'unknown';
+}
+
+/** Whether a server that does not evict has used the memory that it may use, as it counts that itself. */
+function isFull(report: string): boolean {
+  const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(report)?.[1] ?? 0);
+  const most = bytes('maxmemory');
+  return most > 0 && bytes('used_memory') - bytes('mem_not_counted_for_evict') > most;
 }
 
 /** The reason of a failure, without the arguments of the command. */
