@@ -33,6 +33,7 @@ import {
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
+import { EVENT_ID } from '../stores/ports/event-encoding.js';
 import { CATEGORY_NAMES, criticalityOf } from '../scoring/names.js';
 import { CRITICALITIES } from '../scoring/model.js';
 
@@ -176,6 +177,17 @@ export const IsCriticality = field(
   // Generators make a member of each value, and names that differ only in case collide in some languages.
   { enum: [...CRITICALITIES], example: 'High' },
   'unknown_criticality',
+);
+/** The id of an event or a job. Ids are compared exactly, so another spelling would never be found. */
+export const IsUuid = field(
+  'isUuid',
+  (value) => typeof value === 'string' && EVENT_ID.test(value),
+  'be a UUID in lower case',
+  {
+    type: String,
+    format: 'uuid',
+    pattern: EVENT_ID.source,
+  },
 );
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 lower-case hexadecimal digits');
 

@@ -264,7 +264,6 @@ function firstWrong(rule: Check, field: Field, values: unknown[], object: object
 const MESSAGES: Record<string, string> = {
   isInt: 'must be an integer',
   isNumber: 'must be a number',
-  isUuid: 'must be a UUID',
   isBoolean: 'must be true or false',
   isIn: 'must be one of $constraint1',
   min: 'must be at least $constraint1',

@@ -58,6 +58,22 @@ const scoreOf = async (tris_id: string, query = '', key = 'operator') =>
 const outcome = ({ status, json }: { status: number; json: any }) => [status, json?.code];
 const head = () => service.stores.eventStore.head();
 
+test('the id of an action in capital letters is refused, and not unknown', async () => {
+  const { action_id } = await relay();
+  const id = action_id.toUpperCase();
+  const dryRun = { action_id: id, reason: 'mistake', dry_run: true };
+  for (const refused of [
+    await show(id),
+    await withdraw(id),
+    await reinstate(id),
+    await service.post('/v1/actions/withdrawals', dryRun, as('lendco')),
+    await service.get(`/v1/audit/inclusion?event_id=${id}`),
+  ]) {
+    expect([refused.status, refused.json.errors]).toMatchObject([400, [{ code: 'is_uuid' }]]);
+    expect(refused.json.detail).toContain('must be a UUID in lower case');
+  }
+});
+
 test('a withdrawn action counts nowhere, until it is reinstated; what was known before stays as it was', async () => {
   const good = await relay();
   const flag = await relay({ tris_id: good.tris_id, action_type: 'default_flags' });

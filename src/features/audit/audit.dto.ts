@@ -1,5 +1,5 @@
-import { IsOptional, IsString, IsUUID, Length, Matches, Min } from 'class-validator';
-import { IsInt } from '../../http/fields.js';
+import { IsOptional, IsString, Length, Matches, Min } from 'class-validator';
+import { IsInt, IsUuid } from '../../http/fields.js';
 
 /** The rest of the address of a tile: its number in groups of three digits, and the width of a partial one. */
 export const TILE = /^((?:x(?!000)\d{3}\/(?:x\d{3}\/){0,3})?\d{3})(?:\.p\/([1-9]\d?|1\d\d|2[0-4]\d|25[0-5]))?$/;
@@ -23,7 +23,7 @@ export class InclusionQuery {
 
   /** The id of an action or of a dead letter. Other events are found by their position only. */
   @IsOptional()
-  @IsUUID()
+  @IsUuid()
   event_id?: string;
 
   /** The number of events in the tree. Default: all that the read models have applied. */

@@ -1,6 +1,6 @@
-import { IsIn, IsOptional, IsUUID } from 'class-validator';
+import { IsIn, IsOptional } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsReasonCode } from '../../http/fields.js';
+import { IsReasonCode, IsUuid } from '../../http/fields.js';
 
 export const DEAD_LETTER_STATES = ['open', 'acknowledged'] as const;
 export type DeadLetterState = (typeof DEAD_LETTER_STATES)[number];
@@ -13,7 +13,7 @@ export class DeadLettersQuery extends PageQuery {
 }
 
 export class DeadLetterParams {
-  @IsUUID()
+  @IsUuid()
   event_id: string;
 }
 

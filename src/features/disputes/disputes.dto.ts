@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { Equals, IsBoolean, IsIn, IsOptional, IsString, IsUUID, Length } from 'class-validator';
+import { Equals, IsBoolean, IsIn, IsOptional, IsString, Length } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsSha256, Matches } from '../../http/fields.js';
+import { IsSha256, IsUuid, Matches } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import type { GrantableStatus } from '../identity/domain/identity.js';
 import { ISSUER } from '../identity/accreditation.dto.js';
@@ -18,7 +18,7 @@ const ONLY_PLAIN = {
 export class OpenDisputeDto {
   /** An action. */
   @IsOptional()
-  @IsUUID()
+  @IsUuid()
   action_id?: string;
 
   /** A verification that is held, by its status. */

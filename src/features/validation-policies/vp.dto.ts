@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, IsUUID, MaxLength } from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, MaxLength } from 'class-validator';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import {
   AreTrisIds,
@@ -8,6 +8,7 @@ import {
   IsMetric,
   IsNested,
   IsUnique,
+  IsUuid,
   IsWrittenTrisId,
   Matches,
 } from '../../http/fields.js';
@@ -252,7 +253,7 @@ export class ReplayParams {
 
 export class PromotionParams {
   /** The `job_id` of a promotion that returned 202. */
-  @IsUUID('all', { message: '$property must be a job_id that a promotion returned' })
+  @IsUuid({ message: '$property must be a job_id that a promotion returned' })
   job_id: string;
 }
 

@@ -1,9 +1,9 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsOptional, IsUUID } from 'class-validator';
+import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 import { KEY_ID } from '../../credentials/api-keys.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { refusalOf } from '../../kernel/problems.js';
-import { IsPlatformId, IsTimestamp, Matches } from '../../http/fields.js';
+import { IsPlatformId, IsTimestamp, IsUuid, Matches } from '../../http/fields.js';
 import { RATINGS, type Rating } from '../../scoring/model.js';
 import { REASONS, type Reason } from '../relay/domain/relay.events.js';
 import type { SetFilter } from './withdrawal-sets.js';
@@ -12,7 +12,7 @@ import type { SetFilter } from './withdrawal-sets.js';
 export class WithdrawActionsDto {
   /** Only this action. */
   @IsOptional()
-  @IsUUID()
+  @IsUuid()
   action_id?: string;
 
   /** Only actions that this API key relayed. */

@@ -1,5 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsOptional, IsUUID } from 'class-validator';
+import { IsBoolean, IsIn, IsOptional } from 'class-validator';
+import { IsUuid } from '../../http/fields.js';
 import { CRITICALITIES, type Criticality } from '../../scoring/model.js';
 import { ScoreDto } from '../disc/disc.dto.js';
 import { REASONS, type Reason, SOURCES, type Source } from '../relay/domain/relay.events.js';
@@ -7,7 +8,7 @@ import { ACTION_STATES, type ActionState } from '../relay/domain/withdrawal.js';
 
 /** The path parameter `:action_id`. */
 export class ActionParams {
-  @IsUUID()
+  @IsUuid()
   action_id: string;
 }
 
