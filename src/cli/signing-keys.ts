@@ -15,11 +15,6 @@ import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
 const MAX_LISTED = 100_000;
-const VOUCHERS = [
-  '--vouchers',
-  'manage the keys of vouchers instead; contracts must trust an address before it signs',
-] as const;
-const LOG = ['--log', 'the key of checkpoints of the log instead, best in a file that no backup contains'] as const;
 
 interface Options {
   vouchers?: boolean;
@@ -36,27 +31,23 @@ export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program
     .command('signing-keys')
     .description('create and rotate the keys that sign tokens and proofs');
+  const ofFile = (name: string) =>
+    keys
+      .command(name)
+      .option('--vouchers', 'manage the keys of vouchers instead; contracts must trust an address before it signs')
+      .option('--log', 'the key of checkpoints of the log instead, best in a file that no backup contains');
 
-  keys
-    .command('create')
+  ofFile('create')
     .description('create the file, with one key that signs at once, for processes that share it')
-    .option(...VOUCHERS)
-    .option(...LOG)
     .action(cli.withConfig(create));
 
-  keys
-    .command('list')
+  ofFile('list')
     .description('list the keys, without their private parts')
-    .option(...VOUCHERS)
-    .option(...LOG)
     .option('--json', 'print them as JSON')
     .action(cli.withConfig(list));
 
-  keys
-    .command('rotate')
+  ofFile('rotate')
     .description('announce a new key that signs later; running servers publish it within a second')
-    .option(...VOUCHERS)
-    .option(...LOG)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
     .option(
       '--at-once',
@@ -64,12 +55,9 @@ export function signingKeysCommands(cli: Cli): void {
     )
     .action(cli.withConfig(rotate));
 
-  keys
-    .command('revoke')
+  ofFile('revoke')
     .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
     .argument('<kid>')
-    .option(...VOUCHERS)
-    .option(...LOG)
     .option('--overlap', 'it has not leaked: for a day, messages of webhooks are signed by their former secrets, too')
     .action(cli.withConfig(revoke));
 
@@ -89,11 +77,8 @@ export function signingKeysCommands(cli: Cli): void {
     .description('list the webhooks, whose secrets follow from the file and change with every revocation')
     .action(withHandlers(cli, 'existing', [], webhooks));
 
-  keys
-    .command('prune')
+  ofFile('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
-    .option(...VOUCHERS)
-    .option(...LOG)
     .action(cli.withConfig(prune));
 }
 
