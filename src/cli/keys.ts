@@ -48,7 +48,7 @@ export function keysCommands(cli: Cli): void {
 
 async function create({ config, print, note }: Context, { id, scopes, organization, json }: CreateOptions) {
   const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
-  const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
+  const key = await createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
   note(`Key ${id}, shown only this once:`);
   print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
 }
@@ -68,6 +68,6 @@ async function list({ config, print }: Context, { json }: { json?: boolean }) {
 }
 
 async function revoke({ config, print }: Context, id: string) {
-  if (!revokeKey(config, id)) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
+  if (!(await revokeKey(config, id))) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
   print(`revoked ${id}`);
 }

@@ -117,14 +117,14 @@ async function list({ config, print }: Context, { json, ...options }: Options & 
 }
 
 async function rotate({ config, print }: Context, { in: minutes, atOnce, ...options }: RotateOptions) {
-  const { kid, signs_from } = existing(config, options).rotate(Date.now(), delay(minutes, atOnce));
+  const { kid, signs_from } = await existing(config, options).rotate(Date.now(), delay(minutes, atOnce));
   print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
 }
 
 async function revoke({ config, print, note }: Context, kid: string, options: Options & { overlap?: boolean }) {
   const other = options.vouchers ? '--vouchers' : options.log ? '--log' : undefined;
   if (other && options.overlap) throw new UsageError(`${other} and --overlap cannot be combined.`);
-  const next = existing(config, options).revoke(kid, Date.now(), options.overlap);
+  const next = await existing(config, options).revoke(kid, Date.now(), options.overlap);
   print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
   if (!other) note('The secrets of all webhooks have changed: "signing-keys webhooks" lists whose.');
 }
@@ -137,7 +137,7 @@ async function webhooks({ get, print }: HandlersContext) {
 }
 
 async function prune({ config, print }: Context, options: Options) {
-  const pruned = existing(config, options).prune(Date.now());
+  const pruned = await existing(config, options).prune(Date.now());
   print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
 }
 

@@ -10,14 +10,7 @@ import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
 import { isObject } from '../kernel/json.js';
 import { hintOf, Problem } from '../kernel/problems.js';
-import {
-  FileWatch,
-  createFile,
-  exclusively,
-  exclusivelyWithoutBlocking,
-  readJsonFile,
-  replaceFile,
-} from './secret-file.js';
+import { FileWatch, createFile, exclusively, readJsonFile, replaceFile } from './secret-file.js';
 
 /**
  * API keys. Only the SHA-256 of a key is stored. Keys are 256 random bits, so a plain digest cannot be searched, and
@@ -195,7 +188,7 @@ export class ApiKeys {
       permit();
       return work();
     };
-    const result = await exclusivelyWithoutBlocking(file, locked).catch((error: unknown) => {
+    const result = await exclusively(file, locked).catch((error: unknown) => {
       if (error instanceof ConfigError) throw new Problem('keys_read_only', error.message);
       if ((error as NodeJS.ErrnoException).code?.startsWith('E')) {
         throw new Problem('keys_read_only', unwritable(file, error));
@@ -318,7 +311,7 @@ const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[
  * Adds a key to the file and returns the key itself, which is stored nowhere.
  * @throws ConfigError if the id exists or the file is not as described at `listKeys`
  */
-export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
+export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): Promise<string> {
   return exclusively(keysFile(config), () => addKey(config, record));
 }
 
@@ -346,7 +339,7 @@ function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
 }
 
 /** Removes a key; running servers notice within a second. @returns false when there is no key with this id */
-export function revokeKey(config: Config, id: string): boolean {
+export function revokeKey(config: Config, id: string): Promise<boolean> {
   return exclusively(keysFile(config), () => removeKey(config, id));
 }
 

@@ -76,7 +76,7 @@ export class KeyFile<K extends Key> {
    * @param delayMs from now; less than ANNOUNCED_MS makes signatures that verifiers with an older set refuse at first
    * @throws ConfigError when a next key is announced already
    */
-  rotate(now: number, delayMs: number): { kid: string; signs_from: number } {
+  rotate(now: number, delayMs: number): Promise<{ kid: string; signs_from: number }> {
     return exclusively(this.path, () => {
       const next = this.list(now).find(({ status }) => status === 'next');
       if (next) {
@@ -92,7 +92,7 @@ export class KeyFile<K extends Key> {
   }
 
   /** Removes the retired keys whose last signature has expired, and returns their kids. */
-  prune(now: number): string[] {
+  prune(now: number): Promise<string[]> {
     return exclusively(this.path, () => {
       const dead = this.list(now)
         .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
@@ -110,7 +110,7 @@ export class KeyFile<K extends Key> {
    * @returns the kid of the new key; null if another key already signs
    * @throws ConfigError if there is no such key
    */
-  revoke(kid: string, now: number, keepsFormer = false): string | null {
+  revoke(kid: string, now: number, keepsFormer = false): Promise<string | null> {
     return exclusively(this.path, () => {
       const revoked = this.list(now).find((key) => key.kid === kid);
       if (!revoked) throw new ConfigError(`There is no key ${kid} in ${this.path}.`);

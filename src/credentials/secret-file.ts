@@ -59,30 +59,13 @@ const LOCK_WAIT_MS = 5_000;
  * Runs a read and change of a file while no other process runs one. The lock is on a file beside it.
  * @throws Error if another process holds the lock for longer than five seconds
  */
-export function exclusively<T>(file: string, change: () => T): T {
-  let lock: FileLock | undefined;
-  for (let waited = 0; !(lock = tryToLock(file, waited)); waited += LOCK_POLL_MS) {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
-  }
-  return changeAndRelease(lock, change);
-}
-
-/** Does what `exclusively` does, for a process that must go on with other work while it waits. */
-export async function exclusivelyWithoutBlocking<T>(file: string, change: () => T): Promise<T> {
-  let lock: FileLock | undefined;
-  for (let waited = 0; !(lock = tryToLock(file, waited)); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
-  return changeAndRelease(lock, change);
-}
-
-/** @returns undefined while another process has the lock. @throws Error once it was waited for too long */
-function tryToLock(file: string, waited: number): FileLock | undefined {
+export async function exclusively<T>(file: string, change: () => T): Promise<T> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const lock = FileLock.take(`${file}.lock`);
-  if (!lock && waited >= LOCK_WAIT_MS) throw new Error(`${file} is being changed by another process.`);
-  return lock;
-}
-
-function changeAndRelease<T>(lock: FileLock, change: () => T): T {
+  let lock: FileLock | undefined;
+  for (let waited = 0; !(lock = FileLock.take(`${file}.lock`)); waited += LOCK_POLL_MS) {
+    if (waited >= LOCK_WAIT_MS) throw new Error(`${file} is being changed by another process.`);
+    await sleep(LOCK_POLL_MS);
+  }
   try {
     return change();
   } finally {

@@ -135,12 +135,12 @@ describe('the keys file', () => {
     expect(() => new ApiKeys(missing, quiet().log)).toThrow(/names .*none\.json, which does not exist/);
   });
 
-  test('is reread within a second of a change; a broken one leaves the keys as they were', () => {
+  test('is reread within a second of a change; a broken one leaves the keys as they were', async () => {
     let now = 0;
     const { log: logger, lines } = quiet();
     const keys = new ApiKeys(config(), logger, () => now);
     keys.find('x');
-    const key = createKey(config(), { id: 'shop', scopes: ['relay:write'], organization: 'tris@shop' });
+    const key = await createKey(config(), { id: 'shop', scopes: ['relay:write'], organization: 'tris@shop' });
     now += 999;
     expect(keys.find(key)).toBeUndefined();
     now += 1;
@@ -155,27 +155,27 @@ describe('the keys file', () => {
     expect(keys.find(key)).toBeUndefined();
   });
 
-  test('a revoked key is refused also when the clock is set back', () => {
+  test('a revoked key is refused also when the clock is set back', async () => {
     let now = Date.parse('2026-01-02T00:00:00Z');
-    const key = createKey(config(), { id: 'shop', scopes: ['relay:write'] });
+    const key = await createKey(config(), { id: 'shop', scopes: ['relay:write'] });
     const keys = new ApiKeys(config(), quiet().log, () => now);
     expect(keys.find(key)).toBeDefined();
-    revokeKey(config(), 'shop');
+    await revokeKey(config(), 'shop');
     now -= 86_400_000;
     expect(keys.find(key)).toBeUndefined();
   });
 
-  test('keys are created, listed and revoked; the key itself is nowhere in the file', () => {
+  test('keys are created, listed and revoked; the key itself is nowhere in the file', async () => {
     const file = join(folder, 'api-keys.json');
-    const key = createKey(config(), { id: 'a', scopes: ['ops'] });
-    createKey(config(), { id: 'b', scopes: ['relay:write', 'access:check'] });
+    const key = await createKey(config(), { id: 'a', scopes: ['ops'] });
+    await createKey(config(), { id: 'b', scopes: ['relay:write', 'access:check'] });
     expect(listKeys(config()).map(({ id, scopes }) => [id, scopes])).toEqual([
       ['a', ['ops']],
       ['b', ['relay:write', 'access:check']],
     ]);
     expect(readFileSync(file, 'utf8')).not.toContain(key);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect([revokeKey(config(), 'a'), revokeKey(config(), 'a')]).toEqual([true, false]);
+    expect([await revokeKey(config(), 'a'), await revokeKey(config(), 'a')]).toEqual([true, false]);
     expect(listKeys(config()).map(({ id }) => id)).toEqual(['b']);
     expect(readdirSync(folder)).toEqual(['api-keys.json']);
     expect(existsSync(join(folder, 'dev-api-key'))).toBe(false);
@@ -187,8 +187,8 @@ describe('the keys file', () => {
     [{ id: 'x y', scopes: ['ops'] }, /The id must be/],
     [{ id: 'x', scopes: [] }, /scopes must be/],
     [{ id: 'x', scopes: ['ops'], organization: 'bank' }, /not a TRIS id/],
-  ])('creating %j is refused', (record, message) => {
-    createKey(config(), { id: 'a', scopes: ['ops'] });
-    expect(() => createKey(config(), record as never)).toThrow(message);
+  ])('creating %j is refused', async (record, message) => {
+    await createKey(config(), { id: 'a', scopes: ['ops'] });
+    await expect(createKey(config(), record as never)).rejects.toThrow(message);
   });
 });

@@ -151,7 +151,7 @@ describe('a request that was refused leaves nothing in the log, and its key to a
       occurred_at: '2026-01-31T12:00:00Z',
     };
     // Nobody reviews what the same key submitted. Keys are read again within a second.
-    const submitter = { 'x-api-key': createKey(service.config, { id: 'submitter', scopes: ['trove:write'] }) };
+    const submitter = { 'x-api-key': await createKey(service.config, { id: 'submitter', scopes: ['trove:write'] }) };
     await eventually(async () => (await service.post('/v1/trove/submit', submission, submitter)).status === 202);
     for (const [path, body] of [
       ['/v1/policies/vp', policy('VP_TAKEN_V1', 'social_vouch')],

@@ -13,22 +13,23 @@ test('a change of a key file waits for a running one in another process, and the
   const other = new Child(new URL('../embedded/processes/lock-holder.ts', import.meta.url), [`${file}.lock`, '']);
   expect(await other.printed(1)).toEqual(['locked']);
   replaceFile(file, 'first');
-  expect(() => exclusively(file, () => replaceFile(file, 'second'))).toThrow(/is being changed by another process/);
+  const refused = exclusively(file, () => replaceFile(file, 'second'));
+  await expect(refused).rejects.toThrow(/is being changed by another process/);
   expect(readFileSync(file, 'utf8')).toBe('first');
 
   // It is gone without having given its lock back.
   await other.kill();
-  exclusively(file, () => replaceFile(file, `${readFileSync(file, 'utf8')} and second`));
+  await exclusively(file, () => replaceFile(file, `${readFileSync(file, 'utf8')} and second`));
   expect(readFileSync(file, 'utf8')).toBe('first and second');
   expect(readdirSync(folder.path)).toEqual(['keys.json']);
 });
 
-test('a failed change releases the lock', () => {
+test('a failed change releases the lock', async () => {
   const file = join(folder.path, 'keys.json');
   const fail = () => {
     throw new Error('no');
   };
-  expect(() => exclusively(file, fail)).toThrow('no');
+  await expect(exclusively(file, fail)).rejects.toThrow('no');
   expect(existsSync(`${file}.lock`)).toBe(false);
-  expect(exclusively(file, () => 7)).toBe(7);
+  expect(await exclusively(file, () => 7)).toBe(7);
 });

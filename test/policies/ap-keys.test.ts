@@ -43,7 +43,7 @@ describe('rotating the signing keys', () => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const first = keys.kid;
       const old = await keys.sign(CLAIMS, TYPE);
-      const { kid: second, signs_from } = file.rotate(START, ANNOUNCED_MS);
+      const { kid: second, signs_from } = await file.rotate(START, ANNOUNCED_MS);
       expect(signs_from).toBe(START + ANNOUNCED_MS);
 
       at(START + 1_001);
@@ -52,7 +52,7 @@ describe('rotating the signing keys', () => {
       expect(keys.kid).toBe(first);
       at(signs_from - 1);
       expect(keys.kid).toBe(first);
-      expect(() => file.rotate(signs_from - 1, ANNOUNCED_MS)).toThrow('already announced');
+      await expect(file.rotate(signs_from - 1, ANNOUNCED_MS)).rejects.toThrow('already announced');
 
       at(signs_from);
       expect(keys.kid).toBe(second);
@@ -70,8 +70,8 @@ describe('rotating the signing keys', () => {
         { kid: first, status: 'retired', signs_from: null, prunable_from: dead },
         { kid: second, status: 'signing', signs_from, prunable_from: null },
       ]);
-      expect(file.prune(dead - 1)).toEqual([]);
-      expect(file.prune(dead)).toEqual([first]);
+      expect(await file.prune(dead - 1)).toEqual([]);
+      expect(await file.prune(dead)).toEqual([first]);
       at(dead);
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([second]);
       expect(keys.signsWith(first)).toBe(false);
@@ -81,7 +81,7 @@ describe('rotating the signing keys', () => {
   test('a token of a key that no longer signs verifies if the clock of its process may have been behind', () =>
     withKeys(async (keys, at, data) => {
       const first = keys.kid;
-      const { signs_from } = signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
+      const { signs_from } = await signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
       at(signs_from + 70_000);
       expect(keys.kid).not.toBe(first);
       const address = { url: CLAIMS.iss } as PublicAddress;
@@ -95,7 +95,7 @@ describe('rotating the signing keys', () => {
     withKeys(async (keys, at, data) => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const set = JSON.parse(readFileSync(file.path, 'utf8'));
-      file.rotate(START, 0);
+      await file.rotate(START, 0);
       const [mine, theirs] = JSON.parse(readFileSync(file.path, 'utf8')).keys;
       delete theirs.d;
       delete theirs.signs_from;
@@ -115,9 +115,9 @@ describe('rotating the signing keys', () => {
     }));
 
   test('a new key is published also when the clock is set back', () =>
-    withKeys((keys, at, data) => {
+    withKeys(async (keys, at, data) => {
       expect(keys.jwks.keys).toHaveLength(1);
-      signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
+      await signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
       at(START - 86_400_000);
       expect(keys.jwks.keys).toHaveLength(2);
     }));

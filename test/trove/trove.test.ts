@@ -21,7 +21,7 @@ let service: Service;
 let REVIEWER: Record<string, string>;
 beforeAll(async () => {
   service = await startService();
-  REVIEWER = { 'x-api-key': createKey(service.config, { id: 'reviewer', scopes: ['trove:review'] }) };
+  REVIEWER = { 'x-api-key': await createKey(service.config, { id: 'reviewer', scopes: ['trove:review'] }) };
   // The keys are read again within a second.
   const probe = () => service.post(`/v1/trove/${sha256Hex('none')}/review`, { decision: 'approve' }, REVIEWER);
   await eventually(async () => (await probe()).status === 404);

@@ -78,8 +78,8 @@ test('a cursor is valid in other processes with the same keys, also after the fi
   }
   const file = signingKeyFile(loadConfig({ CREDENCE_SIGNING_KEYS: keys() }));
   const before = file.sharedSecret();
-  file.rotate(Date.now() - 3 * 86_400_000, 0);
-  expect(file.prune(Date.now())).toHaveLength(1);
+  await file.rotate(Date.now() - 3 * 86_400_000, 0);
+  expect(await file.prune(Date.now())).toHaveLength(1);
   expect(file.sharedSecret()).toEqual(new Uint8Array(before));
   const later = await startService({ CREDENCE_SIGNING_KEYS: keys() });
   try {

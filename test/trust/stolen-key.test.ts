@@ -65,7 +65,7 @@ test('a forged token of a session that was never started is refused', async () =
 
 test('after a rotation at once the old key makes no new tokens', async () => {
   const key = stolen();
-  file().rotate(Date.now() - 120_000, 0);
+  await file().rotate(Date.now() - 120_000, 0);
   // Once the service has read the changed file.
   await becomes(
     () => wallets(forge(key, { iat: now(), exp: now() + 300 })),
@@ -82,7 +82,7 @@ test('after revoking the key nothing that it signed is accepted, cursors include
   let cursor: string | null = null;
   while (cursor === null) cursor = (await list()).json.next_cursor;
   const key = stolen();
-  const next = file().revoke(key.kid, Date.now());
+  const next = await file().revoke(key.kid, Date.now());
   await becomes(
     () => wallets(forge(key, {})),
     ([, code]) => code === 'token_signature',
@@ -96,16 +96,16 @@ test('after revoking the key nothing that it signed is accepted, cursors include
   expect(await wallets(json.access_token)).toEqual([200, undefined]);
 });
 
-test('a retired or announced key can be revoked, and an unknown one is said to be', () => {
+test('a retired or announced key can be revoked, and an unknown one is said to be', async () => {
   const [first] = file().list(Date.now());
-  const { kid } = file().rotate(Date.now(), 600_000);
-  expect(file().revoke(kid, Date.now())).toBeNull();
+  const { kid } = await file().rotate(Date.now(), 600_000);
+  expect(await file().revoke(kid, Date.now())).toBeNull();
   expect(
     file()
       .list(Date.now())
       .map((key) => key.kid),
   ).toEqual([first!.kid]);
-  expect(() => file().revoke(kid, Date.now())).toThrow(ConfigError);
+  await expect(file().revoke(kid, Date.now())).rejects.toThrow(ConfigError);
 });
 
 test('a file with a key twice is refused', () => {

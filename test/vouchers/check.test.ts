@@ -236,7 +236,7 @@ test('a new issuer is published before it signs; what the old one signed is sign
   const first = await post(body, retry);
   const [old] = (await issuers()).issuers;
 
-  const { kid, signs_from } = file.rotate(Date.now(), ANNOUNCED_MS);
+  const { kid, signs_from } = await file.rotate(Date.now(), ANNOUNCED_MS);
   now = 2_000;
   expect((await issuers()).issuers).toMatchObject([
     { address: old.address, status: 'signing', ends_at: null },

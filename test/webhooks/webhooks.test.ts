@@ -80,7 +80,7 @@ describe('the end of the key from which secrets follow', () => {
     const { kid } = file()
       .list(Date.now())
       .find(({ status }) => status === 'signing')!;
-    file().revoke(kid, Date.now(), keepsFormer);
+    await file().revoke(kid, Date.now(), keepsFormer);
     await eventually(async () => (await changedAt(id)) !== before, 'the owner sees it');
   }
 
@@ -100,7 +100,7 @@ describe('the end of the key from which secrets follow', () => {
     const { id, secret } = await create({ events: ['policy.promoted'] });
     await revoke(id, true);
     // Other changes of the file keep it.
-    file().rotate(Date.now(), 600_000);
+    await file().rotate(Date.now(), 600_000);
     expect(await areSigningNow(id, secret)).toEqual([true]);
     const { json } = await service.post(`${path}/${id}/rotate-secret`, undefined, LENDCO);
     expect(await areSigningNow(id, secret, json.secret)).toEqual([true, true]);
