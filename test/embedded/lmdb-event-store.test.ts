@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { StoreUnavailable, type WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
-import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { LmdbEventStore, copyLog } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
@@ -203,7 +203,7 @@ describe('the embedded log', () => {
     test('a log that has become shorter is refused with one sentence', async () => {
       const first = await filled(3);
       await mkdir(join(folder.path, 'copy'));
-      await first.backup(join(folder.path, 'copy'));
+      await copyLog(path, join(folder.path, 'copy'));
       await first.close();
       await (await filled(2)).close();
 

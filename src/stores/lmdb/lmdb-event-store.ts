@@ -231,11 +231,6 @@ export class LmdbEventStore implements EventStore {
     return this.index.check(repair, onProgress);
   }
 
-  /** Copies the log into another folder while it is in use; the only sound way to copy it. */
-  async backup(folder: string): Promise<void> {
-    await this.env.backup(folder);
-  }
-
   /** Waits for the appends in flight. */
   async close(): Promise<void> {
     if (this.closing.signal.aborted) return;
@@ -468,7 +463,7 @@ export interface LogExtent {
   position: Position;
 }
 
-/** Copies a log into an existing folder while it is in use. @returns what the copy contains at least */
+/** Copies a log into an existing folder while it is in use; the only sound way. @returns what the copy contains at least */
 export async function copyLog(folder: string, target: string): Promise<LogExtent> {
   const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
   try {
