@@ -40,14 +40,8 @@ export class Logger implements LoggerService {
   debug(msg: unknown, ...rest: unknown[]): void {
     this.write('debug', text(msg), fieldsOf(msg, rest));
   }
-  fatal(msg: unknown, ...rest: unknown[]): void {
-    this.error(msg, ...rest);
-  }
   /** Nest's own messages (modules, mapped routes) are at debug level. */
   log(msg: unknown, ...rest: unknown[]): void {
-    this.debug(msg, ...rest);
-  }
-  verbose(msg: unknown, ...rest: unknown[]): void {
     this.debug(msg, ...rest);
   }
 }
