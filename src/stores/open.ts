@@ -116,7 +116,7 @@ async function openCluster(
       connections: () => ({
         eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
         postgresql: readModels.main,
-        redis: { isUnavailable: cache.isUnavailable, reconnections: cache.reconnections },
+        redis: cache.redis,
       }),
       clockSkew: () => readModels.clockSkew,
       keyValue: new DividedKeyValue(kept, cache),

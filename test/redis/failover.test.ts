@@ -184,12 +184,12 @@ describeOwnRedis('a master that is made a replica, and keeps its connections', (
       name.cut();
       await users.put(3);
       await demote();
-      await soon(() => users.entries.isUnavailable, 'readiness says it');
+      await soon(() => users.entries.redis.isUnavailable, 'readiness says it');
       const refusal = () => users.entries.get('nonce-1').catch((error: unknown) => error);
       await eventually(async () => (await refusal()) instanceof StoreUnavailable, 'a refusal');
       await expect(RedisConnection.open(servers[0]!.url)).rejects.toThrow(/cannot be used: it is a replica\.$/);
       await raw[0]!.replicaof('NO', 'ONE');
-      await soon(() => !users.entries.isUnavailable, 'readiness says it');
+      await soon(() => !users.entries.redis.isUnavailable, 'readiness says it');
       await users.put(4);
     },
     LONG,

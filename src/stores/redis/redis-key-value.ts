@@ -85,18 +85,10 @@ export class RedisKeyValue implements KeyValue {
   }
 
   private constructor(
-    private readonly redis: RedisConnection,
+    readonly redis: RedisConnection,
     private readonly clock: Clock,
     private readonly prefix: string,
   ) {}
-
-  get isUnavailable(): boolean {
-    return this.redis.isUnavailable;
-  }
-
-  get reconnections(): number {
-    return this.redis.reconnections;
-  }
 
   async get(key: string): Promise<Json | undefined> {
     return valueOf(await this.redis.send((client) => client.hget(this.stored(key), 'value')));
