@@ -28,8 +28,9 @@ const ENDING_MS = 3_000;
 export class OwnerServer {
   private readonly server: Server;
   private readonly running = new Set<{ ending: AbortController; ended: Promise<void> }>();
-  private serve!: (host: Host) => void;
-  private readonly host = new Promise<Host>((resolve) => (this.serve = resolve));
+  /** Carries out commands from now on. */
+  start!: (host: Host) => void;
+  private readonly host = new Promise<Host>((resolve) => (this.start = resolve));
 
   private constructor(private readonly path: SocketPath) {
     // A command may take hours.
@@ -72,11 +73,6 @@ export class OwnerServer {
     // It must not keep the process alive.
     owner.server.unref();
     return owner;
-  }
-
-  /** Carries out commands from now on. */
-  start(host: Host): void {
-    this.serve(host);
   }
 
   /** Accepts no further command, ends those that run, and waits for them. */
