@@ -72,7 +72,7 @@ export class StreamIndex {
   /** Indexes events of the log up to its last one, also past positions without an event, since that event is damaged. */
   async catchUpTo(head: Position): Promise<void> {
     while (this.knownUpTo < head) {
-      while (this.env.read(() => this.catchUp(SLICE))) {
+      while (this.env.read(() => this.catchUp())) {
         if (this.due) await this.store();
         else await setImmediate();
       }
@@ -80,13 +80,10 @@ export class StreamIndex {
     }
   }
 
-  /**
-   * @param most indexes at most this many
-   * @returns whether there may be more
-   */
-  private catchUp(most: number): boolean {
+  /** Indexes the next slice. @returns whether there may be more */
+  private catchUp(): boolean {
     const events = this.env.database<Buffer, number>('events');
-    for (let learned = 0; learned < most; learned++) {
+    for (let learned = 0; learned < SLICE; learned++) {
       const position = this.knownUpTo + 1;
       const entry = events.getBinary(position);
       if (entry === undefined) return false;
