@@ -32,7 +32,6 @@ import { answerClientError, originForm, serverOf } from '../http/connections.js'
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
 import { sendProblem } from '../http/problem-response.js';
-import { VERSION } from '../kernel/version.js';
 import { PublicAddress } from '../kernel/public-address.js';
 import { requestLimit } from '../http/rate-limit.js';
 import { traceRequests } from '../http/request-traces.js';
@@ -160,7 +159,7 @@ export async function createApp(
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) {
-    serveDocs(app, config, VERSION, REFERENCE);
+    serveDocs(app, config, REFERENCE);
     serveConsole(server, config);
   }
   await app.init();

@@ -5,6 +5,7 @@ import { DocumentBuilder, getSchemaPath, type OpenAPIObject, SwaggerModule } fro
 import type { Config } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { yieldIfDue } from '../kernel/turn.js';
+import { VERSION } from '../kernel/version.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 import { FixedText } from './compression.js';
 import { NDJSON } from './json-body.js';
@@ -56,7 +57,7 @@ interface Field {
 }
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
-export function serveDocs(app: NestFastifyApplication, config: Config, version: string, reference: Reference): void {
+export function serveDocs(app: NestFastifyApplication, config: Config, reference: Reference): void {
   // Built at the first request, so that it does not delay the boot. One buffer for all answers: a text would be encoded,
   // and kept until it is sent, for each request.
   let json: Promise<FixedText> | undefined;
@@ -69,7 +70,7 @@ export function serveDocs(app: NestFastifyApplication, config: Config, version: 
   const page = new FixedText(Buffer.from(problemsPage()));
   const server = app.getHttpAdapter().getInstance();
   server.get('/openapi.json', async (request, reply) => {
-    json ??= buildDocument(app, config, version, reference).then(
+    json ??= buildDocument(app, config, reference).then(
       (document) => new FixedText(Buffer.from(JSON.stringify(document))),
     );
     const text = await json;
@@ -83,14 +84,13 @@ export function serveDocs(app: NestFastifyApplication, config: Config, version: 
 async function buildDocument(
   app: NestFastifyApplication,
   config: Config,
-  version: string,
   reference: Reference,
 ): Promise<OpenAPIObject> {
   const builder = new DocumentBuilder()
     .setOpenAPIVersion('3.1.0')
     .setTitle('Credence')
     .setDescription('Credibility scores and access decisions from verified actions.')
-    .setVersion(version)
+    .setVersion(VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key')
     .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, 'session');
