@@ -65,8 +65,7 @@ export interface StoredCell {
 
 /** The events of a day up to a time: single entries, and cells with counts. */
 export interface PartOfDay<E extends DayEntry> {
-  /** Entries, with the time of their occurrence in ms. */
-  entries: { at: number; entry: E }[];
+  entries: E[];
   /** Cells; only their slots below `until` count. */
   cells: (StoredCell & { until: number })[];
 }
@@ -156,7 +155,7 @@ export class SpreadEvidence {
       if (!asked) count(totalOf(metric), criticality, sign);
       else if (asked.has(metric)) count(metric, criticality, sign);
     };
-    for (const { entry } of entries) one(entry[0], entry[1], entry[2] ?? 1);
+    for (const entry of entries) one(entry[0], entry[1], entry[2] ?? 1);
     for (const { sort, cell, until } of cells) {
       const name = sort.slice(prefix.length);
       for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
@@ -186,7 +185,6 @@ export class SpreadEvidence {
     const entries: PartOfDay<E>['entries'] = [];
     const cells: PartOfDay<E>['cells'] = [];
     const last = timeOfDay(time);
-    const midnight = dayOf(time) * DAY_MS;
     for (let level = 0; level < LEVELS; level++) {
       for await (const rows of this.rows.of(entriesOf(tris_id, level, time))) {
         // Rows are in the order of occurrence.
@@ -194,7 +192,7 @@ export class SpreadEvidence {
         for (const { sort, value } of past) {
           const entry = value as DayEntry;
           if (!isWanted(entry) || Number.parseInt(sort.slice(last.length + 1), 10) > position) continue;
-          entries.push({ at: midnight + Number(sort.slice(0, last.length)), entry });
+          entries.push(entry);
         }
         if (past.length < rows.length) break;
       }
@@ -251,7 +249,6 @@ export class SpreadEvidence {
   }
 }
 
-const DAY_MS = 86_400_000;
 const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 
 function namedCell({ key, metric }: CellList, { sort, value }: RangeRow): StoredCell & { name: string } {

@@ -180,7 +180,7 @@ export class SpreadSources {
     ] as const) {
       const part = await evidence.partOfDay<CredonationEntry>(time, SENDER_PARTS, isCredonation);
       const signed: CountCredonations = (from, n, amount) => count(from, sign * n, sign * amount);
-      for (const { entry } of part.entries) signed(entry[1], entry[2] ?? 1, (entry[2] ?? 1) * entry[0]);
+      for (const entry of part.entries) signed(entry[1], entry[2] ?? 1, (entry[2] ?? 1) * entry[0]);
       for (const { cell, until } of part.cells) {
         countCredonations(cell, [-Infinity, until], signed);
         if (isDue()) await yieldIfDue();
