@@ -37,13 +37,21 @@ import {
   webhookOf,
   webhookStream,
 } from './domain/webhook.js';
-import type { WebhookEvent, WebhookFilter } from './domain/webhooks.events.js';
 import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Sender } from './sender.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
-import type { AttemptDto } from './webhooks.dto.js';
-import { Webhooks, type WebhookView, refuseEventsOfAll, unknownWebhook } from './webhooks.js';
+import type {
+  AttemptDto,
+  CreatedWebhookDto,
+  DeliveriesDto,
+  DeliveryDto,
+  ReplayedWebhookDto,
+  RotatedSecretDto,
+  WebhookDto,
+  WebhooksDto,
+} from './webhooks.dto.js';
+import { Webhooks, refuseEventsOfAll, unknownWebhook } from './webhooks.js';
 
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
@@ -51,15 +59,10 @@ const MAX_SENDING = 8;
 const MAX_SENDING_OF_ONE = 4;
 
 /** The content of a webhook that a client asks for. */
-export interface WebhookRequest {
-  url: string;
-  events: WebhookEvent[];
-  filter: WebhookFilter;
-  policy_id: string | null;
-}
+type WebhookRequest = Omit<WebhookContent, 'url_hash'> & { url: string };
 
 /** @throws Problem validation_failed */
-function check({ events, filter, policy_id }: Pick<WebhookContent, 'events' | 'filter' | 'policy_id'>): void {
+function check({ events, filter, policy_id }: Omit<WebhookContent, 'url_hash'>): void {
   if (events.includes('score.crossed') && filter.score_below === null && filter.score_above === null) {
     throw refusalOf('/filter', 'required', 'score.crossed needs a threshold: score_below, score_above or both');
   }
@@ -86,7 +89,7 @@ function checkUrl(receivers: Receivers, url: string): void {
   if (message !== undefined) throw refusalOf('/url', 'webhook_url', message);
 }
 
-export class CreateWebhook extends Command<Recorded<WebhookView & { secret: string }>> {
+export class CreateWebhook extends Command<Recorded<CreatedWebhookDto>> {
   constructor(
     readonly webhook: WebhookRequest,
     readonly context: CommandContext,
@@ -136,7 +139,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
   }
 }
 
-export class ChangeWebhook extends Command<Recorded<WebhookView>> {
+export class ChangeWebhook extends Command<Recorded<WebhookDto>> {
   constructor(
     readonly webhookId: string,
     readonly change: Partial<WebhookRequest> & { active?: boolean },
@@ -201,7 +204,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   }
 }
 
-export class RotateSecret extends Command<Recorded<{ webhook_id: string; secret: string }>> {
+export class RotateSecret extends Command<Recorded<RotatedSecretDto>> {
   constructor(
     readonly webhookId: string,
     readonly context: CommandContext,
@@ -227,7 +230,7 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
 }
 
 /** Delivers again what happened after a position. */
-export class ReplayWebhook extends Command<Recorded<{ webhook_id: string; after: string }>> {
+export class ReplayWebhook extends Command<Recorded<ReplayedWebhookDto>> {
   constructor(
     readonly webhookId: string,
     readonly after: string,
@@ -335,7 +338,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   }
 }
 
-export class GetWebhook extends Query<WebhookView> {
+export class GetWebhook extends Query<WebhookDto> {
   constructor(
     readonly webhookId: string,
     readonly actor: Actor,
@@ -349,12 +352,12 @@ export class GetWebhookHandler implements IQueryHandler<GetWebhook> {
   constructor(private readonly webhooks: Webhooks) {}
 
   /** @throws Problem webhook_not_found */
-  async execute({ webhookId, actor }: GetWebhook): Promise<WebhookView> {
+  async execute({ webhookId, actor }: GetWebhook): Promise<WebhookDto> {
     return this.webhooks.view(await this.webhooks.get(webhookId, actor));
   }
 }
 
-export class ListWebhooks extends Query<{ webhooks: WebhookView[]; next_cursor: string | null }> {
+export class ListWebhooks extends Query<WebhooksDto> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
@@ -388,10 +391,7 @@ export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
   }
 }
 
-export class ListDeliveries extends Query<{
-  deliveries: ReturnType<typeof deliveryView>[];
-  next_cursor: string | null;
-}> {
+export class ListDeliveries extends Query<DeliveriesDto> {
   constructor(
     readonly webhookId: string,
     readonly limit: number,
@@ -423,7 +423,7 @@ export class ListDeliveriesHandler implements IQueryHandler<ListDeliveries> {
   }
 }
 
-function deliveryView(delivery: Delivery, logId: string) {
+function deliveryView(delivery: Delivery, logId: string): DeliveryDto {
   const { n, message_id, event, tris_id, position, created_at, status, attempts, next_at, last, body } = delivery;
   return {
     delivery_id: `dlv_${n}`,

@@ -13,6 +13,7 @@ import { Signatures } from './signatures.js';
 import { allOf } from './webhook-limit.js';
 import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
+import type { WebhookDto } from './webhooks.dto.js';
 
 /** Webhooks by id, each read from its own stream, so always current. */
 @Injectable()
@@ -69,7 +70,7 @@ export class Webhooks {
   }
 
   /** A webhook as its owner sees it. */
-  async view(webhook: Webhook) {
+  async view(webhook: Webhook): Promise<WebhookDto> {
     const { webhook_id, owner, events, filter, policy_id, disabled, created_at } = webhook;
     const changedAt = this.signatures.changedAt(webhook);
     const progress = await this.deliveries.progressOf(webhook);
@@ -80,7 +81,7 @@ export class Webhooks {
       events,
       filter,
       policy_id,
-      status: disabled ? ('disabled' as const) : ('active' as const),
+      status: disabled ? 'disabled' : 'active',
       disabled_reason: disabled?.reason ?? null,
       disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
       pending: progress?.open.length ?? 0,
@@ -104,4 +105,3 @@ export function refuseEventsOfAll({ organization, scopes }: Reader, events: read
 }
 
 export const unknownWebhook = (id: string) => new Problem('webhook_not_found', `There is no webhook ${id}.`);
-export type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
