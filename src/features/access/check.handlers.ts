@@ -185,10 +185,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 }
 
 /** A check of a batch. */
-export interface CheckOfMany {
-  policy_id: string;
-  subject_tris: string;
-}
+export type CheckOfMany = Pick<CheckRequest, 'policy_id' | 'subject_tris'>;
 
 /** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
 export class CheckAccessOfMany extends Command<ItemOutcome<Recorded<AccessDto>>[]> {

@@ -6,7 +6,7 @@ import { modelOrFirst } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { IdentityReader, IdentitySnapshot } from '../disc/identity-reader.js';
 import type { Verification } from '../identity/domain/identity.js';
-import type { Observation } from './access-check.js';
+import type { Judgement, Observation } from './access-check.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { coordinatesOf } from './affected-decisions.js';
 import type { RecordedDecision } from './domain/decision.js';
@@ -108,11 +108,7 @@ function causesOf({ as_of, seen }: Known): Causes | null {
   };
 }
 
-interface Denial {
-  score: number | null;
-  reasons: readonly AccessReasonDto[];
-  how_to_pass: readonly FactChangeDto[];
-}
+type Denial = Pick<Judgement, 'score' | 'reasons' | 'how_to_pass'>;
 
 /**
  * The principal reasons of a denial: one for each change of `how_to_pass`, the most expensive first. If no changes would
