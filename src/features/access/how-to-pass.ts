@@ -133,7 +133,7 @@ function smallestChange(
   advice: Advice,
 ): FactChangeDto[] | undefined {
   const axes = axesOf(facts);
-  const gate = toGate(rule, false, { actions: facts.actions, badLevel, facts }, axes);
+  const gate = toGate(rule, false, { badLevel, facts }, axes);
   if (typeof gate === 'boolean') return gate ? [] : undefined;
   const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
   const choices = used.map(choicesOf);
@@ -380,7 +380,6 @@ const verificationFact = (status: string): string => `verification.${status}`;
 
 /** Inputs that no increase changes. */
 interface Subject {
-  actions: number;
   badLevel: BadLevel;
   facts: Facts;
 }
@@ -467,7 +466,7 @@ function gateOfNamed(
 /** A condition as a threshold on a fact, or as its value if no increase can change it. */
 function thresholdOf(
   condition: Condition,
-  { actions, badLevel }: Subject,
+  { badLevel, facts }: Subject,
 ): boolean | { fact: string; threshold: number } {
   switch (condition.rule) {
     case 'disc_min':
@@ -489,7 +488,7 @@ function thresholdOf(
         return { fact: verificationFact(condition.status), threshold: 1 };
       }
       // Only actions raise net TCT, so an increase also provides the action that this status requires.
-      return badLevel === null ? netTct(actions > 0 ? 0 : 1) : false;
+      return badLevel === null ? netTct(facts.actions > 0 ? 0 : 1) : false;
   }
 }
 
