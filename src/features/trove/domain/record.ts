@@ -12,10 +12,8 @@ import {
 } from '../../relay/domain/relay.events.js';
 import { decide as decideRelay, splitMetric } from '../../relay/domain/relay.js';
 import { actionIn, decideChange } from '../../relay/domain/withdrawal.js';
-import type { Criticality } from '../../../scoring/model.js';
 import {
   type DECISION_METHODS,
-  type RECORD_TYPES,
   type RecordProof,
   troveProofSubmitted,
   troveRecordApproved,
@@ -61,22 +59,16 @@ export interface Ruling {
   platform_id: string | null;
 }
 
+/** What an issuer signs of a record: its fields without free text. */
+type Statement = Pick<
+  TroveRecord,
+  'tris_id' | 'record_type' | 'metric' | 'criticality' | 'content_hash' | 'occurred_at' | 'agent_id' | 'operator_tris'
+>;
+
 /** A record as submitted and validated: names canonical, the time in ms. */
-export interface Submission {
-  tris_id: string;
-  record_type: (typeof RECORD_TYPES)[number];
-  metric: string;
-  criticality: Criticality;
+export interface Submission extends Statement, Pick<TroveRecord, 'proof' | 'submitter'> {
   title: string;
-  /** SHA-256 of the content, hex. */
-  content_hash: string;
   uri: string | null;
-  occurred_at: number;
-  agent_id: string | null;
-  operator_tris: string | null;
-  proof: RecordProof | null;
-  /** The organization that submits it; null: an operator. */
-  submitter: string | null;
 }
 
 /** A decision about a record. `platform_id`: the platform whose action an approved record becomes. */
@@ -234,12 +226,7 @@ function rulingOf(
  * The text that an issuer signs: canonical JSON (RFC 8785) of the record's fields without free text, times in ISO 8601.
  * Only ai_behavior records contain the agent and its operator.
  */
-export function statementOf(
-  record: Pick<
-    TroveRecord,
-    'tris_id' | 'record_type' | 'metric' | 'criticality' | 'content_hash' | 'occurred_at' | 'agent_id' | 'operator_tris'
-  >,
-): string {
+export function statementOf(record: Statement): string {
   const { tris_id, record_type, metric, criticality, content_hash, agent_id, operator_tris } = record;
   const occurred_at = new Date(record.occurred_at).toISOString();
   const agent = agent_id === null ? {} : { agent_id, operator_tris };
