@@ -19,10 +19,7 @@ export class AccountLinkedDto {
   status: 'linked';
 }
 
-export class WalletLinkedDto {
-  /** The wallet is linked. */
-  @ApiProperty({ enum: ['linked'] })
-  status: 'linked';
+export class WalletLinkedDto extends AccountLinkedDto {
   /** EIP-55. */
   wallet: string;
   tris_id: string;
