@@ -3,25 +3,17 @@ import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { Problem, fieldProblem } from '../../../kernel/problems.js';
-import { type AccessDecision, type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
+import { type AccessDecision, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). Where one is created, it has at most 128 characters. */
 export const AP_ID = /^AP_[A-Z0-9_]{1,122}_V[1-9][0-9]{0,8}$/;
 
-/** The content of an access policy. Never changes. */
-export interface AccessPolicyContent {
-  policy_id: string;
-  rules: JsonObject;
-  /** Lifetime of its tokens, s, 1..86400. */
-  ttl_seconds: number;
-  vp: string | null;
-  visibility: (typeof VISIBILITIES)[number];
-}
+type Created = Decoded<typeof accessPolicyCreated>['data'];
 
-export interface AccessPolicy extends AccessPolicyContent {
-  /** TRIS of the organization that owns it; null: the platform's operators. */
-  owner: string | null;
-  content_hash: string;
+/** The content of an access policy. Never changes. */
+export type AccessPolicyContent = Omit<Created, 'owner' | 'content_hash'>;
+
+export interface AccessPolicy extends Created {
   /** ms since the epoch. */
   created_at: number;
   retired: boolean;

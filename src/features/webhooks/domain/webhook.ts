@@ -2,8 +2,6 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson } from '../../../kernel/hash.js';
 import {
-  type WebhookEvent,
-  type WebhookFilter,
   webhookChanged,
   webhookCreated,
   webhookDeleted,
@@ -30,18 +28,12 @@ type StreamEvent = Decoded<(typeof EVENTS)[number]>;
 type Disabled = Extract<StreamEvent, { type: 'WebhookDisabled' }>['data']['reason'];
 const decode = streamDecoderFor(EVENTS);
 
-/** What its owner chooses. */
-export interface WebhookContent {
-  url_hash: string;
-  events: WebhookEvent[];
-  filter: WebhookFilter;
-  policy_id: string | null;
-}
+type Created = Decoded<typeof webhookCreated>['data'];
 
-export interface Webhook extends WebhookContent {
-  webhook_id: string;
-  /** TRIS of the organization that it belongs to; null: the platform's operators. */
-  owner: string | null;
+/** What its owner chooses. */
+export type WebhookContent = Omit<Created, 'webhook_id' | 'owner'>;
+
+export interface Webhook extends Created {
   /** Number of the secret. */
   rotation: number;
   /** ms; null before the first rotation. */
@@ -91,10 +83,7 @@ function evolve(webhook: Webhook | undefined, event: StreamEvent): Webhook | und
   }
 }
 
-export function decideCreate(
-  webhook: Webhook | undefined,
-  content: WebhookContent & Pick<Webhook, 'webhook_id' | 'owner'>,
-): Fact[] {
+export function decideCreate(webhook: Webhook | undefined, content: Created): Fact[] {
   return webhook ? [] : [fact(webhookCreated, { ...content })];
 }
 
