@@ -9,7 +9,7 @@ import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
   type Grant,
-  type GrantableStatus,
+  type GrantFilter,
   NOTHING_STATED,
   type OperatorState,
   decideClearBadStatus,
@@ -25,7 +25,7 @@ type Statement =
   | { kind: 'set_bad_status'; level: number; reason_code: string }
   | { kind: 'clear_bad_status' }
   | { kind: 'grant'; grant: Omit<Grant, 'operator'> }
-  | { kind: 'revoke'; grants: { status: GrantableStatus; issuer: string | null; scheme: string | null } };
+  | { kind: 'revoke'; grants: GrantFilter };
 
 export class StateAboutIdentity extends Command<{ position: Position }> {
   constructor(

@@ -34,16 +34,8 @@ export interface OperatorState {
   verifications: Verification[];
 }
 
-export interface Grant {
-  status: GrantableStatus;
-  issuer: string;
-  /** Granted by a key with `ops` that is bound to no organization. */
-  operator: boolean;
-  /** ISO 8601 UTC, or null: does not expire. */
-  expires_at: string | null;
-  /** SHA-256 of the evidence, hex. */
-  evidence_hash: string;
-}
+/** A grant by a key. */
+export type Grant = Omit<Decoded<typeof verificationGranted>['data'], 'tris_id' | 'scheme'>;
 
 export function identityStream(trisId: string): string {
   return `identity-${trisId}`;
@@ -92,7 +84,7 @@ export function evolve(state: OperatorState, event: StatementEvent): void {
 
 /** Selects grants of a status. null: any issuer, any scheme. */
 export interface GrantFilter {
-  status: string;
+  status: GrantableStatus;
   issuer: string | null;
   scheme: string | null;
 }
@@ -126,11 +118,7 @@ export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
   return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
 }
 
-export function decideRevoke(
-  state: OperatorState,
-  trisId: string,
-  grants: GrantFilter & { status: GrantableStatus },
-): Fact[] {
+export function decideRevoke(state: OperatorState, trisId: string, grants: GrantFilter): Fact[] {
   const held = state.verifications.some((grant) => isGrant(grant, grants));
   return held ? [fact(verificationRevoked, { tris_id: trisId, ...grants })] : [];
 }

@@ -1,7 +1,7 @@
 import { decodeStatement, operatorStateOf } from '../../identity/domain/identity.js';
 import { verificationGranted } from '../../identity/domain/identity.events.js';
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Fact, fact } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { type FieldError, Problem } from '../../../kernel/problems.js';
 import { fieldOf } from './proof-format.js';
@@ -59,14 +59,7 @@ export function readSignals(scheme: Scheme, signals: readonly string[], trisId: 
 }
 
 /** A verification by proof, as it is granted. */
-export interface ProvenGrant {
-  tris_id: string;
-  status: Scheme['status'];
-  issuer: string;
-  scheme: string;
-  expires_at: string;
-  evidence_hash: string;
-}
+export type ProvenGrant = Omit<Decoded<typeof verificationGranted>['data'], 'operator'> & { expires_at: string };
 
 /** The evidence hash covers the statement, not the proof: anyone can derive further proofs of the same statement. */
 export function grantOf(scheme: Scheme, trisId: string, signals: readonly string[], expiresAt: string): ProvenGrant {
