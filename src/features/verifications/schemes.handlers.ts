@@ -20,6 +20,7 @@ import {
   schemeStream,
 } from './domain/scheme.js';
 import { Schemes, retired } from './schemes.js';
+import type { SchemeDto, SchemesDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
 
 type SchemeChange =
@@ -28,7 +29,7 @@ type SchemeChange =
   | { kind: 'retire' };
 
 /** Registers a scheme, adds or removes an accepted root, or retires the scheme. */
-export class ChangeScheme extends Command<Created<SchemeView>> {
+export class ChangeScheme extends Command<Created<SchemeDto>> {
   constructor(
     readonly scheme: string,
     readonly change: SchemeChange,
@@ -47,7 +48,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
   ) {}
 
   /** @throws Problem scheme_not_found, scheme_retired, validation_failed, scheme_conflict, verifier_unavailable */
-  async execute({ scheme: id, change, context }: ChangeScheme): Promise<Created<SchemeView>> {
+  async execute({ scheme: id, change, context }: ChangeScheme): Promise<Created<SchemeDto>> {
     if (change.kind === 'register') await this.refuseUnsound(change.definition, context.actor);
     else await this.schemes.get(id);
     const { position, own } = await this.writer.execute(schemeStream(id), context, (history) =>
@@ -78,7 +79,7 @@ function decide(scheme: Scheme | undefined, change: SchemeChange): Fact[] {
   return decideAddRoot(scheme!, change.root);
 }
 
-export class GetScheme extends Query<SchemeView> {
+export class GetScheme extends Query<SchemeDto> {
   constructor(readonly scheme: string) {
     super();
   }
@@ -88,12 +89,12 @@ export class GetScheme extends Query<SchemeView> {
 export class GetSchemeHandler implements IQueryHandler<GetScheme> {
   constructor(private readonly schemes: Schemes) {}
 
-  async execute({ scheme }: GetScheme): Promise<SchemeView> {
+  async execute({ scheme }: GetScheme): Promise<SchemeDto> {
     return viewOf(await this.schemes.get(scheme));
   }
 }
 
-export class ListSchemes extends Query<{ schemes: ListedScheme[]; next_cursor: string | null }> {
+export class ListSchemes extends Query<SchemesDto> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
@@ -118,10 +119,7 @@ export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   }
 }
 
-type ListedScheme = Omit<SchemeRow, 'registered_at'> & { registered_at: string };
-type SchemeView = ReturnType<typeof viewOf>;
-
 /** A scheme with everything that a prover needs. */
-function viewOf(scheme: Scheme) {
+function viewOf(scheme: Scheme): SchemeDto {
   return { ...scheme, scope_value: fieldOf(scheme.scope), registered_at: new Date(scheme.registered_at).toISOString() };
 }
