@@ -8,6 +8,7 @@ import {
 import { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
 import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { MetricLimit } from '../../src/features/relay/metric-limit.js';
+import type { Vetting } from '../../src/features/organizations/vetting.js';
 import { type Action, METRICS_PER_ORGANIZATION } from '../../src/features/relay/domain/relay.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
@@ -33,14 +34,14 @@ const request = (idempotency: string | null = null) => ({
 });
 const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 
-const sourceFor = async () => 'vouched';
+const vetting = { sourceFor: async () => 'vouched' } as unknown as Vetting;
 
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
   let nth = 0;
   const execute = (command: RelayAction) => relay(command, nth++);
-  const single = { execute, sourceFor, lookUp: async () => undefined } as unknown as RelayActionHandler;
-  return new RelayActionsHandler(single, store as EventStore);
+  const single = { execute, lookUp: async () => undefined } as unknown as RelayActionHandler;
+  return new RelayActionsHandler(single, vetting, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
   action_id: `${command.action.external_id}`,
@@ -67,14 +68,14 @@ test('what is damaged for one action of a batch affects no other', async () => {
   const [a, b, c] = actions(3);
   const parts = [
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
-    { sourceFor },
+    vetting,
     { record: async ({ action }: { action: Action }) => ({ action_id: action.external_id }) },
     { accept: async () => null, lookUp: async () => undefined },
     { take: async () => () => undefined },
     new RelayMetrics(),
   ];
   const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
-  const handler = new RelayActionsHandler(single, {} as EventStore);
+  const handler = new RelayActionsHandler(single, vetting, {} as EventStore);
   const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
 });
@@ -324,21 +325,21 @@ test('four batches are recorded at a time, three of one organization, of which t
 test('a batch that waits goes by the vetting once it is recorded', async () => {
   let release = () => {};
   const released = new Promise<void>((resolve) => (release = resolve));
-  let vetting = 'vouched';
+  let source = 'vouched';
   const sources: unknown[] = [];
   const single = {
-    execute: async (_command: RelayAction, source: unknown) => {
-      sources.push(source);
+    execute: async (_command: RelayAction, decided: unknown) => {
+      sources.push(decided);
       await released;
       return { action_id: 'x', position: 1 };
     },
-    sourceFor: async () => vetting,
     lookUp: async () => undefined,
   };
-  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, {} as EventStore);
+  const changing = { sourceFor: async () => source } as unknown as Vetting;
+  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, changing, {} as EventStore);
   const batches = Array.from({ length: 4 }, () => handler.execute(new RelayActions(actions(1), request())));
   while (sources.length < 3) await new Promise(setImmediate);
-  vetting = 'unvouched';
+  source = 'unvouched';
   release();
   await Promise.all(batches);
   expect(sources).toEqual([...Array(3).fill('vouched'), 'unvouched']);

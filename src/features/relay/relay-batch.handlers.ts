@@ -4,6 +4,7 @@ import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js'
 import { bodyHash, type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Vetting } from '../organizations/vetting.js';
 import type { Action } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
@@ -28,6 +29,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
 
   constructor(
     private readonly single: RelayActionHandler,
+    private readonly vetting: Vetting,
     @Inject(EVENT_STORE) store: EventStore,
   ) {
     this.batches = new Batches(store);
@@ -51,7 +53,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
       {
         begin: async (group) => {
           // Once, so that a batch is not divided by a change of the vetting.
-          source = await this.single.sourceFor(actor.organization);
+          source = await this.vetting.sourceFor(actor.organization);
           await this.single.lookUp(group);
         },
         orderOf: ({ platform_id, external_id }) => (external_id === null ? undefined : `${platform_id} ${external_id}`),

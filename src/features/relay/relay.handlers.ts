@@ -119,7 +119,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
     // The caller's organization owns the platform, so its vetting decides. Operators need none.
-    const source = decided ?? (await this.sourceFor(organization));
+    const source = decided ?? (await this.vetting.sourceFor(organization));
     const stream = actionStream(action, context.idempotency, randomUUID);
     const bytes = Buffer.byteLength(JSON.stringify(action));
     const by = ownerOfTurns(context.actor);
@@ -137,11 +137,6 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
       if (metric) this.limit.failed(metric);
       throw error;
     }
-  }
-
-  /** The source of what a key relays that is bound to this organization; to none: null. */
-  sourceFor(organization: string | null): Promise<Source> {
-    return this.vetting.sourceFor(organization);
   }
 
   /** Looks up together what `execute` needs to know of many actions, each of which it would look up otherwise. */
