@@ -33,9 +33,12 @@ export class Lenses {
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
-  /** @throws Problem policy_not_found, history_unreadable */
-  async policy(policyId: string): Promise<Policy> {
-    return this.read(policyId);
+  /** @param limit number of its events that are read; default: all @throws Problem policy_not_found, history_unreadable */
+  async policy(policyId: string, limit?: number): Promise<Policy> {
+    const history = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId), { limit }) : [];
+    const policy = policyOf(history);
+    if (!policy) throw unknownPolicy(policyId);
+    return policy;
   }
 
   /** The lens of a policy, even a retired one, so that old scores can be explained. @throws Problem policy_not_found */
@@ -43,16 +46,9 @@ export class Lenses {
     const kept = this.known.get(policyId);
     if (kept) return kept;
     // The first event contains the content, which never changes. Later events do not affect scores.
-    const lens = lensOf(await this.read(policyId, 1));
+    const lens = lensOf(await this.policy(policyId, 1));
     this.known.set(policyId, lens);
     return lens;
-  }
-
-  private async read(policyId: string, limit?: number): Promise<Policy> {
-    const history = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId), { limit }) : [];
-    const policy = policyOf(history);
-    if (!policy) throw unknownPolicy(policyId);
-    return policy;
   }
 
   /** Rows to read together with the data, so that data and lens belong to the same position. */
