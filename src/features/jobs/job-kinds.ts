@@ -30,7 +30,6 @@ export interface JobKind<T extends object | string = object | string> {
 @Injectable()
 export class JobKinds {
   private readonly byPrefix = new Map<string, JobKind>();
-  private readonly byName = new Map<string, JobKind>();
 
   constructor(@Inject(JOBS) private readonly jobs: Jobs) {}
 
@@ -42,7 +41,6 @@ export class JobKinds {
   ): void {
     this.jobs.handle(kind.kind, async (job) => (await run(job)) as Json, retries);
     this.byPrefix.set(kind.prefix, kind);
-    this.byName.set(kind.kind, kind);
   }
 
   /**
@@ -66,11 +64,11 @@ export class JobKinds {
   }
 
   get all(): JobKind[] {
-    return [...this.byName.values()];
+    return [...this.byPrefix.values()];
   }
 
   isShown(kind: string): boolean {
-    return this.byName.has(kind);
+    return this.all.some((shown) => shown.kind === kind);
   }
 }
 
