@@ -50,12 +50,12 @@ export function addToDays(days: number[], day: number, criticality: number, acti
   if (at > 0 && days[at - STRIDE] === day) at -= STRIDE;
   else days.splice(at, 0, day, 0, 0, 0, 0, 0);
   days[at + 1 + criticality]! += actions;
-  if (isEmpty(days, at, STRIDE)) days.splice(at, STRIDE);
+  if (isEmpty(days, at)) days.splice(at, STRIDE);
 }
 
-/** Whether the numbers of a slot at this index, after that of the slot, are all 0. */
-export function isEmpty(slots: readonly number[], at: number, stride: number): boolean {
-  for (let i = at + 1; i < at + stride; i++) if (slots[i] !== 0) return false;
+/** Whether the day at this index has no actions. */
+export function isEmpty(days: readonly number[], at: number): boolean {
+  for (let i = at + 1; i < at + STRIDE; i++) if (days[i] !== 0) return false;
   return true;
 }
 

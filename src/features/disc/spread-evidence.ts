@@ -265,7 +265,7 @@ async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefin
   const end = asOf === undefined ? Infinity : dayOf(asOf);
   for (const { name, slots } of cells) {
     for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
-      if (isEmpty(slots, at, STRIDE)) continue;
+      if (isEmpty(slots, at)) continue;
       const entry = (evidence[name] ??= { last: 0, days: [] });
       for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
     }
