@@ -66,12 +66,7 @@ function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[numbe
 
 /** What identifies a policy: its content with canonical names. */
 export function identityOf({ policy_id, tris_org, inputs, metadata }: PolicyContent) {
-  return {
-    policy_id,
-    tris_org,
-    inputs: inputs.map(({ metric, criticality, weight }) => ({ metric, criticality, weight })),
-    metadata: { ...metadata },
-  };
+  return { policy_id, tris_org, inputs, metadata };
 }
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
