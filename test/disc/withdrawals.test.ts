@@ -48,7 +48,7 @@ function measured({ actions, net_tct, score, reliability, evidence, health }: Fa
     score,
     reliability,
     evidence,
-    health: MODEL.categories.map((category) => health[category]),
+    health: MODEL.categories.map(health),
   };
 }
 

@@ -13,8 +13,10 @@ import { scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { smallestNet } from '../../src/scoring/score.js';
 
-function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Measured['health']> } = {}): Facts {
-  return factsFrom({ ...NOTHING, ...changes, health: { ...NOTHING.health, ...changes.health } });
+type Health = Record<Category, number | null>;
+
+function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Health> } = {}): Facts {
+  return factsFrom({ ...NOTHING, ...changes, health: (category) => changes.health?.[category] ?? null });
 }
 
 function parsed(rules: unknown): Rule {
@@ -267,7 +269,7 @@ const facts = fc
     verified: fc.subarray(STATUSES.slice(0, 3)).map((held) => new Set<string>(held)),
   })
   .chain((measured) => fc.constantFrom(measured, ...(measured.net_tct === 0 ? [{ ...measured, actions: 0 }] : [])))
-  .map(factsFrom);
+  .map(({ health, ...measured }) => factsFrom({ ...measured, health: (category) => health[category] }));
 
 const condition = fc.oneof(
   fc.constantFrom(0, 3, 5, 7, 20, 62, 80).map((disc_min) => ({ disc_min })),
@@ -327,11 +329,13 @@ const someRules = rulesOf(3).filter((rules) => 'rule' in parseRules(rules));
 
 /** The facts after exactly these changes. Net TCT can only rise by an action. */
 function changed(before: Facts, changes: readonly FactChangeDto[]): Facts {
-  const after = { ...before, health: { ...before.health }, verified: new Set(before.verified) };
+  const raised: Partial<Health> = {};
+  const health = (category: Category) => raised[category] ?? before.health(category);
+  const after = { ...before, health, verified: new Set(before.verified) };
   for (const { fact, required } of changes) {
     const [kind, name] = fact.split(/\.(.*)/s) as [string, string];
     if (kind === 'net_tct') Object.assign(after, { net_tct: required, actions: Math.max(1, before.actions) });
-    else if (kind === 'health') after.health[name as Category] = required as number;
+    else if (kind === 'health') raised[name as Category] = required as number;
     else if (kind === 'reliability') after.reliability = required as number;
     else if (kind === 'evidence') after.evidence = required as number;
     else if (kind === 'verification') after.verified.add(name);
@@ -377,7 +381,7 @@ function bruteForce(rule: Rule, before: Facts): { size: number; cost: number } |
     raise('net_tct', before.net_tct, nets),
     raise('reliability', before.reliability, parts),
     ...(['financial', 'social', 'security'] as const).map((name) =>
-      raise(`health.${name}`, before.health[name], parts),
+      raise(`health.${name}`, before.health(name), parts),
     ),
     ...STATUSES.slice(0, 3).map((status) => raise(`verification.${status}`, before.verified.has(status) ? 1 : 0, [1])),
     before.bad_level === null

@@ -66,7 +66,7 @@ function compileCondition(condition: Condition): Evaluator {
     case 'metrics': {
       const { category, least } = condition;
       return (facts) => {
-        const health = facts.health[category];
+        const health = facts.health(category);
         return health === null ? UNKNOWN : health >= least ? TRUE : FALSE;
       };
     }
@@ -182,7 +182,7 @@ function requiredAndActual(condition: Condition, facts: Facts): Pick<AccessReaso
     case 'evidence_min':
       return { required: condition.least, actual: facts.evidence ?? null };
     case 'metrics':
-      return { required: condition.least, actual: facts.health[condition.category] };
+      return { required: condition.least, actual: facts.health(condition.category) };
     case 'verification':
       return { required: condition.status, actual: isVerified(facts, condition) };
   }

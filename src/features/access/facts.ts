@@ -24,7 +24,7 @@ export interface Measured {
   /** How much evidence reliability rests on; null or absent in versions of the model that do not say. */
   evidence?: number | null;
   /** 0..1 by category; null without evidence in it. */
-  health: Record<Category, number | null>;
+  health: (category: Category) => number | null;
   /** Verification statuses that are not expired and count for a policy that names no issuer. */
   verified: ReadonlySet<string>;
   /** All verifications that have not expired, for policies that name issuers or schemes. Default: none. */
@@ -38,7 +38,7 @@ export const NOTHING: Measured = {
   actions: 0,
   bad_level: null,
   reliability: null,
-  health: Object.fromEntries(MODEL.categories.map((category) => [category, null])) as Measured['health'],
+  health: () => null,
   verified: new Set(),
 };
 
@@ -103,7 +103,6 @@ class Subject implements Facts {
   readonly incomplete: boolean;
   readonly actions: number;
   readonly bad_level: number | null;
-  readonly health: Facts['health'];
   private measured: {
     net?: number;
     score?: number;
@@ -111,6 +110,7 @@ class Subject implements Facts {
     reliability?: number | null;
     holds?: Facts['holds'];
   } = {};
+  private readonly healths = new Map<Category, number | null>();
 
   constructor(
     private readonly state: IdentityState,
@@ -121,7 +121,6 @@ class Subject implements Facts {
     this.incomplete = isIncomplete(state);
     this.actions = state.actions;
     this.bad_level = state.bad_status?.level ?? null;
-    this.health = new HealthByCategory(state.evidence, lens, asOf);
   }
 
   get net_tct(): number {
@@ -150,6 +149,14 @@ class Subject implements Facts {
     }
     return this.measured.reliability;
   }
+  readonly health = (category: Category): number | null => {
+    let health = this.healths.get(category);
+    if (health === undefined) {
+      health = healthOf(this.state.evidence, category, this.lens, this.asOf);
+      this.healths.set(category, health);
+    }
+    return health;
+  };
   get verified(): ReadonlySet<string> {
     const held = this.grants.filter(this.trusts);
     return held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status));
@@ -161,45 +168,6 @@ class Subject implements Facts {
   }
   get holds(): Facts['holds'] {
     return (this.measured.holds ??= holdsOf(this.verified, this.actions, this.bad_level, this.score));
-  }
-}
-
-/** Health of each category, measured when first used. */
-class HealthByCategory implements Record<Category, number | null> {
-  private readonly measured: Partial<Record<Category, number | null>> = {};
-
-  constructor(
-    private readonly evidence: Evidence,
-    private readonly lens: Lens,
-    private readonly asOf: number,
-  ) {}
-
-  get financial() {
-    return this.of('financial');
-  }
-  get creative() {
-    return this.of('creative');
-  }
-  get educational() {
-    return this.of('educational');
-  }
-  get behavioral() {
-    return this.of('behavioral');
-  }
-  get social() {
-    return this.of('social');
-  }
-  get security() {
-    return this.of('security');
-  }
-  get compliance() {
-    return this.of('compliance');
-  }
-
-  private of(category: Category): number | null {
-    const known = this.measured[category];
-    if (known !== undefined) return known;
-    return (this.measured[category] = healthOf(this.evidence, category, this.lens, this.asOf));
   }
 }
 

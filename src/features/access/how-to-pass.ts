@@ -349,7 +349,7 @@ function axesOf(facts: Facts): Map<string, Axis> {
     axes.set(fact, { fact, actual: value, isStatus, cost, value, open: false, lower: [], upper: [] });
   };
   add('net_tct', facts.net_tct);
-  for (const category of MODEL.categories) add(healthFact(category), facts.health[category]);
+  for (const category of MODEL.categories) add(healthFact(category), facts.health(category));
   add('reliability', facts.reliability);
   if (typeof facts.evidence === 'number') add('evidence', facts.evidence);
   for (const [status, holds] of Object.entries(facts.holds)) {
