@@ -226,10 +226,10 @@ describeOwnRedis('a connection', () => {
     try {
       await store.put('a', 1, 60_000);
       await limit(1);
-      await eventually(() => store.isUnavailable, 'unavailable');
+      await eventually(() => store.redis.isUnavailable, 'unavailable');
       await expect(store.put('a', 2, 60_000)).rejects.toThrow(StoreUnavailable);
       await limit(0);
-      await eventually(() => !store.isUnavailable, 'available');
+      await eventually(() => !store.redis.isUnavailable, 'available');
       await store.put('a', 3, 60_000);
       const at = `Redis at 127.0.0.1:${own.port}`;
       expect(lines).toEqual([`${at} is full, and takes no writes`, `${at} takes writes again`]);
@@ -257,10 +257,10 @@ describeOwnRedis('a connection', () => {
         );
       await eventually(async () => (await refusal()).includes('its maxmemory-policy is allkeys-lru'), 'a refusal');
       expect(lines.filter((line) => line.includes('allkeys-lru'))).toHaveLength(1);
-      expect(store.isUnavailable).toBe(true);
+      expect(store.redis.isUnavailable).toBe(true);
       await evictBy('noeviction');
       await answers(() => store.get('a'));
-      expect([await store.get('a'), store.isUnavailable]).toEqual([1, false]);
+      expect([await store.get('a'), store.redis.isUnavailable]).toEqual([1, false]);
     } finally {
       raw.disconnect();
       await store.close();
