@@ -183,11 +183,7 @@ export const IsUuid = field(
   'isUuid',
   (value) => typeof value === 'string' && EVENT_ID.test(value),
   'be a UUID in lower case',
-  {
-    type: String,
-    format: 'uuid',
-    pattern: EVENT_ID.source,
-  },
+  { type: String, format: 'uuid' },
 );
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 lower-case hexadecimal digits');
 

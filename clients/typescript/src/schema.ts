@@ -3053,6 +3053,11 @@ export interface components {
             after?: components["schemas"]["ScoreDto"];
         };
         WithdrawActionsDto: {
+            /**
+             * Format: uuid
+             * @description Only this action.
+             */
+            action_id?: string;
             /** @description Only actions that this API key relayed. */
             key_id?: string;
             /**
@@ -3072,11 +3077,6 @@ export interface components {
             recorded_to?: string;
             /** @description The id of a completed dry run, whose set is withdrawn. Nothing else may be given with it. */
             apply?: string;
-            /**
-             * Format: uuid
-             * @description Only this action.
-             */
-            action_id?: string;
             /**
              * @description Why. Required for a dry run, and used when its set is withdrawn.
              * @enum {string}
@@ -4549,17 +4549,17 @@ export interface components {
         };
         OpenDisputeDto: {
             /**
+             * Format: uuid
+             * @description An action.
+             */
+            action_id?: string;
+            /**
              * @description The BAD status that is set.
              * @enum {boolean}
              */
             bad_status?: true;
             /** @description Of a verification that several have granted: who granted the disputed one. */
             issuer?: string;
-            /**
-             * Format: uuid
-             * @description An action.
-             */
-            action_id?: string;
             /**
              * @description A verification that is held, by its status.
              * @enum {string}
@@ -11143,12 +11143,12 @@ export interface operations {
     Audit_inclusion: {
         parameters: {
             query?: {
+                /** @description The id of an action or of a dead letter. Other events are found by their position only. */
+                event_id?: string;
                 /** @description The number of events in the tree. Default: all that the read models have applied. */
                 size?: number;
                 /** @description Where the event is in the log; opaque. Instead of `event_id`. */
                 position?: string;
-                /** @description The id of an action or of a dead letter. Other events are found by their position only. */
-                event_id?: string;
             };
             header?: {
                 /** @description The `ETag` of an earlier answer: the answer is 304 if it is still the same. */
