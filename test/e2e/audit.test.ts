@@ -177,6 +177,12 @@ test.each([
   expectProblem(await server.get(`/v1/audit/${path}`), 400, 'validation_failed', pointer);
 });
 
+test('the refusal of a tree says how large this one is', async () => {
+  const { json } = await server.get('/v1/audit/consistency?from=3&to=2');
+  const { size } = (await inclusion(`position=${positionOf(0)}`)).json;
+  expect(json.errors[0].message).toBe(`from must be from 1 to 2; the tree has ${size} events`);
+});
+
 test('positions of other logs, between events and beyond the head, and unknown actions, are refused', async () => {
   const other = '00000000-0000-4000-8000-000000000000';
   for (const position of [`${other}.1`, `${log()}.0`, `${log()}.9007199254740991`, `${log()}.x`, '1']) {

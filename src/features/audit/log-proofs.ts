@@ -78,7 +78,7 @@ export class LogProofs {
       const where = formatPosition(this.views.logId, incomplete);
       throw new Problem('not_found', `The tree of the log ends before the damaged event at ${where}.`);
     }
-    const within = this.sizeOf('size', of, size, index + 1);
+    const within = this.sizeOf('size', of, { least: index + 1, most: size, all: size });
     const proof = await inclusionPath(index, within, reader.hash);
     return {
       position: formatPosition(this.views.logId, position),
@@ -103,8 +103,8 @@ export class LogProofs {
   /** @throws Problem validation_failed, projection_rebuilding */
   async consistency(from: number, to?: number): Promise<ConsistencyDto> {
     const { size, reader } = await this.tree();
-    const newer = this.sizeOf('to', to, size, 1);
-    const older = this.sizeOf('from', from, newer, 1);
+    const newer = this.sizeOf('to', to, { least: 1, most: size, all: size });
+    const older = this.sizeOf('from', from, { least: 1, most: newer, all: size });
     const proof = await consistencyPath(older, newer, reader.hash);
     return {
       from: older,
@@ -153,10 +153,12 @@ export class LogProofs {
     );
   }
 
-  private sizeOf(name: string, asked: number | undefined, most: number, least: number): number {
+  /** @param bounds.all the number of events in the whole tree */
+  private sizeOf(name: string, asked: number | undefined, bounds: { least: number; most: number; all: number }): number {
+    const { least, most, all } = bounds;
     const size = asked ?? most;
     if (size >= least && size <= most) return size;
-    throw refused(`?${name}`, `${name} must be from ${least} to ${most}: that many events are in the tree`);
+    throw refused(`?${name}`, `${name} must be from ${least} to ${most}; the tree has ${all} events`);
   }
 }
 
