@@ -154,7 +154,11 @@ export class LogProofs {
   }
 
   /** @param bounds.all the number of events in the whole tree */
-  private sizeOf(name: string, asked: number | undefined, bounds: { least: number; most: number; all: number }): number {
+  private sizeOf(
+    name: string,
+    asked: number | undefined,
+    bounds: { least: number; most: number; all: number },
+  ): number {
     const { least, most, all } = bounds;
     const size = asked ?? most;
     if (size >= least && size <= most) return size;
