@@ -91,6 +91,7 @@ if (isWanted && existsSync(join(ROOT, 'console'))) {
       console.error('The service starts without the console.');
     }
     if (!packages.every((folder) => existsSync(join(ROOT, folder, 'node_modules/.installed')))) return false;
+    console.error('Building the console.');
     return run('console/build.mjs');
   });
 }
