@@ -53,9 +53,10 @@ export class ImportStopped extends Error {
 
 export interface CheckOptions {
   clock: Clock;
-  format: ActionFile['format'];
+  /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
+  format?: ActionFile['format'];
   /** Bytes of the file. */
-  onProgress: (done: number, total: number) => void;
+  onProgress?: (done: number, total: number) => void;
 }
 
 /** A file whose lines were all checked: `wrong` and `errors` say what is wrong with them. */
@@ -74,7 +75,10 @@ export function nothingRecorded({
 }
 
 /** Reads and checks the whole NDJSON file. */
-export async function checkActions(path: string, { clock, format, onProgress }: CheckOptions): Promise<CheckedActions> {
+export async function checkActions(
+  path: string,
+  { clock, format = 'relay', onProgress = () => undefined }: CheckOptions,
+): Promise<CheckedActions> {
   const { size } = await stat(path);
   const source = new ActionLines({ path, format, now: clock() });
   const checked: CheckedActions = { lines: 0, wrong: 0, errors: [], read: () => source.read() };
@@ -87,13 +91,18 @@ export async function checkActions(path: string, { clock, format, onProgress }: 
   return checked;
 }
 
-interface RecordOptions {
+export interface ImportOptions extends Pick<CheckOptions, 'clock' | 'format'>, Pick<RecordOptions, 'waits'> {
+  /** First the whole file is checked, in bytes; then its lines are recorded. */
+  onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
+}
+
+export interface RecordOptions {
   clock: Clock;
   /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
-  waits: boolean;
-  /** Who imports them. */
-  actor: string;
-  onProgress: (lines: number, total: number) => void;
+  waits?: boolean;
+  /** Who imports them; default: a program. */
+  actor?: string;
+  onProgress?: (lines: number, total: number) => void;
 }
 
 /**
@@ -106,7 +115,7 @@ export async function recordActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
   batches: AsyncIterable<ActionLine[]>,
   total: number,
-  { clock, waits, actor, onProgress }: RecordOptions,
+  { clock, waits = false, actor = 'cli', onProgress = () => undefined }: RecordOptions,
 ): Promise<ImportReport> {
   const report = nothingRecorded({ lines: total, wrong: 0, errors: [] });
   await beginLog(stores.eventStore, clock);
@@ -119,6 +128,25 @@ export async function recordActions(
   }
   report.seconds = (performance.now() - started) / 1000;
   return report;
+}
+
+/** `checkActions`, then `recordActions` if nothing is wrong. */
+export async function importActions(
+  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+  path: string,
+  { clock, format, waits, onProgress = () => undefined }: ImportOptions,
+): Promise<ImportReport> {
+  const checked = await checkActions(path, {
+    clock,
+    format,
+    onProgress: (done, total) => onProgress('checking', done, total),
+  });
+  if (checked.wrong > 0) return nothingRecorded(checked);
+  return recordActions(stores, checked.read(), checked.lines, {
+    clock,
+    waits,
+    onProgress: (done, total) => onProgress('recording', done, total),
+  });
 }
 
 /** Records batches of lines and counts the outcome of each line. */

@@ -1,12 +1,12 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { importActions } from '../../src/cli/import-actions.js';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { action, actions } from './credence.js';
-import { importFile } from './import-file.js';
 
 /** What becomes of the lines of an import. */
 
@@ -29,7 +29,8 @@ afterEach(async () => {
 });
 
 const write = (lines: readonly object[]) => writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-const importing = (onChecked?: (done: number, total: number) => void) => importFile(stores, file, { onChecked });
+type Options = Omit<Parameters<typeof importActions>[2], 'clock'>;
+const importing = (options: Options = {}) => importActions(stores, file, { clock: Date.now, ...options });
 
 test('of lines with one external_id the first is recorded, near or far', async () => {
   const other = (n: number) => action(n, { criticality: 'Critical' });
@@ -84,11 +85,11 @@ test('a file that changes after it was checked is refused at the line that is no
   await write(actions(2_000));
   const lines: object[] = actions(2_000);
   lines[1_800] = { tris_id: 'tris:alice' };
-  let changed: Promise<void> | undefined;
-  const onChecked = (done: number, total: number) => {
-    if (done === total) changed ??= write(lines);
+  const onProgress: Options['onProgress'] = (phase, done, total) => {
+    if (phase === 'checking' && done === total) changed ??= write(lines);
   };
-  await expect(importing(onChecked)).rejects.toThrow(/^Line 1801 is not valid any more: the file has changed/);
+  let changed: Promise<void> | undefined;
+  await expect(importing({ onProgress })).rejects.toThrow(/^Line 1801 is not valid any more: the file has changed/);
   await changed;
   await write(actions(2_000));
   expect(await importing()).toMatchObject({ lines: 2_000, wrong: 0, conflicts: 0 });
@@ -97,6 +98,7 @@ test('a file that changes after it was checked is refused at the line that is no
 test('a file that is removed after it was checked fails the import', async () => {
   await write(actions(2_000));
   let removed: Promise<void> | undefined;
-  await expect(importing(() => void (removed ??= rm(file)))).rejects.toThrow('ENOENT');
+  const onProgress: Options['onProgress'] = () => void (removed ??= rm(file));
+  await expect(importing({ onProgress })).rejects.toThrow('ENOENT');
   await removed;
 });

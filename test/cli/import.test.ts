@@ -139,15 +139,12 @@ test.each([
     const script = `
       import { rmSync, writeFileSync } from 'node:fs';
       import { FileChanged } from ${built('cli/action-lines.js')};
-      import { checkActions, recordActions } from ${built('cli/import-actions.js')};
+      import { importActions } from ${built('cli/import-actions.js')};
       import { closeStores, openStores } from ${built('stores/open.js')};
       const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
       const file = ${JSON.stringify(file)};
-      const format = 'relay';
-      const onProgress = (done, total) => done === total && ${change};
-      const checked = await checkActions(file, { clock: Date.now, format, onProgress });
-      const options = { clock: Date.now, waits: false, actor: 'cli', onProgress: () => undefined };
-      await recordActions(stores, checked.read(), checked.lines, options).catch((error) => {
+      const onProgress = (phase, done, total) => done === total && ${change};
+      await importActions(stores, file, { clock: Date.now, onProgress }).catch((error) => {
         console.log(\`\${error instanceof FileChanged ? 'FileChanged' : 'Error'}: \${error.message}\`);
       });
       await closeStores(stores);`;
