@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 import { join } from 'node:path';
-import { loadConfig } from '../../src/kernel/config.js';
+import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { Logger } from '../../src/kernel/logger.js';
-import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { PROJECTIONS, projectionsFor } from '../../src/read-side/all-projections.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import type { Projector } from '../../src/read-side/projector.js';
@@ -19,7 +19,13 @@ const LEFT_MS = 300;
 async function buildWith(view: string, version: number) {
   const projections = PROJECTIONS.map((each) => (each.name === view ? { ...each, version } : each));
   jest.resetModules();
-  jest.unstable_mockModule('../../src/read-side/all-projections.js', () => ({ PROJECTIONS: projections }));
+  jest.unstable_mockModule('../../src/read-side/all-projections.js', () => ({
+    PROJECTIONS: projections,
+    projectionsFor: (modules: Config['modules']) => {
+      const names = new Set(projectionsFor(modules).map(({ name }) => name));
+      return projections.filter(({ name }) => names.has(name));
+    },
+  }));
   // One after the other: jest links one graph of modules at a time.
   const { Projector } = await import('../../src/read-side/projector.js');
   const { Views } = await import('../../src/read-side/views.js');

@@ -209,7 +209,7 @@ test('decisions of earlier versions are read, and repeated as they were', async 
     CONTRACT.toLowerCase(),
     (await issuers()).issuers[0].address,
   ]);
-  expect([recorded!.metadata.schema, log]).toEqual([6, eventStore.logId]);
+  expect([recorded!.metadata.schema, log]).toEqual([7, eventStore.logId]);
   // As it was appended before there were vouchers.
   const jti = randomUUID();
   await eventStore.append(`access-${jti}`, 'no-stream', [
