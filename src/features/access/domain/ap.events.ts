@@ -25,6 +25,7 @@ export const accessPolicyCreated = defineEvent(
     /** TRIS of the organization that owns it; null: the platform's operators. */
     owner: nullable(text),
     rules: object,
+    /** Lifetime of its tokens, s. */
     ttl_seconds: wholeNumber(1, 86_400),
     /** The validation policy to use as the lens; null: the owner's lens, or the platform's. */
     vp: nullable(text),
