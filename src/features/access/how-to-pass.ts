@@ -156,6 +156,14 @@ function smallestChange(
   return found.length <= most ? found : undefined;
 }
 
+/** Gives the axes from `index` on their current values. @param open whether they may be raised */
+function reset(axes: readonly Axis[], index: number, open: boolean): void {
+  for (let i = index; i < axes.length; i++) {
+    axes[i]!.value = axes[i]!.actual;
+    axes[i]!.open = open;
+  }
+}
+
 /** Chooses values for `left` of the axes from `index` on. If the gate holds then, the values stay in the axes. */
 function choose(
   gate: Gate,
@@ -166,10 +174,7 @@ function choose(
   budget: { visits: number },
 ): boolean {
   if (--budget.visits < 0) return false;
-  for (let i = index; i < axes.length; i++) {
-    axes[i]!.value = axes[i]!.actual;
-    axes[i]!.open = left > 0;
-  }
+  reset(axes, index, left > 0);
   if (missing(gate) > left) return false;
   if (left === 0) return true;
   if (axes.length - index < left) return false;
@@ -193,10 +198,7 @@ function chooseAny(
   budget: { visits: number },
 ): boolean {
   if (--budget.visits < 0) return false;
-  for (let i = index; i < axes.length; i++) {
-    axes[i]!.value = axes[i]!.actual;
-    axes[i]!.open = true;
-  }
+  reset(axes, index, true);
   const lacks = missing(gate);
   if (lacks === 0 || lacks === Infinity) return lacks === 0;
   const axis = axes[index]!;
@@ -218,10 +220,7 @@ function takeCheapest(gate: Gate, axes: readonly Axis[], size: number, maxVisits
 
   const visit = (index: number, left: number, cost: number): void => {
     if (--visits < 0) return;
-    for (let i = index; i < axes.length; i++) {
-      axes[i]!.value = axes[i]!.actual;
-      axes[i]!.open = left > 0;
-    }
+    reset(axes, index, left > 0);
     if (missing(gate) > left) return;
     if (left === 0) {
       if (cost < best.cost) Object.assign(best, { cost, values: axes.map(({ value }) => value) });
