@@ -216,8 +216,9 @@ export class PartitionFold {
 /** Encoded rows that can be read in the order of their addresses. Each row is put once. */
 export class SortedRows implements RowSink {
   private rows = new EncodedRows();
-  private readonly views = new Map<string, Map<string, Range>>();
-  /** For each row: the row of the same key that was put next; 0: none. */
+  /** By view and key: the place of the row that was put last. */
+  private readonly views = new Map<string, Map<string, number>>();
+  /** For each row: the place of the row of the same key that was put next; for the last, that of the first. */
   private next: number[] = [];
 
   get size(): number {
@@ -231,33 +232,21 @@ export class SortedRows implements RowSink {
   put(row: RowKey, value: unknown): void {
     const place = this.rows.size;
     this.rows.put(row, value);
-    this.next.push(0);
-    const { view, key, sort = '' } = row;
-    const ranges = memberOf(this.views, view);
-    const range = ranges.get(key);
-    if (!range) {
-      ranges.set(key, { first: place, last: place, sort, isSorted: isPlain(sort) });
-      return;
-    }
-    if (range.sort >= sort || !isPlain(sort)) range.isSorted = false;
-    this.next[range.last] = place;
-    range.last = place;
-    range.sort = sort;
+    const keys = memberOf(this.views, row.view);
+    const last = keys.get(row.key);
+    keys.set(row.key, place);
+    this.next.push(last === undefined ? place : this.next[last]!);
+    if (last !== undefined) this.next[last] = place;
   }
 
   /** Calls `visit` for each row, as `PlacedRows.forEach` does. Other work can run after some rows. */
   *inOrder(visit: VisitRow): Generator<void> {
-    const { rows } = this;
     let visited = 0;
     for (const view of yield* byBytes([...this.views.keys()])) {
-      const ranges = this.views.get(view)!;
-      for (const key of yield* byBytes([...ranges.keys()])) {
-        const range = ranges.get(key)!;
-        const places = range.isSorted
-          ? this.placesOf(range)
-          : yield* inParts([...this.placesOf(range)], (a, b) => rows.isBefore(a, b));
-        for (const place of places) {
-          rows.visit(place, visit);
+      const keys = this.views.get(view)!;
+      for (const key of yield* byBytes([...keys.keys()])) {
+        for (const place of yield* this.placesUpTo(keys.get(key)!)) {
+          this.rows.visit(place, visit);
           if (++visited % ROWS_BETWEEN === 0) yield;
         }
       }
@@ -270,9 +259,18 @@ export class SortedRows implements RowSink {
     this.views.clear();
   }
 
-  private *placesOf({ first, last }: Range): Generator<number> {
-    for (let place = first; place !== last; place = this.next[place]!) yield place;
-    yield last;
+  /** The places of the rows of a key, in the order of their addresses. @param last of the row that was put last */
+  private *placesUpTo(last: number): Generator<void, number[]> {
+    const { rows, next } = this;
+    const places = [next[last]!];
+    let isSorted = true;
+    for (let place = places[0]!; place !== last;) {
+      const before = place;
+      place = next[place]!;
+      isSorted &&= rows.isBefore(before, place);
+      if (places.push(place) % ROWS_BETWEEN === 0) yield;
+    }
+    return isSorted ? places : yield* inParts(places, (a, b) => rows.isBefore(a, b));
   }
 }
 
@@ -282,16 +280,6 @@ const ROWS_BETWEEN = 256;
 const KEPT_BETWEEN = 16;
 /** Items that are sorted at once. */
 const SORTED_AT_ONCE = 1_000;
-
-/** The rows of one key of a view: the places of the first and of the last that was put. */
-interface Range {
-  first: number;
-  last: number;
-  /** Of the last. */
-  sort: string;
-  /** Whether they were put in their order. */
-  isSorted: boolean;
-}
 
 /** Without surrogates, the order of UTF-16 code units is that of the bytes of UTF-8. */
 function isPlain(text: string): boolean {

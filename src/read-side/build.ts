@@ -37,7 +37,7 @@ export interface BuildSizes {
   blockBytes: number;
   /** Rows given away at once: few enough to keep the pauses of the event loop short. */
   batchRows: number;
-  /** Events read at once: few enough to keep the pauses of the event loop short. */
+  /** Events read at once: few, since the garbage collector copies those that are not folded yet. */
   slice: number;
   /** Bytes of the disk that temporary files leave free. */
   reservedBytes: number;
@@ -49,7 +49,7 @@ const SIZES: BuildSizes = {
   runBytes: IS_MEMORY_SHORT ? 8 * MB : 32 * MB,
   blockBytes: 128 * 1024,
   batchRows: 2_000,
-  slice: 1_000,
+  slice: 128,
   reservedBytes: 64 * MB,
 };
 /** More would need too much memory for the blocks that are being filled. Their partitions are larger. */
