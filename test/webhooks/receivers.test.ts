@@ -58,13 +58,30 @@ test.each([
   ['an override of the direction of text', 'https://lender.example/\u202e'],
   ['a space', ' https://lender.example/'],
   ['full-width digits', 'https://１２７.0.0.1/'],
+  ['an empty part of a name', 'https://a..b/'],
+  ['two dots at the end of a name', 'https://lender.example../'],
+  ['a hyphen at the beginning of a name', 'https://-a.com/'],
+  ['a hyphen at the end of a part', 'https://a-.com/'],
+  ['a wildcard', 'https://*.lender.example/'],
+  ['a part of 64 characters', `https://${'a'.repeat(64)}.example/`],
+  ['a name of 255 characters', `https://${'a.'.repeat(127)}b/`],
   ['more than 2,048 characters', `https://lender.example/${'a'.repeat(2_048)}`],
 ])('a URL with %s is refused', (_, url) => {
   expect(configured('off').faultOf(url)).toEqual(expect.any(String));
 });
 
 test('https to a name is accepted; http to this machine only if configuration allows it', () => {
-  expect(configured('off').faultOf('https://lender.example/hook?a=b')).toBeUndefined();
+  const long = `${'a'.repeat(63)}.example`;
+  for (const host of [
+    'lender.example',
+    'LENDER.example',
+    'lender.example.',
+    'a-b_c.4.example',
+    'bücher.example',
+    long,
+  ]) {
+    expect(configured('off').faultOf(`https://${host}/hook?a=b`)).toBeUndefined();
+  }
   for (const url of ['http://127.0.0.1:8080/', 'http://localhost/', 'http://[::1]/', 'https://localhost/']) {
     expect(configured('on').faultOf(url)).toBeUndefined();
   }

@@ -11,6 +11,10 @@ const TIMEOUT_MS = 5_000;
 /** An answer's body is not used; a connection whose answer is larger is closed. */
 const MAX_BYTES = 16 * 1024;
 const MAX_URL = 2_048;
+/** Of a name of the DNS, with a dot at its end. */
+const MAX_NAME = 254;
+/** What a name of the DNS has between its dots. Receivers exist whose names have underscores. */
+const NAME_PART = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i;
 /** Connections of one owner's webhooks to one receiver. */
 const CONNECTIONS = 16;
 
@@ -113,7 +117,14 @@ export class Receivers implements OnApplicationShutdown {
     if (url.protocol !== 'https:' && !(isLocal && url.protocol === 'http:')) return 'url must begin with https://';
     const { webhookPorts } = this.config;
     if (!isLocal && !webhookPorts.includes(url.port || '443')) return `the port must be ${webhookPorts.join(' or ')}`;
-    if (isIP(host) !== 0 && !this.isAllowed(url, host)) return 'url must lead to a public address';
+    if (isIP(host) !== 0) return this.isAllowed(url, host) ? undefined : 'url must lead to a public address';
+    const isName =
+      host.length <= MAX_NAME &&
+      host
+        .replace(/\.$/, '')
+        .split('.')
+        .every((part) => NAME_PART.test(part));
+    if (!isName) return `the host in url must be a name of the DNS, which "${host.slice(0, MAX_NAME)}" is not`;
     return undefined;
   }
 
