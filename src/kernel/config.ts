@@ -410,7 +410,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) {
     const names = variables.map(({ declared: { name } }) => name);
-    const similar = similarName(unknown, names, MAX_EDITS);
+    // With more of what follows the prefix changed, it is probably no misspelling.
+    const edits = Math.min(3, Math.floor((unknown.length - 'CREDENCE_'.length) / 3));
+    const similar = similarName(unknown, names, edits);
     const hint = similar === undefined ? 'docs/configuration.md lists all variables.' : `did you mean ${similar}?`;
     throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
   }
@@ -446,9 +448,6 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   }
   return config;
 }
-
-/** A name with more changed characters is probably no misspelling. */
-const MAX_EDITS = 3;
 
 function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
   return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));

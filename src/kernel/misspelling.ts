@@ -9,16 +9,17 @@ export function similarName(unknown: string, known: Iterable<string>, edits: num
   return closest?.name;
 }
 
-/** Levenshtein distance: how many characters have to be inserted, deleted or replaced. */
+/** How many characters have to be inserted, deleted or replaced, or neighbours exchanged (optimal string alignment). */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  let [before, row] = [[0], Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+      const exchanged = i > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? before[j - 2]! + 1 : Infinity;
+      next.push(Math.min(replaced, exchanged, row[j]! + 1, next[j - 1]! + 1));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length]!;
 }

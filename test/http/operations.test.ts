@@ -284,6 +284,8 @@ describe('the configuration', () => {
     ['CREDENCE_RPC_0', 'http://x', /CREDENCE_RPC_0 is not a variable of Credence/],
     ['CREDENCE_RPC_', 'http://x', /CREDENCE_RPC_ is not a variable of Credence/],
     ['CREDENCE_RPC_<chainId>', 'http://x', /is not a variable of Credence/],
+    ['CREDENCE_BOGUS', '1', 'CREDENCE_BOGUS is not a variable of Credence; docs/configuration.md lists all variables.'],
+    ['CREDENCE_TEST', '1', 'CREDENCE_TEST is not a variable of Credence; docs/configuration.md lists all variables.'],
     ['CREDENCE_PROT', '80', 'CREDENCE_PROT is not a variable of Credence; did you mean CREDENCE_PORT?'],
     [
       'CREDENCE_DATABASE',
