@@ -49,7 +49,7 @@ test.each<[number, string, string[]]>([
   [2, '--reason', ['withdraw', randomUUID()]],
   [2, 'action_id', ['withdraw', '17', '--reason', 'mistake']],
   [1, 'There is no action', ['reinstate', randomUUID(), '--reason', 'mistake']],
-  [1, 'There is no action', ['show', randomUUID()]],
+  [1, 'is not applied yet; over HTTP, Credence-Min-Position waits for it.', ['show', randomUUID()]],
 ])('ends with %i and names %s for a wrong call', async (code, named, args) => {
   const ran = await store.run('actions', ...args);
   expect([ran.code, ran.stderr]).toEqual([code, expect.stringContaining(named)]);

@@ -33,7 +33,7 @@ export class RecordedActions {
     const event = row && (await this.store.readAt(row[1]));
     const action = event && actionIn(await this.store.readStream(event.stream), actionId);
     if (!action) {
-      const detail = `There is no action ${actionId}, or it is not applied yet: send the Credence-Position of its relay.`;
+      const detail = `There is no action ${actionId}, or it is not applied yet; over HTTP, Credence-Min-Position waits for it.`;
       throw new Problem('not_found', detail);
     }
     return { action, owner: await this.platforms.ownerOf(action.relayed.data.platform_id) };
