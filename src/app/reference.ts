@@ -9,7 +9,7 @@ const DATE_TIME = { format: 'date-time' };
 const COUNT = { type: 'integer', minimum: 0 };
 /** Fields that are whole numbers, where they are numbers. */
 const WHOLE =
-  'parts denied unknown events not_applied rows passes disk_bytes damaged_events applied_events lag_events open ' +
+  'denied unknown events not_applied rows passes disk_bytes damaged_events applied_events lag_events open ' +
   'acknowledged to_block logs recorded counted_elsewhere identities ratings_changed decisions decisions_differ';
 const SHARE = { minimum: 0, maximum: 1 };
 const HEALTH = Object.fromEntries(
@@ -121,7 +121,6 @@ export const REFERENCE: Reference = {
     expires_at: { description: 'When it expires; null if it does not.', ...DATE_TIME },
     signs_from: DATE_TIME,
     ends_at: DATE_TIME,
-    until: DATE_TIME,
     since: { description: 'When the status was set.', ...DATE_TIME },
     at: { description: 'The time of this entry.', ...DATE_TIME },
     timestamp: { description: 'The time of the answer.', ...DATE_TIME },

@@ -71,6 +71,7 @@ test('says of every identity what a check would, without recording anything', as
     problem: null,
     result: { policy_id: 'AP_ANY_V1', count: IDENTITIES, unknown: 0, position: expect.any(String) },
   });
+  expect(job.result).not.toHaveProperty('stored');
   const answer = await service.get(`/v1/jobs/${job_id}/result`, as('operator'));
   expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/x-ndjson']);
   const lines = linesOf(answer.text);

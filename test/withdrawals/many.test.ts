@@ -86,6 +86,7 @@ test('a dry run records nothing and says what would change; then exactly its act
     score_rating: 'BAD',
     score_after: (await scoreOf('tris:carol')).score,
   });
+  for (const inner of ['stored', 'stored_decisions']) expect(result).not.toHaveProperty(inner);
   const lines = await linesOf(job_id);
   expect(lines.map(({ action_id }) => action_id).sort()).toEqual([...flags, other].sort());
 

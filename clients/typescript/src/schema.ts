@@ -6226,12 +6226,6 @@ export interface components {
             /** @description Of `projection_rebuilding`, if it is known. */
             progress?: components["schemas"]["BuildProgressDto"];
         };
-        StoredLinesDto: {
-            /** @description Their name. */
-            run: string;
-            /** @description Number of parts. */
-            parts: number;
-        };
         PopulationResultDto: {
             /** @description The id of a policy, with its version. */
             policy_id: string;
@@ -6258,8 +6252,6 @@ export interface components {
             as_of: string;
             /** @description Until when the outcome of each identity can be downloaded. */
             lines_until: string;
-            /** @description Where these outcomes are stored. */
-            stored: components["schemas"]["StoredLinesDto"];
         };
         RebuiltDto: {
             /** @description The id of the generation that was built. */
@@ -6398,17 +6390,6 @@ export interface components {
             /** @description What the score would be. */
             score_after: number;
         };
-        StoredSetDto: {
-            /** @description Their name. */
-            run: string;
-            /** @description Number of parts. */
-            parts: number;
-            /**
-             * Format: date-time
-             * @description Until when.
-             */
-            until: string;
-        };
         WithdrawalDryRunDto: {
             /**
              * @description Why its actions are to be withdrawn.
@@ -6433,10 +6414,6 @@ export interface components {
             position: string;
             /** @description Until when the set can be downloaded, and withdrawn. */
             lines_until: string;
-            /** @description Where the set is stored. */
-            stored: components["schemas"]["StoredSetDto"];
-            /** @description Where the decisions that would differ are stored. */
-            stored_decisions: components["schemas"]["StoredSetDto"];
         };
         WithdrawalAppliedDto: {
             /** @description The dry run whose set it is. */

@@ -120,13 +120,6 @@ export class PopulationStartedDto {
   job_id: string;
 }
 
-class StoredLinesDto {
-  /** Their name. */
-  run: string;
-  /** Number of parts. */
-  parts: number;
-}
-
 /** How many identities pass a policy, and the state from which that was computed. */
 export class PopulationResultDto {
   policy_id: string;
@@ -146,8 +139,6 @@ export class PopulationResultDto {
   as_of: string;
   /** Until when the outcome of each identity can be downloaded. */
   lines_until: string;
-  /** Where these outcomes are stored. */
-  stored: StoredLinesDto;
 }
 
 export class CheckAccessDto {

@@ -10,7 +10,7 @@ import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
-import { JobLines } from '../jobs/job-lines.js';
+import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
@@ -20,6 +20,9 @@ import { PopulationResultDto, type PopulationStartedDto } from './ap.dto.js';
 import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
+
+/** What a job computed, and where its lines are. */
+type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
 
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
@@ -61,7 +64,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
       },
       result: PopulationResultDto,
       lines: ({ result }) => {
-        const { stored, lines_until } = result as unknown as PopulationResultDto;
+        const { stored, lines_until } = result as unknown as Computed;
         return this.jobLines.read({ ...stored, until: lines_until });
       },
     };
@@ -81,7 +84,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   }
 
   /** @throws Problem policy_not_found, projection_rebuilding */
-  private async run({ input, signal, progress }: RunningJob): Promise<PopulationResultDto> {
+  private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
     const policy = await this.policies.get(input['policy_id'] as string);
     const { evaluate } = this.policies.rulesOf(policy);
     const selector = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };

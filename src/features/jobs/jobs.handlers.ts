@@ -120,5 +120,8 @@ function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at
 }
 
 function jobOf(job: Job): JobDto {
-  return { ...summaryOf(job), result: job.result as JobDto['result'] };
+  if (typeof job.result !== 'object' || job.result === null) return { ...summaryOf(job), result: job.result as null };
+  // Where its lines are stored is for `JobKind.lines`, not for clients.
+  const { stored: _stored, stored_decisions: _decisions, ...result } = job.result as Record<string, Json>;
+  return { ...summaryOf(job), result };
 }

@@ -110,16 +110,6 @@ export class WithdrawalEffectDto {
   score_rating_after: Rating;
 }
 
-/** Where lines are stored, and until when they can be read. */
-class StoredSetDto {
-  /** Their name. */
-  run: string;
-  /** Number of parts. */
-  parts: number;
-  /** Until when. */
-  until: string;
-}
-
 /** What a dry run found. */
 export class WithdrawalDryRunDto {
   /** Why its actions are to be withdrawn. */
@@ -143,10 +133,6 @@ export class WithdrawalDryRunDto {
   position: string;
   /** Until when the set can be downloaded, and withdrawn. */
   lines_until: string;
-  /** Where the set is stored. */
-  stored: StoredSetDto;
-  /** Where the decisions that would differ are stored. */
-  stored_decisions: StoredSetDto;
 }
 
 /** What became of a set. */

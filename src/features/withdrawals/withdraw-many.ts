@@ -118,7 +118,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const job = await this.jobs.get(DRY_RUN.kind, dryRun);
     if (!job || !mayUse(actor, job)) throw unknownDryRun(dryRun);
     if (job.status !== 'completed') throw new Problem('job_not_completed', `The dry run ${dryRun} is ${job.status}.`);
-    const { stored, reason, actions } = job.result as unknown as WithdrawalDryRunDto;
+    const { stored, reason, actions } = job.result as unknown as Found;
     await this.refuseChanged(stored);
     const organization = job.input['organization'] as string | null;
     const kept = await this.lines.keep(stored, Date.parse(stored.until) + APPLYING_MS, ownerOfJob(job));
@@ -128,7 +128,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   }
 
   /** Finds the set, and what its withdrawal would change. */
-  private async find({ input, signal, progress }: RunningJob): Promise<WithdrawalDryRunDto> {
+  private async find({ input, signal, progress }: RunningJob): Promise<Found> {
     const { filter, reason, caller, organization, scopes, decisions_of } = input as unknown as FindInput;
     const actor = { name: caller, organization, scopes: new Set(scopes) };
     const { sets: set, key_digest } = await this.sets.find(filter, actor, signal, progress);
@@ -232,7 +232,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
 
   /** The actions of a set, then the decisions that would differ. */
   private async linesOf({ result }: Job): Promise<AsyncIterable<string>> {
-    const { stored, stored_decisions } = result as unknown as WithdrawalDryRunDto;
+    const { stored, stored_decisions } = result as unknown as Found;
     const [actions, decisions] = [await this.lines.read(stored), await this.lines.read(stored_decisions)];
     return (async function* () {
       yield* actions;
@@ -251,6 +251,9 @@ interface FindInput {
   /** The decisions that the caller may read: those by the policies of an organization, or all; null: none. */
   decisions_of: { owner: string | null } | null;
 }
+
+/** What a dry run found, and where its lines are. */
+type Found = WithdrawalDryRunDto & { stored: StoredLines; stored_decisions: StoredLines };
 
 /** A set that is being withdrawn, or was. A type, not an interface: it is stored as JSON. */
 type Begun = { stored: StoredLines; actions: number; reason: Reason; caller: string; organization: string | null };
