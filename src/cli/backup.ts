@@ -4,7 +4,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { SignedCheckpoints } from '../credentials/log-key.js';
 import { backup } from '../stores/backup.js';
-import type { Cli } from './cli.js';
+import { type Cli, folderName } from './cli.js';
 import { CommandFailed, EXIT } from './exit.js';
 import { count, describeDamage, duration } from './progress.js';
 
@@ -18,7 +18,7 @@ export function backupCommand(cli: Cli): void {
   cli.program
     .command('backup')
     .description('copy the log, the state and the keys into a new folder, also while the service runs')
-    .argument('<folder>', 'a folder that does not exist yet')
+    .argument('<folder>', 'a folder that does not exist yet', folderName)
     .action(
       cli.withFolder<[string], Target>(
         'existing',

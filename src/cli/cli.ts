@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { Readable, type Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { prepareFolder } from '../app/start-failure.js';
 import { ACTOR, type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
@@ -102,6 +102,12 @@ export type Prepare<V, I, A extends unknown[]> = (context: Context, ...args: A) 
 /** `existing`: a folder or server without a log is refused instead of creating one. */
 export type Folder = 'existing' | 'create';
 
+/** A folder that a command names. An empty name, of a shell's variable without a value, would mean another folder. */
+export function folderName(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It is empty.');
+  return text;
+}
+
 /** How often a command looks whether the folder is free, ms. */
 const LOOK_MS = 100;
 /** After how long it says that it waits, ms. */
@@ -112,7 +118,7 @@ export class Cli {
   readonly program = new Command('credence')
     .description('Operates a Credence store. If a server runs on its folder, the server carries out the command.')
     .version(VERSION, '--version', 'print the version')
-    .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA, or ./data')
+    .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA, or ./data', folderName)
     .option('--no-wait', 'refuse instead of waiting while another command works on the folder')
     .showHelpAfterError('(see --help)')
     .exitOverride()

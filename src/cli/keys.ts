@@ -47,7 +47,7 @@ export function keysCommands(cli: Cli): void {
 }
 
 async function create({ config, print, note }: Context, { id, scopes, organization, json }: CreateOptions) {
-  const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
+  const names = [...new Set(scopes.split(',').map((scope) => scope.trim()))] as Scope[];
   const key = await createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
   note(`Key ${id}, shown only this once:`);
   print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);

@@ -148,6 +148,10 @@ test(
   SLOW,
 );
 
+test.each([[['--data', '', 'status']], [['backup', '']]])('an empty name of a folder is refused: %j', async (args) => {
+  expect(await store.run(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining('It is empty.') });
+});
+
 test(
   'keys are made, listed without their secrets, and revoked',
   async () => {
@@ -157,7 +161,7 @@ test(
       '--id',
       'lender',
       '--scopes',
-      'relay:write,trove:write',
+      'relay:write,trove:write,relay:write',
       '--organization',
       'tris:org:l',
     );
