@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { requireSpace, writtenAside } from '../stores/written-aside.js';
+import { TargetRefused, requireSpace, writtenAside } from '../stores/written-aside.js';
 import type { Output } from './cli.js';
 
 /** A file that gets its name once the command has written all of it. A device or a pipe is written directly. */
@@ -42,11 +42,12 @@ export class OutputFile implements Output {
   }
 
   private async writeAll(): Promise<void> {
-    const isOther = (await stat(this.path).catch(() => undefined))?.isFile() === false;
+    const found = await stat(this.path).catch(() => undefined);
+    if (found?.isDirectory()) throw new TargetRefused(`${this.path} is a folder.`);
     const write = (file: string) => {
       this.begin();
       return pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
     };
-    await (isOther ? write(this.path) : writtenAside(this.path, write));
+    await (found?.isFile() === false ? write(this.path) : writtenAside(this.path, write));
   }
 }

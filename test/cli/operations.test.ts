@@ -104,6 +104,10 @@ describe('an operator', () => {
       code: 1,
       stderr: `credence: ${join(store.folder, 'nowhere')} does not exist.\n`,
     });
+    expect(await store.run('export', '--out', store.folder, '--force')).toMatchObject({
+      code: 1,
+      stderr: `credence: ${store.folder} is a folder.\n`,
+    });
     const other = await Store.create();
     try {
       const events = readFileSync(out, 'utf8').trim().split('\n').length - 1;
