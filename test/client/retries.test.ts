@@ -130,6 +130,12 @@ test('an attempt without an answer ends after its time, and an aborted call at o
   const baseUrl = 'http://service.test';
   const slow = new CredenceClient({ baseUrl, fetch: hangs, timeout: 20, retries: 1 });
   await expect(slow.get('/.well-known/jwks.json')).rejects.toThrow(ConnectionError);
+  const slowly = (request: Request) => {
+    const answer = new Promise<Response>((resolve) => setTimeout(() => resolve(good()), 20));
+    return Promise.race([answer, hangs(request)]);
+  };
+  const patient = new CredenceClient({ baseUrl, fetch: slowly, timeout: Infinity, retries: 0 });
+  await expect(patient.get('/.well-known/jwks.json')).resolves.toMatchObject({ data: { keys: [] } });
   const reason = new Error('the caller gave up');
   const [asked, waiting] = [new AbortController(), new AbortController()];
   const call = new CredenceClient({ baseUrl, fetch: hangs }).get('/.well-known/jwks.json', { signal: asked.signal });

@@ -100,7 +100,8 @@ export class Transport {
     signal: AbortSignal,
     isStream: boolean,
   ): Promise<Response | ProblemError | ConnectionError> {
-    const most = this.#options.timeout ?? 30_000;
+    // A timer that is longer, such as Infinity, would end at once.
+    const most = Math.min(this.#options.timeout ?? 30_000, 2 ** 31 - 1);
     const timeout = isRefresh(request) ? Math.min(most, REFRESH_MS) : most;
     // Not AbortSignal.any, which Node 20.0 lacks and which leaks for a signal that outlives many requests.
     const controller = new AbortController();
