@@ -117,8 +117,8 @@ def tree_of(path, size=None):
         raise Refused("malformed", f"{path} is not a complete export: its last line is missing.")
     if trailer["damaged"] > 0:
         raise Refused("malformed", f"{path} leaves out {trailer['damaged']} damaged events: it has no root.")
-    if size is not None and tree.size < size:
-        raise Refused("range", f"{path} has {tree.size} events, fewer than {size}.")
+    if size is not None and tree.size != size:
+        raise Refused("range", f"{path} has {tree.size} events, so no tree of {size}.")
     return tree
 
 
@@ -371,7 +371,9 @@ def main(arguments):
         return 0
     except Refused as refusal:
         print(f"refused ({refusal.reason}): {refusal}")
-        return 1
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        print(f"refused (malformed): a file cannot be read ({type(error).__name__}: {error})")
+    return 1
 
 
 if __name__ == "__main__":

@@ -257,6 +257,16 @@ for file, text, commands in json.load(sys.stdin):
       }
     });
 
+    test.each([
+      ['root nowhere.ndjson', /^1 refused \(malformed\): a file cannot be read .*nowhere\.ndjson/],
+      ['root binary', /^1 refused \(malformed\): a file cannot be read .*UnicodeDecodeError/],
+      ['root export.ndjson --size -1', /^1 refused \(range\): export\.ndjson has 0 events, so no tree of -1\.\n$/],
+      ['consistency kept.txt checkpoint.txt event.json --key "$KEY"', /^1 refused \(malformed\): .*KeyError: 'proof'/],
+    ])('say in a line that they cannot read: %s', (command, said) => {
+      writeFileSync(join(folder, 'binary'), Buffer.from([0xff]));
+      expect(run(`python3 examples/verify.py ${command}`)).toMatch(said);
+    });
+
     test('computes the published roots', () => {
       const code = `
 import sys; sys.path.insert(0, "examples"); import verify
