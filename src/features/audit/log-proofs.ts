@@ -131,7 +131,8 @@ export class LogProofs {
     const position =
       event_id === undefined ? parsePosition(wire!, this.views.logId) : await this.positionById(event_id);
     if (!position || !(await this.views.has(position))) {
-      throw new Problem('position_unknown', 'position must be that of an event of this log.');
+      const form = `${this.views.logId}.<number>`;
+      throw new Problem('position_unknown', `position must be that of an event of this log: ${form}.`);
     }
     // Also if it is that of a row: the tree can be of another generation.
     await this.views.requirePosition(position, 'The read models have not reached this position yet.');
