@@ -21,12 +21,17 @@ async function orEnd<T>(work: () => T | Promise<T>, close = async (): Promise<vo
   }
 }
 
-/** Of `npm start` and of `credence serve`. */
-const isExample = process.argv.includes('--example');
+/** Of `npm start`; `credence serve` has read its own. */
+const options = process.argv.slice(2);
+const isExample = options.includes('--example');
+const unknown = options.find((option) => option !== '--example');
 const env = isExample
   ? { ...process.env, CREDENCE_DATA: process.env['CREDENCE_DATA'] || './data-example' }
   : process.env;
-const config = await orEnd(() => loadConfig(env));
+const config = await orEnd(() => {
+  if (unknown === undefined) return loadConfig(env);
+  throw new ConfigError(`The server has no option ${unknown}, only --example: set variables such as CREDENCE_DATA.`);
+});
 const logger = new Logger(config.logLevel);
 const { serve, close } = await import('./serve.js');
 await orEnd(() => serve(config, logger, isExample), close);

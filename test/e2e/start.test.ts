@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -47,6 +48,13 @@ test('a limit of open files that is too low', async () => {
     'credence: This process can have 200 files open, and Credence needs at least 256: raise the limit ("ulimit -n", ' +
       'LimitNOFILE), best to 65536.\n',
   ]);
+});
+
+test.each([['--exmaple'], ['--data', 'elsewhere'], ['8080']])('an option that there is not: %s', (...options) => {
+  const env = { PATH: process.env['PATH'], CREDENCE_DATA: join(folder, 'data'), CREDENCE_PORT: '0' };
+  const { status, stderr } = spawnSync(process.execPath, ['dist/src/main.js', ...options], { env, encoding: 'utf8' });
+  const reason = `The server has no option ${options[0]}, only --example: set variables such as CREDENCE_DATA.`;
+  expect([status, stderr, existsSync(env.CREDENCE_DATA)]).toEqual([2, `credence: ${reason}\n`, false]);
 });
 
 test.each(['dist/src/main.js', 'dist/src/cli.js'])('a limit of address space, with %s', (program) => {
