@@ -50,6 +50,12 @@ export class SignedCheckpoints {
     return this.ring !== undefined || this.file.exists;
   }
 
+  /** What is wrong if a file is named and not there, such as on a disk that is not mounted, as a clause; else undefined. */
+  get missing(): string | undefined {
+    if (this.exists || this.config.logKey === undefined) return undefined;
+    return `CREDENCE_LOG_KEY names ${this.file.path}, which does not exist`;
+  }
+
   /** The newest signed note; undefined: nothing was signed. */
   async note(): Promise<string | undefined> {
     const shared = (await this.shared?.get(KEPT)) as string | undefined;

@@ -71,6 +71,26 @@ const metricOf = async (server: Server) =>
   /^credence_log_signing_stopped (\d)/m.exec((await server.send('GET', '/metrics')).text)![1];
 
 test(
+  'a key that is named and missing is told, until it is there',
+  async () => {
+    const server = await start();
+    await becomes(
+      () => metricOf(server),
+      (stopped) => stopped === '1',
+    );
+    expect(server.errors.join('')).toContain(`log_not_signed: CREDENCE_LOG_KEY names ${keyFile}, which does not exist`);
+    expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);
+    await becomes(
+      () => metricOf(server),
+      (stopped) => stopped === '0',
+    );
+    await becomes(note, (text) => text !== '');
+    await server.stop();
+  },
+  SLOW,
+);
+
+test(
   'with a key, checkpoints stand in the log and are signed, and each is of the events before it',
   async () => {
     expect((await store.run('signing-keys', 'create', '--log')).code).toBe(0);

@@ -71,7 +71,8 @@ export class Checkpointer {
 
   /** @returns as `refusal`; undefined: it is as before */
   private async round(): Promise<string | null | undefined> {
-    if (!this.signed.exists || !(await this.applies())) return undefined;
+    if (!(await this.applies())) return undefined;
+    if (!this.signed.exists) return this.signed.missing;
     const note = await this.signed.note();
     const { generation, position, results } = await this.views.read([{ get: LOG_TREE }]);
     const isAtHead = position >= this.head;
