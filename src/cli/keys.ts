@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import {
+  DEVELOPMENT_ID,
   acceptedKeys,
   createKey,
   hasDevelopmentKey,
@@ -27,7 +28,7 @@ export function keysCommands(cli: Cli): void {
   keys
     .command('create')
     .description('create a key and print it; only its digest is stored. Running servers accept it within a second')
-    .requiredOption('--id <id>', 'name of the key; events record it as key:<id>')
+    .requiredOption('--id <id>', 'name of the key, which no other key has had; events record it as key:<id>')
     .requiredOption('--scopes <list>', `what the key permits, separated by commas: ${SCOPES.join(', ')}`)
     .option('--organization <tris>', 'the organization that the key acts for')
     .option('--json', 'print the key with its id, scopes and organization as JSON')
@@ -68,6 +69,10 @@ async function list({ config, print }: Context, { json }: { json?: boolean }) {
 }
 
 async function revoke({ config, print }: Context, id: string) {
-  if (!(await revokeKey(config, id))) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
+  if (!(await revokeKey(config, id))) {
+    const isDevelopment = id === DEVELOPMENT_ID && hasDevelopmentKey(config);
+    const why = isDevelopment ? ': the development key ends with NODE_ENV=production' : '';
+    throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}${why}.`);
+  }
   print(`revoked ${id}`);
 }

@@ -43,7 +43,7 @@ export const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
 export const NEW_KEY_ID = /^\.{0,63}[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 /** `NEW_KEY_ID` in words. */
 export const NEW_KEY_ID_FORM = '1 to 64 letters, digits or ._-, and not only dots';
-const DEVELOPMENT_ID = 'dev';
+export const DEVELOPMENT_ID = 'dev';
 /** Who changed the file, where that is not known. */
 const LOADED = 'key-file';
 const RETRY_MS = 1_000;

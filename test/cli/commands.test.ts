@@ -194,6 +194,11 @@ test(
       code: 1,
       stderr: expect.stringMatching(/^credence: There is no key lender in \S+\.\n$/),
     });
+    // `keys list` shows it.
+    expect(await store.run('keys', 'revoke', 'dev')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^credence: There is no key dev in \S+: the development key ends with NODE_ENV/),
+    });
   },
   SLOW,
 );
