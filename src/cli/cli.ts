@@ -125,7 +125,7 @@ export class Cli {
     .configureOutput({
       writeOut: (text) => void this.io.stdout.write(text),
       writeErr: (text) => void this.io.stderr.write(text),
-      outputError: (text, write) => write(`credence: ${text.replace(/^error: /, '')}`),
+      outputError: (text, write) => write(`credence: ${visible(text.replace(/^error: /, ''))}`),
     });
 
   /** Exit code of the command so far. */

@@ -152,6 +152,11 @@ test.each([[['--data', '', 'status']], [['backup', '']]])('an empty name of a fo
   expect(await store.run(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining('It is empty.') });
 });
 
+test('a usage error cannot change the terminal', async () => {
+  const { code, stderr } = await store.run('\u001b[31m');
+  expect([code, stderr]).toEqual([2, "credence: unknown command '\\u001b[31m'\n(see --help)\n"]);
+});
+
 test(
   'keys are made, listed without their secrets, and revoked',
   async () => {
