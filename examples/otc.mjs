@@ -3,16 +3,19 @@
  * An action is a body of POST /api/decision-relay.
  */
 
-/** @returns {{source: string, target: string, rating: number, seconds: number}[]} in the order of the file */
+/**
+ * The file of SNAP has no head line, the excerpt here has one.
+ * @returns {{source: string, target: string, rating: number, seconds: number}[]} in the order of the file
+ */
 export function parseRatings(csv) {
-  const [header, ...rows] = csv.trimEnd().split(/\r?\n/);
-  if (header !== 'Source,Target,Weight,Timestamp')
-    throw new Error('the first line must be Source,Target,Weight,Timestamp');
-  return rows.map((row, index) => {
+  const rows = csv.trimEnd().split(/\r?\n/);
+  const head = rows[0] === 'Source,Target,Weight,Timestamp' ? 1 : 0;
+  return rows.slice(head).map((row, index) => {
     const [source, target, weight, timestamp, ...more] = row.split(',');
     const [rating, seconds] = [Number(weight), Number(timestamp)];
     const isRating = Number.isInteger(rating) && rating !== 0 && Math.abs(rating) <= 10;
-    if (more.length > 0 || !isRating || !(seconds > 0)) throw new Error(`line ${index + 2} is no rating: ${row}`);
+    if (more.length > 0 || !isRating || !(seconds > 0))
+      throw new Error(`line ${index + head + 1} is no rating: ${row}`);
     return { source, target, rating, seconds };
   });
 }
