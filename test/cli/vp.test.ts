@@ -85,7 +85,7 @@ describe('credence vp', () => {
 
   test.each([
     ['no-folder/diff.csv', /^credence: .*\/no-folder does not exist\.\n$/],
-    ['.', /^credence: EISDIR: .*, open '.*'\n$/],
+    ['.', /^credence: \/.* is a folder\.\n$/],
   ])(
     'says in a sentence that the changes cannot be written to %s',
     async (name, sentence) => {
