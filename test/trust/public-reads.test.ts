@@ -25,29 +25,36 @@ interface Operation {
   security: Record<string, string[]>[];
 }
 
-async function withSetting(setting: string | undefined, look: (service: Service) => Promise<void>): Promise<void> {
+/** A service, the header of a session there, and what its document says. */
+interface Served {
+  service: Service;
+  session: Record<string, string>;
+  paths: Record<string, { get?: Operation }>;
+}
+
+async function withSetting(setting: string | undefined, look: (served: Served) => Promise<void>): Promise<void> {
   const service = await startService(setting === undefined ? {} : { CREDENCE_PUBLIC_READS: setting });
   try {
     const action = { tris_id: 'tris:bob', category: 'finance', action_type: 'loan', criticality: 'high' };
     const relayed = await service.post('/api/decision-relay', { ...action, platform_id: 'lender' });
     const position = { 'credence-min-position': relayed.headers['credence-position'] as string };
     expect((await service.get(SCORES[0]!, { ...position, 'x-api-key': service.key })).status).toBe(200);
-    await look(service);
+    const session = bearer(await claim(service, newAccount()));
+    const { paths } = (await service.get('/openapi.json')).json;
+    await look({ service, session, paths });
   } finally {
     await service.close();
   }
 }
 
 /** Reads it without a credential, with a session and with a key, and compares with its entry in the document. */
-async function expectReads(service: Service, path: string, isPublic: boolean): Promise<void> {
-  const session = bearer(await claim(service, newAccount()));
+async function expectReads({ service, session, paths }: Served, path: string, isPublic: boolean): Promise<void> {
   const codeOf = async (headers: Record<string, string>) => {
     const { status, json } = await service.get(path, headers);
     return status === 200 ? 200 : json.code;
   };
   const actual = [await codeOf({}), await codeOf(session), await codeOf({ 'x-api-key': service.key })];
   expect([path, ...actual]).toEqual(isPublic ? [path, 200, 200, 200] : [path, 'unauthorized', 'forbidden', 200]);
-  const { paths } = (await service.get('/openapi.json')).json as { paths: Record<string, { get?: Operation }> };
   const operation = paths[path.replace('tris:bob', '{tris_id}')]?.get;
   const own = path.includes('tris:bob') ? [{ session: [] }] : [];
   if (operation && operation.security.length > 0)
@@ -55,21 +62,22 @@ async function expectReads(service: Service, path: string, isPublic: boolean): P
 }
 
 test.each([undefined, 'scores'])('with %s all but the feed of changes is public', (setting) =>
-  withSetting(setting, async (service) => {
-    for (const path of [...SCORES, ...VERIFIER]) await expectReads(service, path, true);
-    await expectReads(service, FEED, false);
+  withSetting(setting, async (served) => {
+    for (const path of [...SCORES, ...VERIFIER]) await expectReads(served, path, true);
+    await expectReads(served, FEED, false);
   }),
 );
 
 test('with all the feed is public too', () =>
-  withSetting('all', async (service) => {
-    for (const path of [...SCORES, ...VERIFIER, FEED]) await expectReads(service, path, true);
+  withSetting('all', async (served) => {
+    for (const path of [...SCORES, ...VERIFIER, FEED]) await expectReads(served, path, true);
   }));
 
 test('with none only what verifies tokens elsewhere is public', () =>
-  withSetting('none', async (service) => {
-    for (const path of VERIFIER) await expectReads(service, path, true);
-    for (const path of [...SCORES, FEED]) await expectReads(service, path, false);
+  withSetting('none', async (served) => {
+    for (const path of VERIFIER) await expectReads(served, path, true);
+    for (const path of [...SCORES, FEED]) await expectReads(served, path, false);
+    const { service } = served;
     const batch = { tris_ids: ['tris:bob'] };
     const anonymous = await service.post('/v1/disc/score/batch', batch, { 'x-api-key': '' });
     expect(anonymous.status).toBe(401);
