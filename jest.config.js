@@ -28,6 +28,9 @@ export default {
   testSequencer: '<rootDir>/test/sequencer.js',
   reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 180_000,
+  // Of what a file of tests has loaded as ES modules, Node 20 frees nothing: up to 27 MB. With hundreds of files, most of a
+  // worker's time would be spent on collecting garbage around that. Another worker takes its place instead.
+  workerIdleMemoryLimit: '600MB',
   // One more than cores: suites wait for the servers that they start, and for leases to end. Each takes up to a gigabyte.
   maxWorkers: Math.max(3, Math.min(6, availableParallelism() + 1)),
 };
