@@ -21,6 +21,8 @@ export default {
           transform: { legacyDecorator: true, decoratorMetadata: true },
         },
         module: { type: 'es6' },
+        // In files of their own: within the code, every load would read them. The coverage environment does read them there.
+        sourceMaps: process.env.COVERAGE ? 'inline' : true,
       },
     ],
   },
