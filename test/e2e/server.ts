@@ -247,10 +247,14 @@ export class Server {
     return send(Number(new URL(this.url).port), method, path, { headers: all, body: bytes, agent: this.agent });
   }
 
-  /** The last position of the log, from the readiness report. */
+  /** The last position of the log, from the readiness report, which lacks it while a store gives no answer for 2 s. */
   async head(): Promise<number> {
-    const { text } = await this.send('GET', '/health/ready');
-    return Number(/at position (\d+)/.exec(text)![1]);
+    const position = /at position (\d+)/;
+    const { text } = await becomes(
+      () => this.send('GET', '/health/ready'),
+      (answer) => position.test(answer.text),
+    );
+    return Number(position.exec(text)![1]);
   }
 
   /** SIGTERM; resolves with the exit code. */
