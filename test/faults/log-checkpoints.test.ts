@@ -132,11 +132,15 @@ test.each(WITH_A_FILE)(
       for (const isFirst of [true, false]) {
         const last = await notes.look();
         const ending = await start(endingAt(step));
+        const events = await ending.head();
         ending.child.kill('SIGUSR2');
         // Without a key it makes none.
         if (isFirst) await createKey(store);
         await endedAt(step, ending);
-        expect((await notes.look()) !== last).toBe(step === 'kept');
+        const note = await notes.look();
+        // The server before may have recorded a checkpoint that it did not sign. That one is of no more events than these.
+        if (step === 'kept') expect(note).not.toBe(last);
+        else expect(sizeOf(note)).toBeLessThanOrEqual(events);
         const next = await start();
         await expectSigned(notes, next);
         await next.stop();
