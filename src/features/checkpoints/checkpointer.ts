@@ -71,8 +71,11 @@ export class Checkpointer {
 
   /** @returns as `refusal`; undefined: it is as before */
   private async round(): Promise<string | null | undefined> {
+    const { exists, missing } = this.signed;
+    // Without a key, the stores are asked nothing.
+    if (!exists && missing === undefined) return undefined;
     if (!(await this.applies())) return undefined;
-    if (!this.signed.exists) return this.signed.missing;
+    if (missing !== undefined) return missing;
     const note = await this.signed.note();
     const { generation, position, results } = await this.views.read([{ get: LOG_TREE }]);
     const isAtHead = position >= this.head;
