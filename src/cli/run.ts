@@ -8,6 +8,7 @@ async function serve(data: string | undefined): Promise<void> {
   if (data !== undefined) process.env['CREDENCE_DATA'] = data;
   // Unlike a command, it continues if its output cannot be written.
   process.stdout.removeAllListeners('error');
+  // The server reads its own option, too, and refuses others, such as those of this command line.
   process.argv = [...process.argv.slice(0, 2), ...process.argv.filter((option) => option === '--example')];
   await import('../main.js');
 }
