@@ -259,7 +259,7 @@ export class SortedRows implements RowSink {
     this.views.clear();
   }
 
-  /** The places of the rows of a key, in the order of their addresses. @param last of the row that was put last */
+  /** The places of the rows of a key, in the order of their addresses. @param last the place of the row that was put last */
   private *placesUpTo(last: number): Generator<void, number[]> {
     const { rows, next } = this;
     const places = [next[last]!];
