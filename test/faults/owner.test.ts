@@ -183,6 +183,9 @@ describe('a server starts at once after the one before was killed', () => {
       const next = start();
       await next.serves();
       expect(next.output()).not.toContain('waiting');
+      // It serves before it has applied the first event of its log; until then, `verify` says that it still builds.
+      const [, url] = /Credence serves (\S+)/.exec(next.output())!;
+      await eventually(async () => (await fetch(`${url}/health/ready`)).ok, 'a server that is ready');
       expect(await command('verify')).toMatchObject({ code: 0 });
     },
     SLOW,
