@@ -52,8 +52,9 @@ const LIVE_EVENTS = 40;
 /**
  * @param work is given the environment of the profile, a key with every scope, and the process ids of the servers that are
  * its own
+ * @param options as of `withEventStoreDb`
  */
-export function withCluster(work) {
+export function withCluster(work, options = undefined) {
   return inTemporaryFolder((folder) =>
     withRedis(folder, (REDIS_URL, redis) =>
       withPostgres((CREDENCE_DATABASE_URL, postgres) =>
@@ -73,7 +74,7 @@ export function withCluster(work) {
           writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
           signingKeyFile(loadConfig(env)).create();
           return work(env, key, { eventStored, redis, postgres });
-        }),
+        }, options),
       ),
     ),
   );

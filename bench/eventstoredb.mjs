@@ -16,16 +16,20 @@ import { UnaryAppends } from './unary-appends.mjs';
 
 const IN_FLIGHT = 64;
 
-/** @param work is given the connection string, and the process id if the server is one of its own */
-export async function withEventStoreDb(work) {
+/**
+ * @param work is given the connection string, and the process id if the server is one of its own
+ * @param options isOnDisk: the log is in a folder; else in memory
+ */
+export async function withEventStoreDb(work, { isOnDisk = false } = {}) {
   if (process.env.EVENTSTORE_URL) return work(process.env.EVENTSTORE_URL);
   return inTemporaryFolder(async (folder) => {
     const [port, replication] = [await freePort(), await freePort()];
     const ports = [`--node-port=${port}`, `--replication-port=${replication}`];
     const addresses = ['--node-ip=127.0.0.1', '--replication-ip=127.0.0.1'];
+    const database = isOnDisk ? `--db=${join(folder, 'db')}` : '--mem-db';
     const server = spawn(
       'eventstored',
-      ['--insecure', '--mem-db', ...ports, ...addresses, `--log=${join(folder, 'log')}`],
+      ['--insecure', database, ...ports, ...addresses, `--log=${join(folder, 'log')}`],
       { stdio: 'ignore', env: { ...process.env, EVENTSTORE_TELEMETRY_OPTOUT: 'true' } },
     );
     const ended = new Promise((resolve) => server.once('exit', resolve));

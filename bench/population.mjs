@@ -31,14 +31,14 @@ export async function fillLog(data, identities, actionsEach) {
   return events;
 }
 
-/** As `fillLog`, into open stores. */
-export async function fill(stores, identities, actionsEach) {
+/** As `fillLog`, into open stores. @param from number of the first identity */
+export async function fill(stores, identities, actionsEach, from = 0) {
   const writer = new Writer(stores.eventStore, Date.now);
   const now = Date.now();
   let inFlight = [];
   for (let k = 0; k < actionsEach; k++) {
     for (let n = 0; n < identities; n++) {
-      const i = (n * 7919 + k * 13) % identities;
+      const i = from + ((n * 7919 + k * 13) % identities);
       const context = {
         actor: internalActor('cli'),
         correlation_id: 'bench',
