@@ -26,10 +26,12 @@ export async function withEventStoreDb(work, { isOnDisk = false } = {}) {
     const [port, replication] = [await freePort(), await freePort()];
     const ports = [`--node-port=${port}`, `--replication-port=${replication}`];
     const addresses = ['--node-ip=127.0.0.1', '--replication-ip=127.0.0.1'];
-    const database = isOnDisk ? `--db=${join(folder, 'db')}` : '--mem-db';
+    // The cache is bounded as in docker-compose.yml: by itself it takes most of the machine's memory.
+    const onDisk = [`--db=${join(folder, 'db')}`, '--stream-info-cache-capacity=100000'];
+    const database = isOnDisk ? onDisk : ['--mem-db'];
     const server = spawn(
       'eventstored',
-      ['--insecure', database, ...ports, ...addresses, `--log=${join(folder, 'log')}`],
+      ['--insecure', ...database, ...ports, ...addresses, `--log=${join(folder, 'log')}`],
       { stdio: 'ignore', env: { ...process.env, EVENTSTORE_TELEMETRY_OPTOUT: 'true' } },
     );
     const ended = new Promise((resolve) => server.once('exit', resolve));
