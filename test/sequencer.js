@@ -38,7 +38,7 @@ const LONGEST = [
   // of npm test
   'test/eventstoredb/eventstoredb-event-store.test.ts',
   'test/postgres/postgres-read-models.test.ts',
-  'test/cluster/bullmq-jobs.test.ts',
+  'test/redis/bullmq-jobs.test.ts',
   'test/embedded/lmdb-event-store.test.ts',
 ];
 

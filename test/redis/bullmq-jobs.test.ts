@@ -5,7 +5,7 @@ import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { becomes, eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { describeRedis } from '../servers/redis.js';
-import { bullmqPlaces, reaches } from './bullmq.js';
+import { bullmqPlaces, reaches } from '../cluster/bullmq.js';
 
 describeRedis('BullMQ', () => {
   const place = bullmqPlaces();
