@@ -130,7 +130,7 @@ class Gauges {
 
 /** The progress of the generations of read models. */
 function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores): void {
-  const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
+  const counted = shared(async () => (await generationProgress(eventStore, readModels, Date.now)).generations);
   const add = (name: string, help: string, measure: (generation: GenerationProgress) => number) =>
     gauges.addPer('generation', name, help, async () => {
       const generations = await Promise.race([counted().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);

@@ -7,6 +7,7 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
+import { treeIn } from './log-tree.js';
 import {
   createGeneration,
   isInLog,
@@ -61,6 +62,12 @@ export type GenerationProgress = GenerationState & {
   applied: number;
 };
 
+export interface LogProgress {
+  /** Of the log. */
+  events: number;
+  generations: GenerationProgress[];
+}
+
 /** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
 export async function generationStates(
   store: EventStore,
@@ -102,22 +109,38 @@ async function behind(store: EventStore, position: Position, clock: Clock): Prom
   return null;
 }
 
-/** The states of the generations with their lag in events. Counting may take as long as reading the whole log. */
+/** The states of the generations with their lag in events. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,
   clock: Clock,
-): Promise<GenerationProgress[]> {
+): Promise<LogProgress> {
   // Counted first, so that the states of the generations are current, however long the count takes.
-  const total = await store.countAfter(0);
-  return Promise.all(
+  const { total, after } = await counted(store, readModels);
+  const generations = await Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
       const position = appliedBy(generation, store);
-      const events = generation.behind === null ? 0 : await store.countAfter(position);
+      const events = generation.behind === null ? 0 : await after(position);
       const lag = { events, seconds: generation.behind ?? 0 };
       return { ...generation, lag, applied: Math.max(0, total - events) };
     }),
   );
+  return { events: total, generations };
+}
+
+/**
+ * Counts events by the tree of the log as far as it reaches: a store that cannot count has to read them. Without a tree,
+ * as during the first build, that may take as long as reading the whole log.
+ */
+async function counted(store: EventStore, readModels: ReadModels) {
+  const { generations } = await presentGenerations(readModels);
+  const serving = generations.find(({ serves }) => serves.includes('log_tree'));
+  const tree = serving && isOfThisBuild(serving) ? await treeIn(serving.id, readModels, store.logId) : undefined;
+  if (!tree) return { total: await store.countAfter(0), after: (position: Position) => store.countAfter(position) };
+  const total = tree.size + (await store.countAfter(tree.position));
+  const after = async (position: Position) =>
+    position > tree.position ? store.countAfter(position) : total - (await tree.sizeAt(position));
+  return { total, after };
 }
 
 export interface RebuildProgress {

@@ -43,6 +43,26 @@ async function append(events: number, log = store): Promise<void> {
 }
 const apply = (id: string) => new Follower(store, models).follow(id, { signal, toHead: true });
 
+test('the lag of each generation is counted by the tree of the log, and what it does not reach by the store', async () => {
+  await append(300);
+  await models.createGeneration('behind', viewsOf(PROJECTIONS.slice(0, 1)), store.logId);
+  await apply('behind');
+  await append(400);
+  await apply('g1');
+  await append(5);
+  const applied = (await models.generations()).find(({ id }) => id === 'g1')!.checkpoint.position;
+  const countAfter = jest.spyOn(store, 'countAfter');
+  expect(await generationProgress(store, models, Date.now)).toMatchObject({
+    events: 708,
+    generations: [
+      { id: 'behind', lag: { events: 405 }, applied: 303 },
+      { id: 'g1', lag: { events: 5 }, applied: 703 },
+    ],
+  });
+  // In EventStoreDB, all after the position is read.
+  expect(Math.min(...countAfter.mock.calls.map(([position]) => position))).toBe(applied);
+});
+
 describe('read models and logs that do not belong together', () => {
   let other: LmdbEventStore;
   beforeEach(async () => {
@@ -73,7 +93,7 @@ describe('read models and logs that do not belong together', () => {
     const foreign = { code: 'read_models_foreign', message: expect.stringContaining(store.logId) };
     await expect(views.waitForPosition(1, 0)).rejects.toMatchObject(foreign);
     await expect(views.read([query])).rejects.toMatchObject(foreign);
-    expect(await generationProgress(other, models, Date.now)).toMatchObject([
+    expect((await generationProgress(other, models, Date.now)).generations).toMatchObject([
       { id: 'g1', isOwn: false, lag: { events: 5 }, applied: 0 },
     ]);
   });

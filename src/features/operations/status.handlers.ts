@@ -4,7 +4,12 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACKNOWLEDGED_DEAD_LETTERS, type DeadLetterRow, OPEN_DEAD_LETTERS } from '../../../projections/dead-letters.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { type GenerationProgress, generationProgress, generationStates } from '../../read-side/generations.js';
+import {
+  type GenerationProgress,
+  type LogProgress,
+  generationProgress,
+  generationStates,
+} from '../../read-side/generations.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { type RangeRow, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
@@ -28,7 +33,7 @@ export class GetStatus extends Query<StatusDto> {
 
 @QueryHandler(GetStatus)
 export class GetStatusHandler implements IQueryHandler<GetStatus> {
-  private counting: Promise<Counted> | undefined;
+  private counting: Promise<LogProgress> | undefined;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -69,15 +74,14 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
   }
 
   /** One count at a time: if counting means reading the log, many requests must not each read it. */
-  private count(): Promise<Counted> {
-    this.counting ??= (async () => {
-      const generations = await generationProgress(this.store, this.readModels, this.clock);
-      return { generations, events: await this.store.countAfter(0) };
-    })().finally(() => (this.counting = undefined));
+  private count(): Promise<LogProgress> {
+    this.counting ??= generationProgress(this.store, this.readModels, this.clock).finally(
+      () => (this.counting = undefined),
+    );
     return this.counting;
   }
 
-  private async countInTime(): Promise<Counted | undefined> {
+  private async countInTime(): Promise<LogProgress | undefined> {
     const late = new AbortController();
     try {
       return await Promise.race([this.count(), sleep(COUNT_MS, undefined, { signal: late.signal })]);
@@ -123,9 +127,4 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
       after = rows.at(-1)!.sort;
     }
   }
-}
-
-interface Counted {
-  generations: GenerationProgress[];
-  events: number;
 }

@@ -1,4 +1,4 @@
-import { type Position, type RecordedEvent, START } from '../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { Turns } from '../../kernel/turns.js';
 
 /** Events between two marks. */
@@ -6,17 +6,20 @@ const STEP = 1_000;
 
 /** Reads the events of the log after a position, in order. */
 type Read = (after: Position) => AsyncIterable<RecordedEvent[]>;
-/** The number of events up to and including this position. */
+/** The number of events up to and including this position, from the first mark on. */
 interface Mark {
   position: Position;
   count: number;
 }
 
-/** Counts events, which the server cannot do: reads each event once and keeps a mark at every thousandth. */
+/**
+ * Counts events, which the server cannot do: reads each event after the least position that was asked for once, and keeps
+ * a mark at every thousandth.
+ */
 export class EventCounter {
-  private readonly marks: Mark[] = [{ position: START, count: 0 }];
+  private marks: Mark[] = [];
   /** Up to where the log was read. */
-  private end = this.marks[0]!;
+  private end: Mark | undefined;
   private readonly turns = new Turns(1, 1);
 
   constructor(private readonly read: Read) {}
@@ -27,11 +30,27 @@ export class EventCounter {
   }
 
   private async countInTurn(position: Position): Promise<number> {
-    this.end = await this.count(this.end, Infinity, this.marks);
-    if (position >= this.end.position) return 0;
+    if (!this.end || position < this.marks[0]!.position) await this.beginAt(position);
+    this.end = await this.count(this.end!, Infinity, this.marks);
+    // There may be no such position yet, so it is no place to count from.
+    if (this.end.count === 0) [this.marks, this.end] = [[], undefined];
+    if (!this.end || position >= this.end.position) return 0;
     const mark = this.marks.findLast((each) => each.position <= position)!;
     const { count } = await this.count(mark, position, []);
     return this.end.count - count;
+  }
+
+  /** Makes a position the first mark. */
+  private async beginAt(position: Position): Promise<void> {
+    const marks = [{ position, count: 0 }];
+    const [first] = this.marks;
+    if (!first) this.end = marks[0];
+    else {
+      const { count: more } = await this.count(marks[0]!, first.position, marks);
+      for (const { position, count } of this.marks) marks.push({ position, count: count + more });
+      this.end = { ...this.end!, count: this.end!.count + more };
+    }
+    this.marks = marks;
   }
 
   /** Reads from one mark to a position or the head, adding marks on the way. Returns where it ended. */
