@@ -7,7 +7,6 @@ import { beginOrigin } from '../features/checkpoints/begin-origin.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
 import { Views } from '../read-side/views.js';
-import type { RangeRow } from '../stores/ports/read-models.js';
 import type { Cli, Context, StoresContext } from './cli.js';
 import { CommandFailed, UsageError } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
@@ -130,8 +129,8 @@ async function revoke({ config, print, note }: Context, kid: string, options: Op
 }
 
 async function webhooks({ get, print }: HandlersContext) {
-  const { results } = await get(Views).read([{ range: { ...WEBHOOKS, limit: MAX_LISTED } }]);
-  const found = (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
+  const rows = await get(Views).range({ ...WEBHOOKS, limit: MAX_LISTED });
+  const found = rows.map(({ value }) => value as WebhookRow);
   const shown = found.map(({ webhook_id, owner }) => ({ webhook: webhook_id, owner: owner ?? 'operators' }));
   print(shown.length > 0 ? table(shown) : 'no webhooks');
 }

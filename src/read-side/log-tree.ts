@@ -6,7 +6,7 @@ import type { Views } from './views.js';
 
 /** Reads the tree of the log as of a state. */
 export function logTreeOf(views: Views, state: LogTreeState): LogTreeReader {
-  return new LogTreeReader(state, async (range) => (await views.read([{ range }])).results[0] as RangeRow[]);
+  return new LogTreeReader(state, (range) => views.range(range));
 }
 
 /**

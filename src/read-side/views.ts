@@ -28,6 +28,8 @@ export interface ViewRead {
   results: unknown[];
 }
 
+type Range = Extract<RowQuery, { range: unknown }>['range'];
+
 const RETRY_SOON = { headers: { 'retry-after': '1' } };
 const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds them again from the log.';
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
@@ -364,17 +366,28 @@ export class Views implements PositionGate {
     };
   }
 
+  /** Rows of one list. @throws Problem as `read` */
+  async range(range: Range): Promise<RangeRow[]> {
+    const { results } = await this.read([{ range }]);
+    return results[0] as RangeRow[];
+  }
+
+  /** All rows of a list, `limit` at a time. The last part may be empty. */
+  async *parts(list: Range): AsyncGenerator<RangeRow[]> {
+    for (let { after } = list; ;) {
+      await yieldIfDue();
+      const rows = await this.range({ ...list, after });
+      yield rows;
+      if (rows.length < list.limit) return;
+      after = rows.at(-1)!.sort;
+    }
+  }
+
   /** All rows of a list. */
   async rows(list: { view: string; key: string }): Promise<RangeRow[]> {
     const all: RangeRow[] = [];
-    for (let after: string | undefined; ;) {
-      await yieldIfDue();
-      const { results } = await this.read([{ range: { ...list, after, limit: PAGE } }]);
-      const rows = results[0] as RangeRow[];
-      all.push(...rows);
-      if (rows.length < PAGE) return all;
-      after = rows.at(-1)!.sort;
-    }
+    for await (const rows of this.parts({ ...list, limit: PAGE })) all.push(...rows);
+    return all;
   }
 
   /**

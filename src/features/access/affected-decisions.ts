@@ -6,7 +6,6 @@ import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { type CountedAction, changedBy } from '../disc/evidence-reader.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { MODEL_VP } from '../lenses/lenses.js';
@@ -60,16 +59,12 @@ export class AffectedDecisions {
   ): AsyncIterable<ReviewedDecision[]> {
     const since = Math.min(...actions.map(({ position }) => position));
     const list = { ...decisionsAbout(trisId, owner), reverse: true, limit: READ_AT_ONCE };
-    for (let after: string | undefined; ;) {
-      const { results } = await this.views.read([{ range: { ...list, after } }]);
-      const rows = results[0] as RangeRow[];
+    for await (const rows of this.views.parts(list)) {
       const later = rows.filter(({ sort }) => positionOfSort(sort) > since);
       const reviewed = await mapInParts(later, ({ value }) =>
         this.review((value as unknown as DecisionRow).jti, actions),
       );
       yield reviewed.filter((each) => each !== undefined);
-      if (rows.length < READ_AT_ONCE) return;
-      after = rows.at(-1)!.sort;
     }
   }
 

@@ -17,7 +17,6 @@ import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
 import { reasonsOf } from './notice.js';
@@ -89,8 +88,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     // One more than the page has, to know whether there is a next page.
     while (!isEnd && found.length <= limit && seen < MAX_SEEN) {
       await yieldIfDue();
-      const { results } = await this.views.read([{ range: { ...list, after, reverse: true, limit: SEEN_AT_ONCE } }]);
-      const rows = results[0] as RangeRow[];
+      const rows = await this.views.range({ ...list, after, reverse: true, limit: SEEN_AT_ONCE });
       isEnd = rows.length < SEEN_AT_ONCE;
       for (const { sort, value } of rows) {
         if (timeOfSort(sort) < from) {

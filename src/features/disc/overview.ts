@@ -8,7 +8,7 @@ import { Problem } from '../../kernel/problems.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import { type RangeRow, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { RunningStanding } from './history.js';
 import { IdentityReader } from './identity-reader.js';
 import type { LatestRatingChangeDto, OverviewDto } from './disc.dto.js';
@@ -64,9 +64,9 @@ export class Overview {
   }
 
   private async ratingChanges(): Promise<LatestRatingChangeDto[]> {
-    const { results } = await this.views.read([{ range: { ...CHANGES, reverse: true, limit: LATEST } }]);
+    const rows = await this.views.range({ ...CHANGES, reverse: true, limit: LATEST });
     const found: LatestRatingChangeDto[] = [];
-    const ids = (results[0] as RangeRow[]).map(({ value }) => value as string);
+    const ids = rows.map(({ value }) => value as string);
     for (const snapshot of await this.reader.snapshots(ids, {})) {
       if (!(snapshot instanceof Problem)) found.push(...(await this.lastOf(snapshot.tris_id, snapshot.lens)));
       await yieldIfDue();
@@ -76,10 +76,8 @@ export class Overview {
 
   /** The last change of the rating within the last events of an identity, if there is one. */
   private async lastOf(tris_id: string, lens: Scoring): Promise<LatestRatingChangeDto[]> {
-    const { results } = await this.views.read([
-      { range: { ...timelineOf(tris_id), reverse: true, limit: EVENTS + 1 } },
-    ]);
-    const events = (results[0] as RangeRow[]).map(({ sort, value }) => unpack(tris_id, sort, value)).reverse();
+    const rows = await this.views.range({ ...timelineOf(tris_id), reverse: true, limit: EVENTS + 1 });
+    const events = rows.map(({ sort, value }) => unpack(tris_id, sort, value)).reverse();
     let running = new RunningStanding(lens);
     if (events.length > EVENTS) {
       const as_of_position = formatPosition(this.views.logId, events.shift()!.position);

@@ -160,11 +160,8 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
       ],
     ];
     for (const [list, read] of lists) {
-      for (let after: string | undefined, isEnd = false; !isEnd;) {
-        const rows = (await this.views.read([{ range: { ...list, after, limit: ROWS } }])).results[0] as RangeRow[];
+      for await (const rows of this.views.parts({ ...list, limit: ROWS })) {
         yield (await mapInParts(rows, read)).flat();
-        isEnd = rows.length < ROWS;
-        after = rows.at(-1)?.sort;
       }
     }
   }

@@ -9,7 +9,6 @@ import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { Standing } from '../../scoring/score.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { judge } from '../access/access-check.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { TRUE } from '../access/evaluate.js';
@@ -181,8 +180,7 @@ export class Notices {
   }
 
   private async isKnown(trisId: string, position: number): Promise<boolean> {
-    const { results } = await this.views.read([{ range: { ...timelineOf(trisId), limit: 1 } }]);
-    const [first] = results[0] as RangeRow[];
+    const [first] = await this.views.range({ ...timelineOf(trisId), limit: 1 });
     return first !== undefined && Number(first.sort) <= position;
   }
 

@@ -4,7 +4,6 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /** The maximum number of webhooks of an organization. */
 const MAX_WEBHOOKS = 100;
@@ -67,6 +66,6 @@ export class WebhookLimit {
 
 /** All webhooks of an owner that the read models show. */
 export async function allOf(owner: string | null, views: Views): Promise<WebhookRow[]> {
-  const { results } = await views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-  return (results[0] as RangeRow[]).map(({ value }) => value as WebhookRow);
+  const rows = await views.range({ ...webhooksOf(owner), limit: MAX_WEBHOOKS });
+  return rows.map(({ value }) => value as WebhookRow);
 }

@@ -4,7 +4,6 @@ import type { DomainEvent } from '../../../projections/events.js';
 import type { Position } from '../../kernel/event.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import {
   AffectedDecisions,
   type ReviewedDecision,
@@ -92,9 +91,8 @@ export class DifferingDecisions {
     trisId: string,
     withdrawals: readonly Withdrawal[],
   ): Promise<(position: Position) => WithdrawnAction[]> {
-    const { results } = await this.views.read([{ range: { ...withdrawnOf(trisId), limit: MOST_ACTIONS } }]);
-    const ids = (results[0] as RangeRow[]).map(({ sort }) => sort);
-    const all = new Set([...withdrawals.map(({ data }) => data.action_id), ...ids]);
+    const rows = await this.views.range({ ...withdrawnOf(trisId), limit: MOST_ACTIONS });
+    const all = new Set([...withdrawals.map(({ data }) => data.action_id), ...rows.map(({ sort }) => sort)]);
     const actions = await mapInParts([...all], async (id) => (await this.actions.find(id)).action);
     return (position) => actions.filter((action) => !countedAt(action, position)).map(withdrawnAction);
   }
