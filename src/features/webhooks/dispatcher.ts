@@ -14,7 +14,6 @@ import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { webhookOf, webhookStream } from './domain/webhook.js';
 import { DeliveryCreator } from './delivery-creator.js';
@@ -23,7 +22,6 @@ import { Sender } from './sender.js';
 
 const JOB_KIND = 'webhooks';
 const JOB_ID = 'dispatch';
-const PAGE = 1_000;
 
 /**
  * Delivers to all webhooks, as one job that does not end: the queue of jobs has one process run it at a time, and
@@ -36,9 +34,8 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   private readonly pumps = new Map<string, Pump>();
   /** Webhooks whose own events cannot be decoded, with the position of the last one. */
   private readonly unreadable = new Map<string, number>();
-  /** The position that the read models had applied when the webhooks were read, and up to which these are all. */
-  private applied: Position | undefined;
-  private known: Position = 0;
+  /** The position that the read models had applied before the webhooks were read: up to there, these are all. */
+  private known: Position | undefined;
 
   constructor(
     private readonly views: Views,
@@ -65,8 +62,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     for (const { id, changed, url } of this.pumps.values()) {
       if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
     }
-    const { results } = await this.views.read([{ range: { ...WEBHOOKS, limit: 1 } }]);
-    if ((results[0] as RangeRow[]).length > 0) await this.start();
+    if ((await this.views.range({ ...WEBHOOKS, limit: 1 })).length > 0) await this.start();
   }
 
   /** Starts the job unless it runs: a service without webhooks has none. */
@@ -82,7 +78,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     } finally {
       for (const pump of this.pumps.values()) pump.stop();
       this.pumps.clear();
-      this.applied = undefined;
+      this.known = undefined;
       this.creator.clear();
     }
   }
@@ -90,36 +86,28 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   private async readOn(): Promise<boolean> {
     const isStopped = [...this.pumps.values()].some((pump) => pump.isStopped);
     const applied = await this.views.applied();
-    if (isStopped || applied !== this.applied) {
-      this.known = await this.refresh();
-      this.applied = applied;
+    if (isStopped || applied !== this.known) {
+      await this.refresh();
+      this.known = applied;
     }
     const pumps = [...this.pumps.values()];
-    const isMore = await this.creator.read(pumps, this.known);
+    const isMore = await this.creator.read(pumps, applied);
     const unsaved = pumps.filter(({ isUnsaved, isStopped }) => isUnsaved && !isStopped);
     await Promise.all(unsaved.map((pump) => this.sender.save(pump)));
     return isMore;
   }
 
-  /** Brings the webhooks up to date. @returns the position up to which these are all that there were */
-  private async refresh(): Promise<number> {
+  /** Brings the webhooks up to date. */
+  private async refresh(): Promise<void> {
     const known = new Set<string>();
-    let after: string | undefined;
-    let upTo = Infinity;
-    do {
-      const { results, position } = await this.views.read([{ range: { ...WEBHOOKS, after, limit: PAGE } }]);
-      upTo = Math.min(upTo, position);
-      const rows = results[0] as RangeRow[];
-      for (const { value } of rows) {
-        const row = value as WebhookRow;
-        const { webhook_id, changed } = row;
-        known.add(webhook_id);
-        await yieldIfDue();
-        if (this.unreadable.get(webhook_id) === changed || this.runningPump(webhook_id)?.changed === changed) continue;
-        await this.loadUnlessUnreadable(row);
-      }
-      after = rows.length === PAGE ? rows.at(-1)!.sort : undefined;
-    } while (after !== undefined);
+    for (const { value } of await this.views.rows(WEBHOOKS)) {
+      const row = value as WebhookRow;
+      const { webhook_id, changed } = row;
+      known.add(webhook_id);
+      await yieldIfDue();
+      if (this.unreadable.get(webhook_id) === changed || this.runningPump(webhook_id)?.changed === changed) continue;
+      await this.loadUnlessUnreadable(row);
+    }
     for (const [id, pump] of this.pumps) {
       if (known.has(id)) continue;
       pump.stop();
@@ -128,7 +116,6 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
       await this.deliveries.forget(id, pump.progress);
     }
     for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
-    return upTo;
   }
 
   /** Undefined also if the pump has stopped, since another worker has gone on: the webhook is loaded again. */
