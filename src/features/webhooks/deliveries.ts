@@ -3,7 +3,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Json } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import type { Webhook } from './domain/webhook.js';
 import type { Outcome } from './receivers.js';
 
 /**
@@ -61,8 +60,8 @@ export interface Progress {
 export class Deliveries {
   constructor(@Inject(KEY_VALUE) private readonly keyValue: KeyValue) {}
 
-  async progressOf({ webhook_id }: Pick<Webhook, 'webhook_id'>): Promise<Progress | undefined> {
-    return (await this.keyValue.get(progressKey(webhook_id))) as Progress | undefined;
+  async progressOf(webhookId: string): Promise<Progress | undefined> {
+    return (await this.keyValue.get(progressKey(webhookId))) as Progress | undefined;
   }
 
   /** @param before undefined: none is stored @returns false, and no effect, if another progress is stored than `before` */
@@ -89,7 +88,7 @@ export class Deliveries {
       if (await this.keyValue.putIfAbsent(key, asJson(delivery), keptMs(delivery))) return delivery;
       const stored = await this.get(webhookId, delivery.n);
       if (stored?.message_id === delivery.message_id) return stored;
-      if (!isDeepStrictEqual(await this.progressOf({ webhook_id: webhookId }), progress)) return undefined;
+      if (!isDeepStrictEqual(await this.progressOf(webhookId), progress)) return undefined;
       // The process that stored it ended before it had stored its progress.
       if (stored && (await this.replace(webhookId, stored, delivery)) === delivery) return delivery;
     }
@@ -145,7 +144,7 @@ export class Deliveries {
 
   /** A page of deliveries, newest first. @param before the number of the last one on the page before */
   async list(webhookId: string, before: number | undefined, limit: number): Promise<Delivery[]> {
-    const progress = await this.progressOf({ webhook_id: webhookId });
+    const progress = await this.progressOf(webhookId);
     const next = before ?? progress?.next ?? 0;
     const numbers = Array.from({ length: Math.min(limit, next) }, (_, i) => next - 1 - i);
     const found = await mapInParts(numbers, (n) => this.get(webhookId, n));

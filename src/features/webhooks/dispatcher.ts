@@ -149,7 +149,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
         webhook: webhook_id,
       });
     }
-    const stored = known ? known.stored : await this.deliveries.progressOf(webhook);
+    const stored = known ? known.stored : await this.deliveries.progressOf(webhook_id);
     // Earlier builds did not store sizes.
     const last = known?.progress ?? (stored && { ...nothing(), ...stored });
     const { at, after } = webhook.begins;

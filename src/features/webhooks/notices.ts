@@ -58,10 +58,7 @@ export class Standings {
 
   moveTo(position: number): void {
     this.position = position;
-    if (this.size > KEPT) this.clear();
-  }
-
-  clear(): void {
+    if (this.size <= KEPT) return;
     this.byIdentity.clear();
     this.size = 0;
   }

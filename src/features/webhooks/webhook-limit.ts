@@ -37,10 +37,8 @@ export class WebhookLimit {
       const hidden = Object.entries(created).filter(([id, at]) => !shown.has(id) && at > now - REMEMBERED_MS);
       const others = hidden.filter(([id]) => id !== webhookId);
       if (!shown.has(webhookId) && shown.size + others.length >= MAX_WEBHOOKS) {
-        throw new Problem(
-          'too_many_webhooks',
-          `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`,
-        );
+        const detail = `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`;
+        throw new Problem('too_many_webhooks', detail);
       }
       return Object.fromEntries([...others, [webhookId, now]]);
     });

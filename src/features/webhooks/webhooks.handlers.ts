@@ -290,10 +290,8 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
     const sender = ownerOfTurns(actor);
     if (this.turns.countOf(sender) >= MAX_SENDING_OF_ONE) {
-      const headers = { 'retry-after': '5' };
-      throw new Problem('rate_limited', `${MAX_SENDING_OF_ONE} messages of ${sender} are being sent already.`, {
-        headers,
-      });
+      const detail = `${MAX_SENDING_OF_ONE} messages of ${sender} are being sent already.`;
+      throw new Problem('rate_limited', detail, { headers: { 'retry-after': '5' } });
     }
     return this.turns.run(sender, async () => {
       refuseUnlessAccepted(actor);
@@ -307,11 +305,10 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   private async find(webhookId: string, deliveryId: string): Promise<Delivery> {
     const number = numberOf(deliveryId);
     const delivery = number === undefined ? undefined : await this.deliveries.get(webhookId, number);
-    if (!delivery)
-      throw new Problem(
-        'delivery_not_found',
-        `${webhookId} has no delivery ${deliveryId}. The newest 1,000 are kept, for seven days after they have ended.`,
-      );
+    if (!delivery) {
+      const kept = 'The newest 1,000 are kept, for seven days after they have ended.';
+      throw new Problem('delivery_not_found', `${webhookId} has no delivery ${deliveryId}. ${kept}`);
+    }
     if (delivery.status === 'pending') {
       throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);
     }
@@ -435,12 +432,7 @@ function deliveryView(delivery: Delivery, logId: string): DeliveryDto {
     attempts,
     created_at: new Date(created_at).toISOString(),
     next_attempt_at: next_at === null ? null : new Date(next_at).toISOString(),
-    last_attempt: last && {
-      at: new Date(last.at).toISOString(),
-      status: last.status,
-      failure: last.failure,
-      ms: last.ms,
-    },
+    last_attempt: last && { ...last, at: new Date(last.at).toISOString() },
     payload: JSON.parse(body) as JsonObject,
   };
 }

@@ -65,7 +65,7 @@ export class Webhooks {
   /** Bytes of the deliveries of an owner's webhooks that are kept. */
   private async keptBytes(owner: string): Promise<number> {
     const webhooks = await allOf(owner, this.views);
-    const progress = await Promise.all(webhooks.map((webhook) => this.deliveries.progressOf(webhook)));
+    const progress = await Promise.all(webhooks.map(({ webhook_id }) => this.deliveries.progressOf(webhook_id)));
     return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
   }
 
@@ -73,7 +73,7 @@ export class Webhooks {
   async view(webhook: Webhook): Promise<WebhookDto> {
     const { webhook_id, owner, events, filter, policy_id, disabled, created_at } = webhook;
     const changedAt = this.signatures.changedAt(webhook);
-    const progress = await this.deliveries.progressOf(webhook);
+    const progress = await this.deliveries.progressOf(webhook_id);
     return {
       webhook_id,
       tris_org: owner,
