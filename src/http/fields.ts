@@ -229,6 +229,17 @@ export const AreTrisIds = (most: number): PropertyDecorator =>
     ApiProperty({ minItems: 1 }),
   );
 
+/** Some of a few values: at least one, each once. */
+export const AreSomeOf = (values: readonly string[]): PropertyDecorator =>
+  // The decorator that is applied last is checked first.
+  applyDecorators(
+    IsUnique(),
+    IsIn(values, { each: true }),
+    ArrayMinSize(1),
+    IsArray(),
+    ApiProperty({ type: 'array', items: { type: 'string', enum: [...values] }, minItems: 1 }),
+  );
+
 const COMMA_SEPARATED = Symbol('comma separated');
 
 /** A query parameter `a,b,c` that arrives in the DTO as `string[]`; combine with `each` validators. */

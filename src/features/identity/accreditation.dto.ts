@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMinSize, IsArray, IsIn, IsOptional } from 'class-validator';
-import { CommaSeparated, IsNoPersonalData, IsOneSpelling, IsUnique, Matches } from '../../http/fields.js';
+import { IsIn, IsOptional } from 'class-validator';
+import { AreSomeOf, CommaSeparated, IsNoPersonalData, IsOneSpelling, Matches } from '../../http/fields.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 import type { GrantableStatus } from './domain/identity.js';
@@ -17,11 +17,7 @@ export class AccreditIssuerDto {
   issuer: string;
 
   /** Verification statuses. */
-  @IsArray()
-  @ArrayMinSize(1)
-  @IsIn(GRANTABLE_STATUSES, { each: true })
-  @IsUnique()
-  @ApiProperty({ enum: GRANTABLE_STATUSES, isArray: true })
+  @AreSomeOf(GRANTABLE_STATUSES)
   statuses: GrantableStatus[];
 }
 

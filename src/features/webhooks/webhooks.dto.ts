@@ -1,7 +1,7 @@
 import { ApiExtraModels, ApiProperty } from '@nestjs/swagger';
 import { ArrayMinSize, IsArray, IsIn, IsNumber, IsOptional, IsString, Length, Max, Min } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { AtMost, IsNested, IsTrisId, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
+import { AreSomeOf, AtMost, IsNested, IsTrisId, IsUnique, IsWrittenTrisId, Matches } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS } from '../../scoring/model.js';
@@ -23,11 +23,7 @@ export class WebhookFilterDto {
 
   /** `rating.changed` only when the new rating is one of these. Default: any. */
   @IsOptional()
-  @IsArray()
-  @ArrayMinSize(1)
-  @IsIn(RATINGS, { each: true })
-  @IsUnique()
-  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...RATINGS] } })
+  @AreSomeOf(RATINGS)
   ratings?: string[];
 
   /** `score.crossed` when a score of at least this falls below it. */
@@ -55,11 +51,7 @@ export class ChangeWebhookDto {
 
   /** The kinds of events to deliver. */
   @IsOptional()
-  @IsArray()
-  @ArrayMinSize(1)
-  @IsIn(WEBHOOK_EVENTS, { each: true })
-  @IsUnique()
-  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
+  @AreSomeOf(WEBHOOK_EVENTS)
   events?: WebhookEvent[];
 
   /** Replaces the filter. */
@@ -86,11 +78,7 @@ export class CreateWebhookDto {
   url: string;
 
   /** The kinds of events to deliver. */
-  @IsArray()
-  @ArrayMinSize(1)
-  @IsIn(WEBHOOK_EVENTS, { each: true })
-  @IsUnique()
-  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
+  @AreSomeOf(WEBHOOK_EVENTS)
   events: WebhookEvent[];
 
   /** Limits what it reports. */
