@@ -139,12 +139,7 @@ const PUBLIC_TO = { feed: ['all'], scores: ['all', 'scores'], verifier: PUBLIC_R
  * limited per address, and it may wait for `Credence-Min-Position`.
  */
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: false, plain: false }, [
-    'unauthorized',
-    'forbidden',
-    'rate_limited',
-    ...WAITING,
-  ]);
+  route(options, { scope: null, write: false, plain: false }, [...CREDENTIAL_PROBLEMS, ...WAITING]);
 
 /** A command without a credential, such as sign-in: rate limited per address; retries are not recognised. */
 export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): MethodDecorator =>
@@ -152,7 +147,6 @@ export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): M
     'unauthorized',
     'rate_limited',
     ...WRITE_PROBLEMS,
-    ...BODY_PROBLEMS,
   ]);
 
 /** A query that needs a key with this scope (`any`: any valid key; `session`: the session of a wallet instead). */
@@ -161,11 +155,7 @@ export const Keyed = (options: RouteOptions & { scope: Scope | 'any' | 'session'
 
 /** A command that needs a key with this scope. Answer with `Written`; `@Context()` brings the Idempotency-Key. */
 export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
-  route(options, { scope: options.scope, write: true, plain: false }, [
-    ...CREDENTIAL_PROBLEMS,
-    ...WRITE_PROBLEMS,
-    ...BODY_PROBLEMS,
-  ]);
+  route(options, { scope: options.scope, write: true, plain: false }, [...CREDENTIAL_PROBLEMS, ...WRITE_PROBLEMS]);
 
 /** Health, metrics, documents. A wrong key is still refused and counted. */
 export const Plain = (options: RouteOptions): MethodDecorator =>
@@ -276,7 +266,7 @@ function describedAnswers(
   ]);
   const refusals: ProblemCode[] = [
     ...problems,
-    ...(policy.body ? BODY_PROBLEMS : []),
+    ...(write || policy.body ? BODY_PROBLEMS : []),
     ...(session || policy.own ? SESSION_PROBLEMS : []),
     ...(policy.params ? (['uri_too_long'] as const) : []),
     ...(options.waits ? WAITING : []),
@@ -427,7 +417,7 @@ function problemResponses(codes: readonly ProblemCode[], limits: readonly Header
 }
 
 /** The DTO classes a handler takes its body, query and path parameters as. */
-function inputsOf(target: object, property: string | symbol): Pick<RoutePolicy, 'body' | 'query' | 'params'> {
+function inputsOf(target: object, property: string | symbol) {
   const inputs: Pick<RoutePolicy, 'body' | 'query' | 'params'> = {
     body: undefined,
     query: undefined,
