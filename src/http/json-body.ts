@@ -42,12 +42,12 @@ export function registerJsonBody(
   fastify.addContentTypeParser(['application/json', NDJSON], { parseAs: 'buffer' }, (request, body, done) => {
     try {
       const list = listOf(request);
-      const isLines = /^\s*application\/x-ndjson/i.test(request.raw.headers['content-type']!);
+      const { 'content-type': type = '', 'content-encoding': encoding } = request.raw.headers;
+      const isLines = /^\s*application\/x-ndjson/i.test(type);
       if (isLines && !list) {
         throw new Problem('unsupported_media_type', 'The body must be sent as application/json in UTF-8.');
       }
-      const { 'content-type': type, 'content-encoding': encoding } = request.raw.headers;
-      const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1];
+      const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type)?.[1];
       if (charset && charset.toLowerCase() !== 'utf-8') {
         throw new Problem('unsupported_media_type', `The charset must be utf-8, not ${JSON.stringify(charset)}.`);
       }
@@ -178,25 +178,15 @@ function tooManyValues(list: ListOfBody | undefined): Problem {
  * @param path the names and indexes that lead to the value
  */
 function inspect(value: unknown, path: (string | number)[], errors: FieldError[]): number {
-  switch (typeof value) {
-    case 'string':
-      if (!value.isWellFormed()) {
-        note(errors, path, 'ill_formed_text', 'the text has a surrogate without its other half');
-      }
-      return 0;
-    case 'number':
-      if (!isExact(value)) {
-        const message =
-          'the number cannot be kept exactly: an integer beyond 2^53 - 1, beyond the range of a double, or -0';
-        note(errors, path, 'unsafe_number', message);
-      }
-      return 0;
-    case 'object':
-      break;
-    default:
-      return 0;
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    note(errors, path, 'ill_formed_text', 'the text has a surrogate without its other half');
   }
-  if (value === null) return 0;
+  if (typeof value === 'number' && !isExact(value)) {
+    const message =
+      'the number cannot be kept exactly: an integer beyond 2^53 - 1, beyond the range of a double, or -0';
+    note(errors, path, 'unsafe_number', message);
+  }
+  if (typeof value !== 'object' || value === null) return 0;
   if (path.length >= MAX_DEPTH) {
     note(errors, path, 'too_deep', `a body may have at most ${MAX_DEPTH} levels`);
     return 0;
