@@ -59,18 +59,16 @@ export interface CheckOptions {
   onProgress?: (done: number, total: number) => void;
 }
 
+type Checked = Pick<ImportReport, 'lines' | 'wrong' | 'errors'>;
+
 /** A file whose lines were all checked: `wrong` and `errors` say what is wrong with them. */
-export interface CheckedActions extends Pick<ImportReport, 'lines' | 'wrong' | 'errors'> {
+export interface CheckedActions extends Checked {
   /** Once, and only if nothing is wrong. A batch at a time. @throws FileChanged */
   read(): AsyncIterable<ActionLine[]>;
 }
 
 /** The report on lines of which none is recorded. */
-export function nothingRecorded({
-  lines,
-  wrong,
-  errors,
-}: Pick<ImportReport, 'lines' | 'wrong' | 'errors'>): ImportReport {
+export function nothingRecorded({ lines, wrong, errors }: Checked): ImportReport {
   return { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
 }
 

@@ -2,6 +2,7 @@ import { viewNames } from '../read-side/generations.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';
+import type { TreeCheck } from '../read-side/verify-tree.js';
 import type { Cli, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
@@ -93,11 +94,7 @@ function render(result: VerifyResult, seconds: number): string {
   return [compared, ...names, ...unread, ...unfinished, compares].join('\n');
 }
 
-function describeChange({
-  after,
-  position,
-  found_by,
-}: NonNullable<NonNullable<VerifyResult['tree']>['change']>): string {
+function describeChange({ after, position, found_by }: NonNullable<TreeCheck['change']>): string {
   const where =
     found_by === 'tile' ? `the event at position ${position}` : `an event after position ${after}, up to ${position},`;
   return `CHANGED: ${where} is not the one of the ${found_by.replace('_', ' ')}`;

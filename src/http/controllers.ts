@@ -7,6 +7,7 @@ import type { Answers } from './answers.js';
 import { endWithClient } from './connections.js';
 import { parametersOf, type ReadParameter, usesPipeline } from './nest-internals.js';
 import { sendProblem } from './problem-response.js';
+import type { RoutePolicy } from './routes.js';
 
 /**
  * What the methods of controllers take, and how they are called: without Nest's request pipeline. For a GET the pipeline
@@ -15,16 +16,9 @@ import { sendProblem } from './problem-response.js';
  */
 type Method = (...args: unknown[]) => unknown;
 
-export interface Target {
-  controller: new (...args: never[]) => object;
-  method: string | symbol;
-  /** The HTTP status of its success. */
-  status: number;
-}
-
 /** @throws TypeError when the method needs Nest's pipeline */
 export function controllerHandler(
-  { controller, method, status }: Target,
+  { controller, method, status }: RoutePolicy,
   instance: object,
   answers: Answers,
   logger: Logger,
@@ -51,7 +45,7 @@ export function controllerHandler(
   };
 }
 
-function extractsOf(controller: Target['controller'], method: string | symbol): ReadParameter[] | undefined {
+function extractsOf(controller: RoutePolicy['controller'], method: string | symbol): ReadParameter[] | undefined {
   const extracts: ReadParameter[] = [];
   for (const { kind, index, pipes, factory } of parametersOf(controller, method)) {
     const extract = kind === 'custom' ? factory!.read : kind && BUILT_IN[kind];

@@ -15,21 +15,12 @@ import { refuseOtherLog } from '../../read-side/manifest.js';
 import { type VerifyOptions, type VerifyResult, verify } from '../../read-side/verify.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import type { RebuiltDto } from './operations.dto.js';
 
 /** Operations on the read models, for the command line and for the jobs that HTTP starts. */
 
-export interface Rebuilt {
-  generation: string;
-  /** Events applied by this run. */
-  events: number;
-  seconds: number;
-  swapped: boolean;
-  /** As of `EventStore.hiddenStreams`. Absent if there is none. */
-  hidden_streams?: string[];
-}
-
 /** Builds a generation of views beside the one that serves; an interrupted build starts again. */
-export class RebuildViews extends Command<Rebuilt> {
+export class RebuildViews extends Command<RebuiltDto> {
   constructor(
     /** Names of views, or `all`. */
     readonly views: string | readonly string[],
@@ -49,7 +40,7 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
   ) {}
 
   /** @throws GenerationError; StartError if the serving generation was folded from another log */
-  async execute({ views, run, options }: RebuildViews): Promise<Rebuilt> {
+  async execute({ views, run, options }: RebuildViews): Promise<RebuiltDto> {
     const { store, readModels } = this;
     const manifest = await readModels.manifest();
     if (!options.newLog) refuseOtherLog(manifest, await readModels.generations(), store.logId);

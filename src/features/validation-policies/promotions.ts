@@ -44,11 +44,7 @@ interface Switch {
 }
 
 /** Whether and where the read models have applied a switch. */
-interface Applied {
-  generation: string | null;
-  position: string;
-  job_id?: string;
-}
+type Applied = Pick<SwitchDto, 'generation' | 'position' | 'job_id'>;
 
 export interface Switched<B = SwitchDto> {
   body: B;
@@ -146,11 +142,10 @@ export class Promotions implements IQueryHandler<GetPromotion> {
   /** @throws Problem not_found */
   async execute({ jobId }: GetPromotion): Promise<PromotionDto> {
     const kept = await this.keyValue.get(keyOf(jobId));
-    if (!kept)
-      throw new Problem(
-        'not_found',
-        `There is no promotion ${jobId}. Promotions can be queried for a day, if they were answered with 202.`,
-      );
+    if (!kept) {
+      const detail = 'Promotions can be queried for a day, if they were answered with 202.';
+      throw new Problem('not_found', `There is no promotion ${jobId}. ${detail}`);
+    }
     const { position, answer } = kept as unknown as { position: Position; answer: SwitchDto };
     if (!(await this.views.waitForPosition(position, 0))) return { ...answer, status: 'switching' };
     return { ...answer, generation: await this.generation(), status: 'applied' };
@@ -180,8 +175,6 @@ function unchanged(stack: LensStack) {
 
 function conflict({ tris_org }: LensOwner): Problem {
   const what = tris_org === null ? 'The lens or the model of the platform' : `The lens of ${tris_org}`;
-  return new Problem(
-    'promotion_conflict',
-    `${what} was switched at the same time. Check what is active and decide again.`,
-  );
+  const detail = `${what} was switched at the same time. Check what is active and decide again.`;
+  return new Problem('promotion_conflict', detail);
 }

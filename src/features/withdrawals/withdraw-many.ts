@@ -40,13 +40,8 @@ const NAMED = 100;
 /** How long a set is kept that is being withdrawn. */
 const APPLYING_MS = 90 * 86_400_000;
 
-/** A line of a stored set. */
-interface SetLine {
-  action_id: string;
-  tris_id: string;
-  stream: string;
-  changes: number;
-}
+/** What is read of a line of a stored set. */
+type SetLine = Pick<SetAction, 'action_id' | 'stream' | 'changes'>;
 
 /** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
 export class WithdrawActions extends Command<WithdrawalStartedDto> {
@@ -178,16 +173,15 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   private async effectOn(tris_id: string, actions: readonly SetAction[]): Promise<WithdrawalEffectDto> {
     const snapshot = await this.identities.snapshot(tris_id, {});
     const counted = actions.filter(({ occurred_at }) => occurred_at <= snapshot.as_of);
-    const [now, after] = [snapshot, { ...snapshot, state: changedBy(snapshot.state, counted, -1, snapshot.lens) }].map(
-      standing,
-    );
+    const now = standing(snapshot);
+    const after = standing({ ...snapshot, state: changedBy(snapshot.state, counted, -1, snapshot.lens) });
     return {
       tris_id,
       actions: actions.length,
-      score: now!.score,
-      score_after: after!.score,
-      score_rating: now!.score_rating,
-      score_rating_after: after!.score_rating,
+      score: now.score,
+      score_after: after.score,
+      score_rating: now.score_rating,
+      score_rating_after: after.score_rating,
     };
   }
 
