@@ -1,5 +1,5 @@
 import { DecisionHandlersModule } from '../features/access/ap.module.js';
-import type { DecisionDto } from '../features/access/decisions.dto.js';
+import type { DecisionDto, DecisionsDto } from '../features/access/decisions.dto.js';
 import { ListDecisions } from '../features/access/decisions.handlers.js';
 import { endOfHour } from '../features/disc/coordinates.js';
 import { IdentityReader, type IdentitySnapshot } from '../features/disc/identity-reader.js';
@@ -130,14 +130,10 @@ async function* decisions({ get, queries, stores: { readModels } }: HandlersCont
   const total = generation === undefined ? 0 : await readModels.count(generation, 'decisions');
   let cursor: string | undefined;
   do {
-    const page: Awaited<ReturnType<typeof readPage>> = await readPage(cursor);
+    const page: DecisionsDto = await queries.execute(new ListDecisions({}, { limit: PAGE, cursor }, AUDITOR));
     yield { rows: page.decisions.map(decisionRow), total };
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
-
-  function readPage(cursor: string | undefined) {
-    return queries.execute(new ListDecisions({}, { limit: PAGE, cursor }, AUDITOR));
-  }
 }
 
 const AUDITOR = internalActor('cli', ['audit:read', 'ops']);

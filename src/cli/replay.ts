@@ -1,8 +1,7 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 import { toCoordinates } from '../features/disc/coordinates.js';
-import type { CoordinatesQuery } from '../features/disc/disc.dto.js';
-import type { BadStatusSinceDto, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
+import type { BadStatusSinceDto, CoordinatesQuery, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
@@ -50,7 +49,6 @@ export function replayCommand(cli: Cli): void {
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
           throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
         }
-        const { vp } = options;
         const model = MODEL_IDS.find((id) => id === options.model);
         if (options.model !== undefined && !model) {
           throw new UsageError(`--model must be one of ${MODEL_IDS.join(', ')}, not "${options.model}".`);
@@ -59,7 +57,7 @@ export function replayCommand(cli: Cli): void {
           model,
           as_of: time('--as-of', options.asOf),
           known_at: time('--known-at', options.knownAt),
-          vp,
+          vp: options.vp,
         };
         const bar = progress('Folding', 'events');
         const limit = options.limit === undefined ? Infinity : Number(options.limit);

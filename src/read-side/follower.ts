@@ -120,14 +120,10 @@ export class Follower {
         await applier.finish();
       } while (!signal.aborted && options.toHead && !(await isReady(applier.checkpoint)));
     } catch (error) {
-      if (error instanceof BatchRefused) return this.refused(id);
-      throw error;
+      if (!(error instanceof BatchRefused)) throw error;
+      return (await this.generation(id)) ? 'lease_lost' : 'gone';
     }
     return signal.aborted ? 'aborted' : 'at_head';
-  }
-
-  private async refused(id: string): Promise<Ended> {
-    return (await this.generation(id)) ? 'lease_lost' : 'gone';
   }
 
   private slices({ position }: Checkpoint, { toHead }: FollowOptions, signal: AbortSignal) {

@@ -126,8 +126,7 @@ export async function verify(
 async function verifyServing(store: EventStore, readModels: ReadModels, options: VerifyOptions): Promise<VerifyResult> {
   const views = (await readModels.manifest())?.views ?? {};
   const serving = new Set(Object.values(views));
-  const nothing = { events: 0, rows: 0, generations: [], difference: null, damaged: [] };
-  const verification: VerifyResult = { ...nothing, tree: null };
+  const verification: VerifyResult = { events: 0, rows: 0, generations: [], difference: null, damaged: [], tree: null };
   const damaged = new Map<Position, RecordedEvent>();
   const head = await store.head();
   for (const generation of await readModels.generations()) {
@@ -257,10 +256,8 @@ class GenerationVerifier {
   private async read(rows: readonly RowKey[]): Promise<{ position: Position; found: (Json | undefined)[] }> {
     this.options.signal?.throwIfAborted();
     const { id } = this.generation;
-    const read = await this.readModels.read(
-      id,
-      rows.map((row) => ({ get: row })),
-    );
+    const queries = rows.map((row) => ({ get: row }));
+    const read = await this.readModels.read(id, queries);
     if (!read) throw new GenerationGone();
     if (read.status === 'damaged') throw damagedGeneration(this.generation);
     const { log, position, event_id } = read.checkpoint;

@@ -228,9 +228,7 @@ export class Views implements PositionGate {
     const { restarts = 0 } = this.readModels;
     if (this.store.connections === undefined && restarts === 0) return 0;
     if (!(await isInLog(checkpoint, this.store))) {
-      throw new StoreUnavailable('the read models are ahead of the log', {
-        code: 'log_replaced',
-      });
+      throw new StoreUnavailable('the read models are ahead of the log', { code: 'log_replaced' });
     }
     if (restarts === 0) return 0;
     return this.atRestart(restarts).head;
@@ -245,9 +243,7 @@ export class Views implements PositionGate {
     return (this.lastRestart = { restarts, head, lens_revision });
   }
 
-  /**
-   * Refuses a manifest that went back behind a promotion.
-   */
+  /** Refuses a manifest that went back behind a promotion. @throws Problem projection_behind */
   private async refuseOlder({ lens_revision }: Manifest): Promise<void> {
     const { restarts = 0 } = this.readModels;
     if (restarts === this.manifestFits) return;

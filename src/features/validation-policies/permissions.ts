@@ -22,8 +22,6 @@ export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): v
 }
 
 function bound(name: string, organization: string, other: string): Problem {
-  return new Problem(
-    'forbidden',
-    `The key "${keyIdOf(name)}" is bound to ${organization} and cannot act for ${other}.`,
-  );
+  const detail = `The key "${keyIdOf(name)}" is bound to ${organization} and cannot act for ${other}.`;
+  return new Problem('forbidden', detail);
 }

@@ -24,8 +24,7 @@ import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { type ReplayDto, ReplayResultDto, type ScoringNameDto } from './vp.dto.js';
 
-const JOB_KIND = 'vp_replay';
-const REPLAY = { kind: JOB_KIND, prefix: 'rpl', plural: 'replays' };
+const REPLAY = { kind: 'vp_replay', prefix: 'rpl', plural: 'replays' };
 
 /** A lens and the version of the model, by name. */
 export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringNameDto {
@@ -95,14 +94,14 @@ export class Replays implements OnModuleInit {
    * @throws Problem replay_not_found
    */
   async find(replayId: string, reader?: Reader): Promise<ReplayDto> {
-    const job = await this.jobs.get(JOB_KIND, replayId);
+    const job = await this.jobs.get(REPLAY.kind, replayId);
     if (!job) throw unknownReplay(replayId);
     return replayOf(reader ? await this.shownTo(reader, job) : job);
   }
 
   /** Does nothing for a finished replay. @throws Problem replay_not_found */
   async cancel(replayId: string, reader: Reader): Promise<ReplayDto> {
-    const job = await this.jobs.cancel(JOB_KIND, replayId);
+    const job = await this.jobs.cancel(REPLAY.kind, replayId);
     if (!job) throw unknownReplay(replayId);
     return replayOf(await this.shownTo(reader, job));
   }

@@ -48,8 +48,6 @@ export function dtoOf({ checked_at, expires_at, ...decision }: ReviewedDecision)
 
 function tooMany(actionId: string): Problem {
   const how = `POST /v1/actions/withdrawals with {"action_id":"${actionId}","reason":"mistake","dry_run":true}`;
-  return new Problem(
-    'too_many_decisions',
-    `The action counted in more than ${MOST} decisions. ${how} reviews them all.`,
-  );
+  const detail = `The action counted in more than ${MOST} decisions. ${how} reviews them all.`;
+  return new Problem('too_many_decisions', detail);
 }

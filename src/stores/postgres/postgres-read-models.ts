@@ -390,7 +390,7 @@ export class PostgresReadModels implements ReadModels {
     let part = this.parts.get(id) ?? null;
     for (;;) {
       const rows = await this.readRows(id, batch, part);
-      const head = rows && headOf(rows[0]!);
+      const head = rows[0] && headOf(rows[0]);
       if (!head || head.status === 'dropped') {
         this.parts.delete(id);
         return undefined;
@@ -402,15 +402,14 @@ export class PostgresReadModels implements ReadModels {
     }
   }
 
-  /** Undefined: there is no such generation. */
-  private async readRows(id: string, batch: ReadBatch, part: number | null): Promise<ReadRow[] | undefined> {
+  /** No row: there is no such generation. */
+  private async readRows(id: string, batch: ReadBatch, part: number | null): Promise<ReadRow[]> {
     try {
-      const rows = await this.main.rows<ReadRow>(() => {
+      return await this.main.rows<ReadRow>(() => {
         // From here on nothing can be added to it.
         if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
         return batch.statement(id, part);
       });
-      return rows.length === 0 ? undefined : rows;
     } catch (error) {
       if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
       if (!isUndefinedTable(error)) throw error;
@@ -418,8 +417,7 @@ export class PostgresReadModels implements ReadModels {
     // It was dropped, or has another part since the server was replaced.
     const head = await this.headOf(id);
     if (head && head.part === part) await this.giveUp(id, 'the table of its rows is gone');
-    const rows = await this.main.rows<ReadRow>(batch.statement(id, null));
-    return rows.length === 0 ? undefined : rows;
+    return this.main.rows<ReadRow>(batch.statement(id, null));
   }
 
   private async headOf(id: string): Promise<Head | undefined> {
