@@ -33,6 +33,7 @@ export class ClientLink implements Link {
   readonly pulse: Pulse;
   session = ++sessions;
   private readonly ending = new AbortController();
+  readonly gone: AbortSignal = this.ending.signal;
   private opening: Promise<Channel> | undefined;
   private channel: Channel | undefined;
 
@@ -52,10 +53,6 @@ export class ClientLink implements Link {
     setMaxListeners(0, this.gone);
     this.keepOnErrors();
     this.watchChannels();
-  }
-
-  get gone(): AbortSignal {
-    return this.ending.signal;
   }
 
   /** The connection is open, and the server has just sent something on it. */

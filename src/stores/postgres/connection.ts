@@ -213,9 +213,10 @@ export class PostgresConnection {
     await inTime(this.pool.end(), CONNECT_TIMEOUT_MS).catch(() => undefined);
   }
 
-  private async connect(): Promise<pg.PoolClient> {
+  /** @param looksAgain whether the server of a connection that is known is looked at, too */
+  private async connect(looksAgain = false): Promise<pg.PoolClient> {
     const client = await this.pool.connect();
-    if (this.known.has(client)) return client;
+    if (this.known.has(client) && !looksAgain) return client;
     this.known.add(client);
     try {
       await this.look(client);
@@ -265,14 +266,7 @@ export class PostgresConnection {
 
   private async check(): Promise<void> {
     try {
-      const client = await this.connect();
-      await this.look(client).then(
-        () => client.release(),
-        (error: Error) => {
-          client.release(error);
-          throw error;
-        },
-      );
+      (await this.connect(true)).release();
       const { unavailableSince } = this;
       this.unavailableSince = undefined;
       if (this.tables === null) {
