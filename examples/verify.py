@@ -104,17 +104,35 @@ class Tree:
         return root
 
 
+def end_of_export(line):
+    """What the last line of an export says of the lines before it."""
+    try:
+        end = json.loads(line)["end_of_export"]
+        return {name: end[name] for name in ("events", "damaged", "sha256")}
+    except (ValueError, KeyError, TypeError):
+        raise Refused("malformed", "The last line is not that of an export.") from None
+
+
 def tree_of(path, size=None):
     """The tree over the first events of an export, or all."""
-    tree, trailer = Tree(), None
+    tree, events, digest, trailer = Tree(), 0, hashlib.sha256(), None
     with open(path, encoding="utf-8", newline="\n") as lines:
         for line in lines:
+            if trailer is not None:
+                raise Refused("malformed", f"{path} has lines after its last line: it is not one export.")
             if line.startswith('{"end_of_export"'):
-                trailer = json.loads(line)["end_of_export"]
-            elif size is None or tree.size < size:
+                trailer = end_of_export(line)
+                continue
+            if size is None or tree.size < size:
                 tree.add(leaf_of(line.rstrip("\n")))
+            digest.update(line.encode())
+            events += 1
     if trailer is None:
         raise Refused("malformed", f"{path} is not a complete export: its last line is missing.")
+    if trailer["events"] != events:
+        raise Refused("malformed", f"{path} has {events} events, and had {trailer['events']} when it was exported.")
+    if trailer["sha256"] != digest.hexdigest():
+        raise Refused("malformed", f"{path} was changed since it was exported.")
     if trailer["damaged"] > 0:
         raise Refused("malformed", f"{path} leaves out {trailer['damaged']} damaged events: it has no root.")
     if size is not None and tree.size != size:

@@ -156,15 +156,15 @@ function python(calls: unknown[][]): Answer[] {
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
     const lines = [0, 1, 2, 3, 4].map((revision) => JSON.stringify({ ...JSON.parse(line), revision }));
     const leaves = lines.map((text) => Buffer.from(leafOf(text)));
-    const exported = (count: number, damaged = 0) => {
-      const text = lines.slice(0, count).map((one) => `${one}\n`);
-      const end = { events: count, damaged, sha256: sha256(text.join('')).toString('hex') };
-      return `${text.join('')}${JSON.stringify({ end_of_export: end })}\n`;
+    const exported = (events: string[]) => {
+      const text = events.map((one) => `${one}\n`).join('');
+      const end = { events: events.length, damaged: 0, sha256: sha256(text).toString('hex') };
+      return `${text}${JSON.stringify({ end_of_export: end })}\n`;
     };
     const note = checkpointOf(ORIGIN, leaves.slice(0, 3), signer);
     const files: Record<string, string> = {
-      'export.ndjson': exported(3),
-      'later.ndjson': exported(5),
+      'export.ndjson': exported(lines.slice(0, 3)),
+      'later.ndjson': exported(lines),
       'event.json': `${lines[1]}\n`,
       'checkpoint.txt': note,
       'kept.txt': checkpointOf(ORIGIN, leaves.slice(0, 2), signer),
@@ -186,6 +186,21 @@ function python(calls: unknown[][]): Answer[] {
       for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
     });
 
+    test.each<[string, (text: string) => string, RegExp]>([
+      ['with a changed event', (text) => text.replace('"revision":1', '"revision":7'), /was changed since/],
+      ['without one of its events', (text) => text.slice(text.indexOf('\n') + 1), /has 2 events, and had 3 when/],
+      ['with an event after its last line', (text) => `${text}${lines[4]!}\n`, /has lines after its last line/],
+      ['twice in one file', (text) => text + text, /has lines after its last line/],
+      ['whose last line is broken', (text) => text.replace(/"events":.*$/m, ''), /last line is not that of an export/],
+      ['without its last line', (text) => `${text.split('\n', 3).join('\n')}\n`, /its last line is missing/],
+    ])('an export %s has no root', (_, change, said) => {
+      writeFileSync(join(folder, 'changed.ndjson'), change(exported(lines.slice(0, 3))));
+      const command = 'python3 examples/verify.py root changed.ndjson';
+      expect(run(command)).toMatch(/^1 refused \(malformed\): /);
+      expect(run(command)).toMatch(said);
+      expect(run(`${command} --size 1`)).toMatch(said);
+    });
+
     test('print what is proven', () => {
       const root = rootOf(leaves.slice(0, 3)).toString('base64');
       expect(commands.map(run)).toEqual([
@@ -203,10 +218,11 @@ function python(calls: unknown[][]): Answer[] {
       const hash = /(?<=\["|,")[^"]{4}/;
       const cases: [file: string, from: string | RegExp, to: string, said: RegExp][] = [
         ['checkpoint.txt', '\n3\n', '\n4\n', /^1 refused \(signature\)/],
+        ['export.ndjson', '"revision":1', '"revision":7', /^1 refused \(malformed\): export\.ndjson was changed since/],
         [
           'export.ndjson',
-          '"revision":1',
-          '"revision":7',
+          files['export.ndjson']!,
+          exported([lines[0]!, lines[2]!, lines[1]!]),
           /^1 refused \(mismatch\): The first 3 events of export\.ndjson/,
         ],
         ['event.json', '"revision":1', '"revision":7', /^1 refused \(mismatch\): The leaf is not number 1/],
