@@ -44,7 +44,7 @@ export function importCommand(cli: Cli): void {
     .action(
       cli.withStores<[string, Options], Value, Item>('create', importPrepared, (context, file, options) =>
         withInput(context, 'import', file, async (path) =>
-          (await isExport(path)) ? openExport(path, options) : openActions(context, path, 'relay', options),
+          (await isExport(path)) ? openExport(context, path, options) : openActions(context, path, 'relay', options),
         ),
       ),
     );
@@ -96,13 +96,15 @@ async function openActions(
   return finish(context, nothingRecorded(checked), json);
 }
 
-async function openExport(file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
+async function openExport({ note }: Context, file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
   try {
     if (!incomplete) await checkExport(file);
   } catch (error) {
     throw error instanceof TransferError ? new CommandFailed(error.message) : error;
   }
-  return { value: 'export', items: appendsIn(file) };
+  const tellCut = (line: number): void =>
+    note(`The file is cut off: the append that begins at line ${line} is not whole, and is left out.`);
+  return { value: 'export', items: appendsIn(file, incomplete ? tellCut : undefined) };
 }
 
 async function importPrepared(

@@ -232,15 +232,30 @@ export async function checkExport(file: string): Promise<void> {
   throw new TransferError(`${file} ${what} since it was exported: nothing was imported.`);
 }
 
-/** The events of an export, grouped as they were appended. @throws TransferError */
-export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
+/**
+ * The events of an export, grouped as they were appended.
+ * @param onCut for a file that was cut off: takes the number of the line at which its last append, which is not
+ * whole, begins. Without it, such a file is refused.
+ * @throws TransferError
+ */
+export async function* appendsIn(file: string, onCut?: (line: number) => void): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
   let last = 0;
+  let unread: TransferError | undefined;
   for await (const line of linesOf(file)) {
+    if (unread) throw unread;
     last = line.number;
     const text = textOf(line);
     if (trailerIn(text)) continue;
-    const event = parse(text, last);
+    let event: RecordedEvent;
+    try {
+      event = parse(text, last);
+    } catch (error) {
+      if (!onCut) throw error;
+      // It may be cut off: then it is the last line.
+      unread = error as TransferError;
+      continue;
+    }
     if (!continues(append, event)) throw new TransferError(`Line ${last} is not the next event of its append.`);
     append.push(event);
     if (event.metadata.index === event.metadata.size - 1) {
@@ -248,7 +263,9 @@ export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
       append = [];
     }
   }
-  if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${last}.`);
+  if (append.length === 0 && !unread) return;
+  if (!onCut) throw new TransferError(`The file ends in the middle of an append, at line ${last}.`);
+  onCut(last - append.length + (unread ? 0 : 1));
 }
 
 /** Whether an event is the next of the append that these events begin. */

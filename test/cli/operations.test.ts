@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Server } from '../e2e/server.js';
 import { action, SLOW, Store } from './credence.js';
@@ -278,6 +278,30 @@ describe('an operator', () => {
       expect([code, stderr.trim().split('\n').length]).toEqual([1, 1]);
       expect(stderr).toMatch(why);
       expect(existsSync(other.data)).toBe(false);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test.each([
+    ['within a line', (line: string) => line.slice(0, 200)],
+    ['within an append', (line: string) => line],
+  ])('imports an export that was cut off %s up to its last whole append, on request', async (_where, cut) => {
+    const out = join(store.folder, 'export.ndjson');
+    await store.run('export', '--out', out, '--force');
+    const lines = readFileSync(out, 'utf8').trim().split('\n').slice(0, -1);
+    const begins = lines.findIndex((line, n) => n > 100 && (JSON.parse(line) as Line).metadata.size > 1);
+    const other = await Store.create();
+    try {
+      const file = other.file('cut.ndjson', []);
+      writeFileSync(file, `${lines.slice(0, begins).join('\n')}\n${cut(lines[begins]!)}`);
+      const { code, stdout, stderr } = await other.run('import', file, '--incomplete', '--json');
+      expect([code, stderr]).toEqual([
+        0,
+        `The file is cut off: the append that begins at line ${begins + 1} is not whole, and is left out.\n`,
+      ]);
+      expect(JSON.parse(stdout)).toMatchObject({ events: begins, appended: begins });
+      expect((await other.run('verify')).code).toBe(0);
     } finally {
       await other.remove();
     }
