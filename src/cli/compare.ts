@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
-import { isExport } from '../stores/transfer.js';
+import { TransferError, endOfExport, isExport } from '../stores/transfer.js';
 import { unreadable } from './body-file.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
@@ -34,10 +34,24 @@ async function open(_context: Context, file: string): Promise<Prepared<Kept, Kep
   const given = isExport(file).catch((error: unknown) => {
     throw unreadable(file, error);
   });
-  if (await given) return { value: 'export', items: leavesIn(file) };
+  if (await given) {
+    await refuseChanged(file);
+    return { value: 'export', items: leavesIn(file) };
+  }
   const [, size, root] = CHECKPOINT.exec(await readFile(file, 'utf8')) ?? [];
   if (root === undefined) throw new UsageError(`${file} is neither an export nor a checkpoint.`);
   return { value: { size: Number(size), root } };
+}
+
+/** What differs from a file that was changed says nothing about the log. @throws CommandFailed */
+async function refuseChanged(file: string): Promise<void> {
+  const end = await endOfExport(file).catch((error: Error) => {
+    throw error instanceof TransferError ? new CommandFailed(error.message) : error;
+  });
+  if (end?.damaged) throw new CommandFailed(`${file} lacks damaged events, and cannot be compared.`);
+  if (end?.changed) {
+    throw new CommandFailed(`${file} ${end.changed} since it was exported: it cannot show whether the log was.`);
+  }
 }
 
 async function* leavesIn(file: string): AsyncGenerator<KeptLeaf[]> {
@@ -48,15 +62,13 @@ async function* leavesIn(file: string): AsyncGenerator<KeptLeaf[]> {
 
 /** None for the last line of an export. @throws CommandFailed */
 function leafIn(text: string, where: string): KeptLeaf[] {
-  let event: RecordedEvent & { end_of_export?: { damaged: number } };
+  let event: RecordedEvent & { end_of_export?: object };
   try {
     event = JSON.parse(text);
-    if (!event.end_of_export) return [[leafOf(event), event.position]];
+    return event.end_of_export ? [] : [[leafOf(event), event.position]];
   } catch {
     throw new CommandFailed(`${where} is not an exported event.`);
   }
-  if (event.end_of_export.damaged === 0) return [];
-  throw new CommandFailed(`${where}: the export lacks damaged events, and cannot be compared.`);
 }
 
 /** The hashes of the log itself, not of the read models: whoever rewrote it may have left those as they were. */

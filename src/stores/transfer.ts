@@ -203,6 +203,28 @@ export async function isExport(file: string): Promise<boolean> {
 
 /** @throws TransferError unless the file ends with a trailer that matches its content */
 export async function checkExport(file: string): Promise<void> {
+  const end = await endOfExport(file);
+  if (!end) {
+    throw new TransferError(
+      `${file} has no last line with count and digest: it was truncated, or an older build wrote it. Nothing was ` +
+        'imported; --incomplete imports the events that it contains.',
+    );
+  }
+  if (end.damaged > 0) {
+    throw new TransferError(
+      `${file} lacks ${end.damaged} events that were damaged in their log: nothing was imported; --incomplete imports ` +
+        'the others, if none of them follows a damaged one in its stream.',
+    );
+  }
+  if (end.changed) throw new TransferError(`${file} ${end.changed} since it was exported: nothing was imported.`);
+}
+
+/**
+ * What the trailer of an export says of it; undefined without one.
+ * @returns changed: how the file differs from what its trailer says, undefined if it does not
+ * @throws TransferError for a file that goes on after it
+ */
+export async function endOfExport(file: string): Promise<{ damaged: number; changed: string | undefined } | undefined> {
   const hash = createHash('sha256');
   let events = 0;
   let trailer: Trailer | undefined;
@@ -214,22 +236,11 @@ export async function checkExport(file: string): Promise<void> {
     hash.update(`${text}\n`);
     events++;
   }
-  if (!trailer) {
-    throw new TransferError(
-      `${file} has no last line with count and digest: it was truncated, or an older build wrote it. Nothing was ` +
-        'imported; --incomplete imports the events that it contains.',
-    );
-  }
+  if (!trailer) return undefined;
   const { end_of_export: end } = trailer;
-  if (end.damaged > 0) {
-    throw new TransferError(
-      `${file} lacks ${end.damaged} events that were damaged in their log: nothing was imported; --incomplete imports ` +
-        'the others, if none of them follows a damaged one in its stream.',
-    );
-  }
-  if (end.events === events && end.sha256 === hash.digest('hex')) return;
+  const isSame = end.events === events && end.sha256 === hash.digest('hex');
   const what = end.events === events ? 'was changed' : `has changed from ${end.events} to ${events} events`;
-  throw new TransferError(`${file} ${what} since it was exported: nothing was imported.`);
+  return { damaged: end.damaged, changed: isSame ? undefined : what };
 }
 
 /**

@@ -185,6 +185,17 @@ test.each<[string, string[], number, RegExp]>([
   expect(await compare(file)).toEqual([code, expect.stringMatching(said)]);
 });
 
+test.each<[string, (text: string) => string, RegExp]>([
+  ['was changed', (text) => text.replace(MEMBER, 'tris:eve'), /kept-changed\.ndjson was changed since it was exported/],
+  ['lost its last event', (text) => text.replace(/.*\n(?=\{"end_of)/, ''), /has changed from \d+ to \d+ events since/],
+  ['is two in one', (text) => text + text, /has lines after its trailer/],
+])('an export that %s says nothing about the log', async (_, change, said) => {
+  const file = join(store.folder, 'kept-changed.ndjson');
+  writeFileSync(file, change(readFileSync(kept, 'utf8')));
+  expect(await compare(file)).toEqual([1, expect.stringMatching(said)]);
+  expect(await compare(file)).toEqual([1, expect.not.stringContaining('DIFFERENT')]);
+});
+
 test.each([
   ['is not there', 'nothing', 'does not exist'],
   ['is a folder', '', 'is a folder'],
