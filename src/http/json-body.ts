@@ -51,7 +51,7 @@ export function registerJsonBody(
       if (charset && charset.toLowerCase() !== 'utf-8') {
         throw new Problem('unsupported_media_type', `The charset must be utf-8, not ${JSON.stringify(charset)}.`);
       }
-      if (encoding && encoding !== 'identity') {
+      if (encoding && encoding.toLowerCase() !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
       const bytes = body as Buffer;

@@ -168,6 +168,10 @@ describe('bodies', () => {
 
   test('a compressed body is refused', async () =>
     expectProblem(await post('{}', { 'content-encoding': 'gzip' }), 415, 'unsupported_media_type'));
+  // RFC 9110, 8.4.1: the names of codings have no case.
+  test.each(['identity', 'Identity'])('a body with Content-Encoding: %s is read', async (encoding) =>
+    expect((await post(JSON.stringify(good), { 'content-encoding': encoding })).status).toBe(202),
+  );
 
   test.each(['application/json; charset=utf-8', 'application/json;charset="UTF-8"', 'APPLICATION/JSON'])(
     'content type %s is accepted',
