@@ -12,7 +12,7 @@ import { replaceTable } from './report.mjs';
 const USAGE = `npm run bench:cluster-growth -- [--max 1000000] [--out docs/scale.md]
 What the processes of a cluster take while its log grows to 100,000 events and ten times as many up to --max, ten for
 each identity: one process with both roles applies them as they come. Its own servers; EventStoreDB writes to the disk.
-10,000,000 events take about half an hour on two cores.`;
+10,000,000 events take half an hour on two cores, and longer beside other work.`;
 const { values: options } = commandLine(USAGE, {
   max: { type: 'string', default: '1000000' },
   out: { type: 'string' },
@@ -97,8 +97,8 @@ await withCluster(
     const rows = [
       row('what', ({ size }) => count(size)),
       row('---', () => '---'),
-      ...Object.keys(pids).map((name) => row(`most memory of ${name}, MB`, ({ most }) => most[name].toFixed(0))),
-      row('together, MB', (point) => all(point).toFixed(0)),
+      ...Object.keys(pids).map((name) => row(`most memory of ${name}, MB`, ({ most }) => count(most[name]))),
+      row('together, MB', (point) => count(all(point))),
       row('events recorded and applied a second', ({ rate }) => count(rate)),
       row('bytes of an event in PostgreSQL', ({ bytes }) => bytes.toFixed(0)),
     ];
