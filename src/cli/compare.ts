@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
-import { TransferError, endOfExport, isExport } from '../stores/transfer.js';
+import { endOfExport, isExport } from '../stores/transfer.js';
 import { unreadable } from './body-file.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
@@ -43,11 +43,9 @@ async function open(_context: Context, file: string): Promise<Prepared<Kept, Kep
   return { value: { size: Number(size), root } };
 }
 
-/** What differs from a file that was changed says nothing about the log. @throws CommandFailed */
+/** What differs from a file that was changed says nothing about the log. @throws CommandFailed, TransferError */
 async function refuseChanged(file: string): Promise<void> {
-  const end = await endOfExport(file).catch((error: Error) => {
-    throw error instanceof TransferError ? new CommandFailed(error.message) : error;
-  });
+  const end = await endOfExport(file);
   if (end?.damaged) throw new CommandFailed(`${file} lacks damaged events, and cannot be compared.`);
   if (end?.changed) {
     throw new CommandFailed(`${file} ${end.changed} since it was exported: it cannot show whether the log was.`);

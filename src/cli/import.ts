@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { RecordedEvent } from '../kernel/event.js';
-import { TransferError, appendsIn, checkExport, isExport } from '../stores/transfer.js';
+import { appendsIn, checkExport, isExport } from '../stores/transfer.js';
 import type { ActionLine } from './action-lines.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
-import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
+import { EXIT, type ExitCode, UsageError } from './exit.js';
 import {
   type CheckOptions,
   type ImportReport,
@@ -97,11 +97,7 @@ async function openActions(
 }
 
 async function openExport({ note }: Context, file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
-  try {
-    if (!incomplete) await checkExport(file);
-  } catch (error) {
-    throw error instanceof TransferError ? new CommandFailed(error.message) : error;
-  }
+  if (!incomplete) await checkExport(file);
   const tellCut = (line: number): void =>
     note(`The file is cut off: the append that begins at line ${line} is not whole, and is left out.`);
   return { value: 'export', items: appendsIn(file, incomplete ? tellCut : undefined) };

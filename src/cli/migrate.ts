@@ -1,10 +1,10 @@
 import { PROFILES, type Profile } from '../kernel/config.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import { TransferError, appendsOf, rootOfLog, importEvents } from '../stores/transfer.js';
+import { appendsOf, rootOfLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
 import { openLog } from '../stores/open.js';
 import { type Cli, type Context, requireStore } from './cli.js';
-import { CommandFailed, EXIT, UsageError } from './exit.js';
+import { EXIT, UsageError } from './exit.js';
 import { count, duration } from './progress.js';
 
 interface Options {
@@ -54,11 +54,8 @@ async function migrate({ progress }: Context, source: EventStore, target: EventS
   const started = performance.now();
   const total = await source.countAfter(0);
   const copying = progress('Copying', 'events');
-  const { appended } = await importEvents(appendsOf(source), target, (events) => copying.update(events, total))
-    .catch((error: unknown) => {
-      throw error instanceof TransferError ? new CommandFailed(error.message) : error;
-    })
-    .finally(copying.stop);
+  const onCopied = (events: number) => copying.update(events, total);
+  const { appended } = await importEvents(appendsOf(source), target, onCopied).finally(copying.stop);
   const comparing = progress('Comparing', 'events');
   try {
     const from = await rootOfLog(source, (events) => comparing.update(events, 2 * total));
