@@ -1,6 +1,6 @@
 import { CHECKPOINTS_STREAM } from '../src/features/checkpoints/domain/checkpoints.js';
 import { HASH_LENGTH, TILE_WIDTH, addLeaf } from '../src/kernel/merkle.js';
-import type { RangeRow, RowQuery } from '../src/stores/ports/read-models.js';
+import type { RangeRow, RowRange } from '../src/stores/ports/read-models.js';
 import type { EventOf } from './events.js';
 import { type Projection, sortByPosition, rowIn, rowAt } from './projection.js';
 
@@ -93,15 +93,13 @@ export const logTree: Projection = {
   },
 };
 
-type Range = Extract<RowQuery, { range: unknown }>['range'];
-
 /** Reads the tree as of a state, from rows of the same generation that may have more leaves by now. */
 export class LogTreeReader {
   private readonly tiles = new Map<string, Promise<{ hashes: string[]; positions: number[] }>>();
 
   constructor(
     private readonly state: LogTreeState,
-    private readonly readRange: (range: Range) => Promise<RangeRow[]>,
+    private readonly readRange: (range: RowRange) => Promise<RangeRow[]>,
   ) {}
 
   /** The hashes of a tile, and of level 0 also the positions of its events. Beyond the state there may be more. */
@@ -126,7 +124,7 @@ export class LogTreeReader {
     return Math.min(before + positions.filter((each) => each <= position).length, this.state.size);
   }
 
-  private async readTile(level: number, tile: number, range: Range) {
+  private async readTile(level: number, tile: number, range: RowRange) {
     const [hashes, positions]: [string[], number[]] = [[], []];
     for (const { value } of await this.readRange(range)) {
       const { hashes: text, positions: steps = [] } = value as HashesRow;

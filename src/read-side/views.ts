@@ -10,6 +10,7 @@ import {
   type Checkpoint,
   type Manifest,
   type RowQuery,
+  type RowRange,
   READ_MODELS,
   type RangeRow,
   type ReadModels,
@@ -27,8 +28,6 @@ export interface ViewRead {
   /** In the order of the queries: the row or undefined for `get`, `RangeRow[]` for `range`. */
   results: unknown[];
 }
-
-type Range = Extract<RowQuery, { range: unknown }>['range'];
 
 const RETRY_SOON = { headers: { 'retry-after': '1' } };
 const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds them again from the log.';
@@ -363,13 +362,13 @@ export class Views implements PositionGate {
   }
 
   /** Rows of one list. @throws Problem as `read` */
-  async range(range: Range): Promise<RangeRow[]> {
+  async range(range: RowRange): Promise<RangeRow[]> {
     const { results } = await this.read([{ range }]);
     return results[0] as RangeRow[];
   }
 
   /** All rows of a list, `limit` at a time. The last part may be empty. */
-  async *parts(list: Range): AsyncGenerator<RangeRow[]> {
+  async *parts(list: RowRange): AsyncGenerator<RangeRow[]> {
     for (let { after } = list; ;) {
       await yieldIfDue();
       const rows = await this.range({ ...list, after });

@@ -12,6 +12,7 @@ import {
   type Load,
   type Checkpoint,
   type RowQuery,
+  type RowRange,
   type RangeRow,
   type ScannedPage,
 } from '../ports/read-models.js';
@@ -274,13 +275,7 @@ export class LmdbGeneration {
     await this.env.close();
   }
 
-  private range({
-    view,
-    key,
-    after,
-    reverse = false,
-    limit,
-  }: Extract<RowQuery, { range: unknown }>['range']): RangeRow[] {
+  private range({ view, key, after, reverse = false, limit }: RowRange): RangeRow[] {
     if (limit <= 0) return [];
     const first = `${rowAddress({ view, key })}\0`;
     const beyond = `${view}\0${key}\x01`;

@@ -83,12 +83,15 @@ export interface Manifest {
   incarnation?: string;
 }
 
-export type RowQuery =
-  | { get: RowKey }
-  | {
-      /** Rows of one key in sort order (or reverse), starting strictly beyond `after` in that order. */
-      range: { view: string; key: string; after?: string; reverse?: boolean; limit: number };
-    };
+/** Rows of one key in sort order (or reverse), starting strictly beyond `after` in that order. */
+export interface RowRange {
+  view: string;
+  key: string;
+  after?: string;
+  reverse?: boolean;
+  limit: number;
+}
+export type RowQuery = { get: RowKey } | { range: RowRange };
 
 export interface RangeRow {
   sort: string;

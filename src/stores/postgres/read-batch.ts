@@ -1,5 +1,13 @@
 import type { Json } from '../../kernel/json.js';
-import type { Checkpoint, GenerationStatus, RangeRow, ReadResult, RowKey, RowQuery } from '../ports/read-models.js';
+import type {
+  Checkpoint,
+  GenerationStatus,
+  RangeRow,
+  ReadResult,
+  RowKey,
+  RowQuery,
+  RowRange,
+} from '../ports/read-models.js';
 import { addressOf, rowAddress } from '../ports/row-key.js';
 import type { Statement } from './connection.js';
 import { addressesOf, isWhole, sortColumn, sortOf } from './rows.js';
@@ -18,15 +26,13 @@ export class DamagedRow extends Error {
 /** Beyond every sort key: no address is as long. */
 const LAST = '\u{10ffff}'.repeat(500);
 
-type Range = Extract<RowQuery, { range: unknown }>['range'];
-
 /** Queries of several callers that one statement answers. */
 export class ReadBatch {
   /** Approximate number of rows that the server has to read. */
   weight = 0;
   private readonly singles: RowKey[] = [];
-  private readonly forward: Range[] = [];
-  private readonly backward: Range[] = [];
+  private readonly forward: RowRange[] = [];
+  private readonly backward: RowRange[] = [];
 
   /**
    * @returns where the answers will be
@@ -60,7 +66,7 @@ export class ReadBatch {
   }
 }
 
-function startOf({ after, reverse }: Range): string {
+function startOf({ after, reverse }: RowRange): string {
   if (after !== undefined) return sortColumn(after);
   return reverse ? LAST : '';
 }
