@@ -7,7 +7,7 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { treeIn } from './log-tree.js';
+import { countsIn } from './log-tree.js';
 import {
   createGeneration,
   isInLog,
@@ -135,7 +135,7 @@ export async function generationProgress(
 async function counted(store: EventStore, readModels: ReadModels) {
   const { generations } = await presentGenerations(readModels);
   const serving = generations.find(({ serves }) => serves.includes('log_tree'));
-  const tree = serving && isOfThisBuild(serving) ? await treeIn(serving.id, readModels, store.logId) : undefined;
+  const tree = serving && isOfThisBuild(serving) ? await countsIn(serving.id, readModels, store.logId) : undefined;
   if (!tree) return { total: await store.countAfter(0), after: (position: Position) => store.countAfter(position) };
   const total = tree.size + (await store.countAfter(tree.position));
   const after = async (position: Position) =>

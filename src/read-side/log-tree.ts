@@ -22,19 +22,23 @@ export async function treeAt(views: Views, position: Position): Promise<{ size: 
   return { size, root: base64Of(await rootOf(size, tree.hash)) };
 }
 
-/** The tree of a generation: how many events it has at what it has applied, and at positions before. Undefined as `treeAt`. */
-export async function treeIn(
-  generation: string,
-  readModels: ReadModels,
-  log: string,
-): Promise<{ position: Position; size: number; sizeAt(position: Position): Promise<number> } | undefined> {
+/** Reads the tree of one generation as of a state. A generation that is gone has no rows. */
+export function logTreeIn(generation: string, readModels: ReadModels, state: LogTreeState): LogTreeReader {
+  return new LogTreeReader(state, async (range) => {
+    return ((await readModels.read(generation, [{ range }]))?.results[0] ?? []) as RangeRow[];
+  });
+}
+
+/**
+ * Counts events by the tree of a generation. Undefined unless it is complete, and of this log.
+ * @returns the position that the tree reaches, the number of events up to there, and how many there are up to an
+ * earlier position
+ */
+export async function countsIn(generation: string, readModels: ReadModels, log: string) {
   const read = await readModels.read(generation, [{ get: LOG_TREE }]);
   const state = read?.results[0] as LogTreeState | undefined;
-  const isSound = read?.status === 'ready' && read.checkpoint.log === log && state?.incomplete === undefined;
-  if (!isSound || !state) return undefined;
-  const reader = new LogTreeReader(
-    state,
-    async (range) => ((await readModels.read(generation, [{ range }]))?.results[0] ?? []) as RangeRow[],
-  );
-  return { position: read.checkpoint.position, size: state.size, sizeAt: (position) => reader.sizeAt(position) };
+  if (!read || read.status !== 'ready' || read.checkpoint.log !== log) return undefined;
+  if (!state || state.incomplete !== undefined) return undefined;
+  const tree = logTreeIn(generation, readModels, state);
+  return { position: read.checkpoint.position, size: state.size, sizeAt: (before: Position) => tree.sizeAt(before) };
 }

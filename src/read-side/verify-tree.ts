@@ -1,11 +1,12 @@
-import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../projections/log-tree.js';
+import { LOG_TREE, type LogTreeState } from '../../projections/log-tree.js';
 import type { Checkpoint } from '../credentials/log-key.js';
 import { CHECKPOINTS_STREAM } from '../features/checkpoints/domain/checkpoints.js';
 import type { Position } from '../kernel/event.js';
 import { TILE_WIDTH, addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
+import type { ReadModels } from '../stores/ports/read-models.js';
+import { logTreeIn } from './log-tree.js';
 
 /** The tree of the log, computed again, beside what was kept of it: tiles, recorded checkpoints, the last signed one. */
 export interface TreeCheck {
@@ -30,10 +31,7 @@ export async function checkTree(
   const state = (await readModels.read(generation, [{ get: LOG_TREE }]))?.results[0] as LogTreeState | undefined;
   const tile = async (n: number): Promise<string[]> => {
     if (!state || n * TILE_WIDTH >= state.size) return [];
-    const reader = new LogTreeReader(state, async (range) => {
-      return ((await readModels.read(generation, [{ range }]))?.results[0] ?? []) as RangeRow[];
-    });
-    return (await reader.tile(0, n)).hashes;
+    return (await logTreeIn(generation, readModels, state).tile(0, n)).hashes;
   };
   const known = await checkpointsOf(store, signed);
   const peaks: string[] = [];
