@@ -1,4 +1,4 @@
-import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { Turns } from '../../kernel/turns.js';
 
 /** Events between two marks. */
@@ -18,8 +18,8 @@ interface Mark {
  */
 export class EventCounter {
   private marks: Mark[] = [];
-  /** Up to where the log was read. */
-  private end: Mark | undefined;
+  /** Up to where the log was read, from the first mark on. */
+  private end: Mark = { position: START, count: 0 };
   private readonly turns = new Turns(1, 1);
 
   constructor(private readonly read: Read) {}
@@ -30,11 +30,12 @@ export class EventCounter {
   }
 
   private async countInTurn(position: Position): Promise<number> {
-    if (!this.end || position < this.marks[0]!.position) await this.beginAt(position);
-    this.end = await this.count(this.end!, Infinity, this.marks);
-    // There may be no such position yet, so it is no place to count from.
-    if (this.end.count === 0) [this.marks, this.end] = [[], undefined];
-    if (!this.end || position >= this.end.position) return 0;
+    const [first] = this.marks;
+    if (!first || position < first.position) await this.beginAt(position);
+    this.end = await this.count(this.end, Infinity, this.marks);
+    // The log may not reach the first mark yet: then what comes later may be before it.
+    if (this.end.count === 0) this.marks = [];
+    if (position >= this.end.position) return 0;
     const mark = this.marks.findLast((each) => each.position <= position)!;
     const { count } = await this.count(mark, position, []);
     return this.end.count - count;
@@ -42,15 +43,13 @@ export class EventCounter {
 
   /** Makes a position the first mark. */
   private async beginAt(position: Position): Promise<void> {
-    const marks = [{ position, count: 0 }];
+    const begin = { position, count: 0 };
+    const marks = [begin];
     const [first] = this.marks;
-    if (!first) this.end = marks[0];
-    else {
-      const { count: more } = await this.count(marks[0]!, first.position, marks);
-      for (const { position, count } of this.marks) marks.push({ position, count: count + more });
-      this.end = { ...this.end!, count: this.end!.count + more };
-    }
-    this.marks = marks;
+    const { count: more } = first ? await this.count(begin, first.position, marks) : begin;
+    const moved = (mark: Mark): Mark => ({ ...mark, count: mark.count + more });
+    this.end = first ? moved(this.end) : begin;
+    this.marks = [...marks, ...this.marks.map(moved)];
   }
 
   /** Reads from one mark to a position or the head, adding marks on the way. Returns where it ended. */
