@@ -251,6 +251,8 @@ export async function endOfExport(file: string): Promise<{ damaged: number; chan
  */
 export async function* appendsIn(file: string, onCut?: (line: number) => void): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
+  /** The line at which it begins. */
+  let begin = 0;
   let last = 0;
   let unread: TransferError | undefined;
   for await (const line of linesOf(file)) {
@@ -258,6 +260,7 @@ export async function* appendsIn(file: string, onCut?: (line: number) => void): 
     last = line.number;
     const text = textOf(line);
     if (trailerIn(text)) continue;
+    if (append.length === 0) begin = last;
     let event: RecordedEvent;
     try {
       event = parse(text, last);
@@ -276,7 +279,7 @@ export async function* appendsIn(file: string, onCut?: (line: number) => void): 
   }
   if (append.length === 0 && !unread) return;
   if (!onCut) throw new TransferError(`The file ends in the middle of an append, at line ${last}.`);
-  onCut(last - append.length + (unread ? 0 : 1));
+  onCut(begin);
 }
 
 /** Whether an event is the next of the append that these events begin. */
