@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
-import { withCluster } from './cluster.mjs';
+import { appliedIn, bytesOfRows, withCluster } from './cluster.mjs';
 import { commandLine } from './command-line.mjs';
-import { ROOT, count, startServer } from './measure.mjs';
+import { ROOT, count, groupMemory, startServer } from './measure.mjs';
 import { fill } from './population.mjs';
 import { replaceTable } from './report.mjs';
 
@@ -25,46 +24,27 @@ const LOOK_MS = 1_000;
 /** How often what is under way is told. */
 const TELL_MS = 30_000;
 
-/** A process and what it has started. */
-async function groupOf(pid) {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  return [pid, ...children.trim().split(' ').filter(Boolean)];
-}
-
-/** Memory in MB that is not of files: each page that several processes share counts once. */
-async function memoryOf(pid) {
-  const maps = await Promise.all(
-    (await groupOf(pid)).map((each) => readFile(`/proc/${each}/smaps_rollup`, 'utf8').catch(() => '')),
-  );
-  const parts = maps.flatMap((map) => [...map.matchAll(/^Pss_(?:Anon|Shmem):\s+(\d+)/gm)]);
-  return parts.reduce((sum, [, kilobytes]) => sum + Number(kilobytes), 0) / 1024;
-}
-
 /** Fills the log up to a size, and waits until the service has applied it. @returns the most memory meanwhile, by process */
 async function grow(stores, from, to, pids) {
   const most = {};
   const look = async () => {
-    for (const [name, pid] of Object.entries(pids)) most[name] = Math.max(most[name] ?? 0, await memoryOf(pid));
+    for (const [name, pid] of Object.entries(pids)) most[name] = Math.max(most[name] ?? 0, await groupMemory(pid));
   };
   const ending = new AbortController();
   const started = performance.now();
-  const applied = async () => {
-    const [id] = Object.values((await stores.readModels.manifest()).views);
-    return (await stores.readModels.read(id, [])).checkpoint.position;
-  };
   const watching = (async () => {
     for (let told = started; !ending.signal.aborted; await sleep(LOOK_MS)) {
       await look();
       if (performance.now() - told < TELL_MS) continue;
       told = performance.now();
       const seconds = (told - started) / 1000;
-      const isBehind = (await applied()) < (await stores.eventStore.head());
+      const isBehind = (await appliedIn(stores.readModels)) < (await stores.eventStore.head());
       const memory = Object.entries(most).map(([name, mb]) => `${name} ${mb.toFixed(0)}`);
       console.error(`  ${seconds.toFixed(0)} s${isBehind ? ', not all applied' : ''}; MB: ${memory.join(', ')}`);
     }
   })();
   await fill(stores, (to - from) / EVENTS_EACH, ACTIONS_EACH, from / EVENTS_EACH);
-  while ((await applied()) < (await stores.eventStore.head())) await sleep(LOOK_MS);
+  while ((await appliedIn(stores.readModels)) < (await stores.eventStore.head())) await sleep(LOOK_MS);
   const seconds = (performance.now() - started) / 1000;
   ending.abort();
   await watching;
@@ -84,9 +64,7 @@ await withCluster(
     const points = [];
     for (let [from, to] = [0, 100_000]; to <= Number(options.max); [from, to] = [to, to * 10]) {
       const point = await grow(stores, from, to, pids);
-      const text = `SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'credence_store.rows'::regclass`;
-      const [[bytes]] = await stores.readModels.main.rows({ text });
-      point.bytes = Number(bytes) / to;
+      point.bytes = (await bytesOfRows(stores.readModels)) / to;
       points.push(point);
       console.log(JSON.stringify(point));
     }

@@ -211,10 +211,9 @@ export function projecting(env, rounds, identities) {
     const rates = await interleave(rounds, contestants);
     const bytesOf = async (readModels, store, options) => {
       const id = await apply(readModels, store, options);
-      const text = `SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'credence_store.rows'::regclass`;
-      const [[bytes]] = await far.main.rows({ text });
+      const bytes = await bytesOfRows(far);
       await readModels.dropGeneration(id);
-      return Number(bytes) / events;
+      return bytes / events;
     };
     const subscribe = { value: (after) => eventStore.readAll(after, { sliceSize: LIVE_EVENTS }) };
     const bytes = {
@@ -225,6 +224,20 @@ export function projecting(env, rounds, identities) {
     await near.close();
     return { events, rates, bytes };
   });
+}
+
+/** The bytes of all rows in PostgreSQL on its disk, with their index. */
+export async function bytesOfRows(readModels) {
+  const text = `SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'credence_store.rows'::regclass`;
+  const [[bytes]] = await readModels.main.rows({ text });
+  return Number(bytes);
+}
+
+/** The position that everything which serves has applied. */
+export async function appliedIn(readModels) {
+  const ids = [...new Set(Object.values((await readModels.manifest()).views))];
+  const read = await Promise.all(ids.map((id) => readModels.read(id, [])));
+  return Math.min(...read.map(({ checkpoint }) => checkpoint.position));
 }
 
 /** Access checks that grant over 64 connections, recorded and signed, by an API process of each profile: per second. */
@@ -307,12 +320,7 @@ export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5, re
   const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
   const stores = await openProfile(loadConfig(env), Date.now);
   const relay = relayer(api.url, key);
-  const applied = async () => {
-    const manifest = await stores.readModels.manifest();
-    const ids = [...new Set(Object.values(manifest.views))];
-    const read = await Promise.all(ids.map((id) => stores.readModels.read(id, [])));
-    return Math.min(...read.map(({ checkpoint }) => checkpoint.position));
-  };
+  const applied = () => appliedIn(stores.readModels);
   const rates = [];
   const round = async (length) => {
     const lags = [];

@@ -99,12 +99,22 @@ export const mainThreadTime = (pid) => timeIn(`/proc/${pid}/task/${pid}/stat`);
 
 /** The same of a process and those that it has started, which are still there. */
 export async function groupTime(pid) {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
-  const times = await Promise.all(
-    [pid, ...children.trim().split(' ')].map((each) => processorTime(each).catch(() => 0)),
-  );
+  const times = await Promise.all((await groupOf(pid)).map((each) => processorTime(each).catch(() => 0)));
   // What its ended children have used is in fields 16 and 17 of its own.
   return times.reduce((sum, time) => sum + time, await timeIn(`/proc/${pid}/stat`, 13));
+}
+
+/** The ids of a process and of those that it has started, which are still there. */
+async function groupOf(pid) {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return [pid, ...children.trim().split(' ').filter(Boolean)];
+}
+
+/** Memory in MB of a process and those that it has started, without files. A page that several share counts once. */
+export async function groupMemory(pid) {
+  const maps = (await groupOf(pid)).map((each) => readFile(`/proc/${each}/smaps_rollup`, 'utf8').catch(() => ''));
+  const parts = (await Promise.all(maps)).flatMap((map) => [...map.matchAll(/^Pss_(?:Anon|Shmem):\s+(\d+)/gm)]);
+  return parts.reduce((sum, [, kilobytes]) => sum + Number(kilobytes), 0) / 1024;
 }
 
 /** @param at the place of the first of two times, which follow each other */

@@ -103,7 +103,7 @@ const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
 const selection = given.filter((argument) => !['--faults', '--short', '--all', '--stress'].includes(argument));
 const withChecks = !option('--faults') && !option('--all') && selection.length === 0;
-// Comes last: it would take the names of files after it, too.
+// These come last: jest would take the names of files after them for further paths to ignore.
 const without = (paths) => ['/node_modules/', ...paths].map((path) => `--testPathIgnorePatterns=${path}`);
 const measured = ['--runInBand', '--verbose', ...MEASURED];
 
