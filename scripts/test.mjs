@@ -5,7 +5,7 @@
  *   --short   with --faults: in their short forms, each kind of fault once
  *   --all     all tests in their short forms, without the checks
  *   --stress  two processes that do nothing but use a core each run beside it
- * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
+ * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks; with --faults, in its long forms.
  */
 import '../src/node-version.mjs';
 import { spawn } from 'node:child_process';
@@ -193,7 +193,8 @@ async function main() {
   const faults = option('--faults');
   const long = faults && !option('--short');
   let runs = [withChecks ? without([...FAULTS, ...MEASURED]) : []];
-  if (faults) runs = [['--verbose', ...FAULTS, ...(long ? LONGER : []), ...without(MEASURED)], measured];
+  if (faults && selection.length > 0) runs = [['--verbose']];
+  else if (faults) runs = [['--verbose', ...FAULTS, ...(long ? LONGER : []), ...without(MEASURED)], measured];
   if (option('--all')) runs = [without(MEASURED), measured];
   const memory = withChecks ? folderInMemory() : undefined;
   const env = { ...(long && { FAULTS: 'long' }), ...(memory && { TMPDIR: memory }) };

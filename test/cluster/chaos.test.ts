@@ -12,7 +12,8 @@ import { Receiver } from '../webhooks/receiver.js';
 
 /**
  * Two API processes and two workers under 100 relays a second, reads, checks and webhooks, while one store or worker after
- * the other fails: nothing is lost, doubled, wrong or back in time. FAULTS_TIMES=30 does it for half an hour.
+ * the other fails: nothing is lost, doubled, wrong or back in time. For half an hour:
+ * `FAULTS_TIMES=40 npm run test:faults -- test/cluster/chaos`.
  */
 
 const MS = repeated(20_000, 45_000);
