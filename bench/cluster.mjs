@@ -14,6 +14,7 @@ import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
 import { Follower } from '../dist/src/read-side/follower.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
+import { countEach } from '../dist/src/read-side/log-size.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { viewsOf } from '../dist/src/read-side/own-views.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
@@ -135,7 +136,7 @@ export async function rebuilds(env, rounds, servers, identities) {
   const { signal } = new AbortController();
   await fill(stores, identities, 5);
   await ensureManifest(PROJECTIONS, eventStore, readModels);
-  const events = await eventStore.countAfter(0);
+  const events = await countEach(eventStore, 0);
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
   const cpu = Object.fromEntries(['own', 'eventStored', 'postgres'].map((name) => [name, { ours: [], peer: [] }]));
   const usedByServers = async () => ({
@@ -189,7 +190,7 @@ export function projecting(env, rounds, identities) {
     const { eventStore, readModels: far } = stores;
     const near = await LmdbReadModels.open(join(folder, 'views'), { clock: Date.now });
     await fill(stores, identities, 5);
-    const events = await eventStore.countAfter(0);
+    const events = await countEach(eventStore, 0);
     const { signal } = new AbortController();
     let generations = 0;
     const apply = async (readModels, store, options) => {

@@ -33,7 +33,7 @@ const COUNTED = 1_000;
  * works again.
  */
 const RECOVERY_MS = 10_000;
-/** If counting events means reading them, a scrape omits the counts rather than wait longer than this, in ms. */
+/** How long a scrape or a check waits for a store, ms. */
 const COUNT_MS = 1_000;
 
 /** Metrics and readiness of the log and the read models. */
@@ -241,7 +241,6 @@ function servingCheck(
     if (purpose === 'writes') return unfitCheck(eventStore, readModels);
     const { manifest, generations } = await presentGenerations(readModels);
     const serving = generations.filter(({ serves }) => serves.length > 0);
-    // Without counting, which may take longer than a check is allowed to.
     const compared = await Promise.all(serving.map((each) => comparison(each, eventStore)));
     const isServed =
       serving.length > 0 &&

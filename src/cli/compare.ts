@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
+import { countEach } from '../read-side/log-size.js';
 import { endOfExport, isExport } from '../stores/transfer.js';
 import { unreadable } from './body-file.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
@@ -74,22 +75,26 @@ async function compareLog({ stores, value, items, ...context }: StoresContext<Ke
   const kept = flat(items);
   const tree = new Tree();
   const total = await stores.eventStore.countAfter(0);
+  let position = 0;
   const bar = context.progress('Comparing', 'events');
   try {
     for await (const slice of stores.eventStore.readAll(0)) {
       for (const event of slice) {
         const next = value === 'export' ? (await kept.next()).value : undefined;
-        if (value === 'export' ? !next : tree.size === value.size) return decide(context, value, tree, total);
+        if (value === 'export' ? !next : tree.size === value.size) {
+          return decide(context, value, tree, await countEach(stores.eventStore, position));
+        }
         const where = `at position ${event.position}`;
         if (event.damage) return differs(context, `event ${tree.size}, ${where}, is damaged`);
         const leaf = leafOf(event);
         if (next && next[0] !== leaf) return differs(context, changed(tree.size, next, where));
         tree.add(leaf);
+        position = event.position;
       }
       bar.update(tree.size, total);
     }
     const hasMore = value === 'export' ? !(await kept.next()).done : value.size > tree.size;
-    return hasMore ? differs(context, tooShort(tree.size)) : decide(context, value, tree, total);
+    return hasMore ? differs(context, tooShort(tree.size)) : decide(context, value, tree, 0);
   } finally {
     bar.stop();
   }
@@ -110,7 +115,8 @@ async function compareService(context: Context, file: string, url: string): Prom
   if (kept.size > total) return differs(context, tooShort(total));
   const served = async (size: number) => (await ask(url, `from=${size}&to=${size}`)).from_root;
   const root = await served(kept.size);
-  if (root === kept.root || value !== 'export') return decide(context, kept, { size: kept.size, root }, total);
+  if (root === kept.root || value !== 'export')
+    return decide(context, kept, { size: kept.size, root }, total - kept.size);
   // The first `same` events are as they were; the first `other` are not.
   let [same, other] = [0, kept.size];
   while (other - same > 1) {
@@ -132,11 +138,11 @@ async function ask(url: string, query: string): Promise<{ to: number; from_root:
 }
 
 /** Every event that was kept is there. */
-function decide(context: Context, kept: Kept, { size, root }: Root, total: number): ExitCode {
+function decide(context: Context, kept: Kept, { size, root }: Root, more: number): ExitCode {
   if (kept !== 'export' && kept.root !== root) {
     return differs(context, `the first ${count(size)} events have the root ${root}, and ${kept.root} was kept`);
   }
-  context.print(`The log begins with the ${count(size)} events that were kept, and has ${count(total - size)} more.`);
+  context.print(`The log begins with the ${count(size)} events that were kept, and has ${count(more)} more.`);
   return EXIT.ok;
 }
 

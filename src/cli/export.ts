@@ -46,9 +46,9 @@ async function exportEvents(context: StoresContext, tris: string | undefined, _o
   let written = 0;
   const damaged: RecordedEvent[] = [];
   const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
-    onProgress: (events, position) => {
+    onProgress: (read, events) => {
       written = events;
-      bar.update(tris === undefined ? events : position, total);
+      bar.update(read, total);
     },
     onDamage: (event) => damaged.push(event),
   });

@@ -21,7 +21,9 @@ export function startProgress(label: string, unit: string, output: Writable & { 
   const view = output.isTTY ? barView(label, unit, output) : lineView(label, unit, output);
   let started: number | undefined;
   return {
-    update(done, total) {
+    update(done, expected) {
+      // The number of all can be an estimate.
+      const total = Math.max(done, expected);
       started ??= performance.now();
       const milliseconds = performance.now() - started;
       if (milliseconds < QUIET_MS) return;

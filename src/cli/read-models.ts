@@ -3,7 +3,6 @@ import type { Config } from '../kernel/config.js';
 import { projectionsFor } from '../read-side/all-projections.js';
 import { Follower } from '../read-side/follower.js';
 import { swap } from '../read-side/generations.js';
-import { aboutAfter } from '../read-side/log-size.js';
 import { ensureManifest, type OtherBuild, ofOtherBuild, ownBeside } from '../read-side/manifest.js';
 import { StartError } from '../kernel/start-error.js';
 import type { Stores } from '../stores/open.js';
@@ -45,7 +44,7 @@ export async function applyAll(
       await swap(own!, eventStore, readModels);
       continue;
     }
-    const left = onProgress ? await aboutAfter(eventStore, behind.checkpoint.position) : 0;
+    const left = onProgress ? await eventStore.countAfter(behind.checkpoint.position) : 0;
     missing = Math.max(missing, left);
     const onApplied = (events: number) => onProgress?.(missing - Math.max(0, left - events), missing);
     onApplied(0);

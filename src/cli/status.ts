@@ -21,7 +21,7 @@ export function statusCommand(cli: Cli): void {
 }
 
 function render({ log_id, events, head, generations, dead_letters, failed_jobs }: StatusDto): string {
-  const parts = [`log ${log_id}: ${count(events!)} events, head ${head}`];
+  const parts = [`log ${log_id}: ${count(events)} events, head ${head}`];
   const rows = generations.map(
     ({ id, status, of_this_log, serves, views, applied_events, lag_events, lag_seconds, lease }) => ({
       generation: id,
@@ -29,7 +29,7 @@ function render({ log_id, events, head, generations, dead_letters, failed_jobs }
       serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
       views: viewNames(Object.keys(views)),
       'applied events': applied_events === null ? '-' : count(applied_events),
-      'lag events': count(lag_events!),
+      'lag events': count(lag_events),
       'lag time': duration(lag_seconds),
       lease: lease?.holder ?? '-',
     }),

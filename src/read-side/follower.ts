@@ -8,7 +8,6 @@ import { NoSpaceToBuild } from './build-files.js';
 import { runsOf } from './fold.js';
 import { type HeldLease, takeLease } from './lease.js';
 import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
-import { aboutAfter } from './log-size.js';
 import { projectionsOf } from './own-views.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
@@ -138,7 +137,7 @@ export class Follower {
     const { store, readModels, sizes } = this;
     const { id, views } = generation;
     const load = await readModels.load(id, this.holder);
-    const events = await aboutAfter(store, 0);
+    const events = await store.countAfter(0);
     if (!load || !this.builds || events === 0) return undefined;
     const goal = await store.head();
     const folder = readModels.buildFolder;

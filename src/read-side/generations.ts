@@ -18,7 +18,6 @@ import {
   refuseOtherLog,
   versionsOf,
 } from './manifest.js';
-import { aboutAfter } from './log-size.js';
 import { viewsOf } from './own-views.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
@@ -115,7 +114,6 @@ export async function generationProgress(
   readModels: ReadModels,
   clock: Clock,
 ): Promise<LogProgress> {
-  // Counted first, so that the states of the generations are current, however long the count takes.
   const { total, after } = await counted(store, readModels);
   const generations = await Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
@@ -128,10 +126,7 @@ export async function generationProgress(
   return { events: total, generations };
 }
 
-/**
- * Counts events by the tree of the log as far as it reaches: a store that cannot count has to read them. Without a tree,
- * as during the first build, that may take as long as reading the whole log.
- */
+/** Counts events by the tree of the log as far as it reaches: what a store says of many events may be an estimate. */
 async function counted(store: EventStore, readModels: ReadModels) {
   const { generations } = await presentGenerations(readModels);
   const serving = generations.find(({ serves }) => serves.includes('log_tree'));
@@ -174,7 +169,7 @@ export async function rebuild(
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await createGeneration(views, store, readModels));
   const { lease, checkpoint } = await find(id, readModels);
   if (lease) throw beingBuilt(id);
-  const total = onProgress ? await aboutAfter(store, checkpoint.position) : 0;
+  const total = onProgress ? await store.countAfter(checkpoint.position) : 0;
   const follower = new Follower(store, readModels);
   const follow = () =>
     follower.follow(id, {

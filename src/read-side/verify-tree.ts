@@ -6,6 +6,7 @@ import { TILE_WIDTH, addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/me
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { ReadModels } from '../stores/ports/read-models.js';
+import { countEach } from './log-size.js';
 import { logTreeIn } from './log-tree.js';
 
 /** The tree of the log, computed again, beside what was kept of it: tiles, recorded checkpoints, the last signed one. */
@@ -63,7 +64,7 @@ export async function checkTree(
     }
   }
   const missing = known[check.checkpoints];
-  if (!check.change && missing && missing.size > (await store.countAfter(0))) {
+  if (!check.change && missing && missing.size > check.size + (await countEach(store, last))) {
     check.change = { after: last, position: last, found_by: missing.found_by };
   }
   check.root = base64Of(rootOfPeaks(peaks));

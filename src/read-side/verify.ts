@@ -139,7 +139,7 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     else result.is_building = false; // The generation has caught up meanwhile.
     verification.generations.push(result);
     verification.rows += result.rows;
-    verification.events = Math.max(verification.events, await countBetween(0, result.position, store));
+    verification.events = Math.max(verification.events, await verifier.events());
     if (verification.difference) break;
   }
   const { signed, signal } = options;
@@ -156,8 +156,8 @@ function damagedGeneration({ id, damage = 'it has lost rows' }: Generation): Sto
   });
 }
 
+/** About: of many events the store may give an estimate, and the log may grow meanwhile. */
 async function countBetween(from: Position, to: Position, store: EventStore): Promise<number> {
-  // The counts of a log that grows may be of different moments, and about right only.
   return Math.max(0, (await store.countAfter(from)) - (await store.countAfter(to)));
 }
 
@@ -171,8 +171,9 @@ class Different extends Error {
 class GenerationVerifier {
   readonly result: VerifiedGeneration;
   private readonly projections: readonly Projection[];
-  /** The position up to which the log is folded for the comparison. */
+  /** The position up to which the log is folded for the comparison, and the events up to there once it is. */
   private goal: Position = 0;
+  private folded: number | undefined;
   private readonly pages: AsyncGenerator<ScannedPage['rows']>;
   /** The rows that were read last, and the place of the next one. */
   private page: ScannedPage['rows'] = [];
@@ -219,6 +220,12 @@ class GenerationVerifier {
     }
   }
 
+  /** The number of events up to the position of the result. */
+  async events(): Promise<number> {
+    const { goal, result, store, folded = await countBetween(0, goal, store) } = this;
+    return folded + (await countBetween(goal, result.position, store));
+  }
+
   /** @throws Different */
   private async compare(): Promise<void> {
     const { store, readModels, projections, result, options } = this;
@@ -243,7 +250,7 @@ class GenerationVerifier {
     if (typeof built === 'string') throw new Error(`The fold of the log ended: ${built}.`);
     if (built.stop) throw built.stop;
     if (built.checkpoint.position < goal) throw tooShort(built.checkpoint.position, goal);
-    [result.passes, result.disk_bytes] = [built.partitions, built.disk];
+    [this.folded, result.passes, result.disk_bytes] = [built.events, built.partitions, built.disk];
     await this.passBefore(undefined);
     await this.settle();
     await this.compareMoved();

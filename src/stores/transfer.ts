@@ -38,10 +38,10 @@ export async function* exportLines(
   {
     onProgress = () => undefined,
     onDamage = () => undefined,
-  }: { onProgress?: (written: number, position: Position) => void; onDamage?: (event: RecordedEvent) => void } = {},
+  }: { onProgress?: (read: number, written: number) => void; onDamage?: (event: RecordedEvent) => void } = {},
 ): AsyncIterable<string> {
   const hash = createHash('sha256');
-  let [events, damaged] = [0, 0];
+  let [read, events, damaged] = [0, 0, 0];
   for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
     const lines = slice.filter(wanted).flatMap((event) => {
       if (!event.damage) return `${JSON.stringify(event)}\n`;
@@ -52,7 +52,7 @@ export async function* exportLines(
     const text = lines.join('');
     hash.update(text);
     events += lines.length;
-    onProgress(events, slice.at(-1)!.position);
+    onProgress((read += slice.length), events);
     if (text !== '') yield text;
   }
   const trailer: Trailer = { end_of_export: { events, damaged, sha256: hash.digest('hex') } };

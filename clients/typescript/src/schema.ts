@@ -2544,10 +2544,10 @@ export interface components {
             serves: string[];
             /** @description Its checkpoint: the last event that it has applied. */
             position: string;
-            /** @description Null if it is of another log, or if counting takes too long. */
+            /** @description Null if it is of another log. */
             applied_events: number | null;
-            /** @description Events that it has not applied; null if counting takes too long. */
-            lag_events: number | null;
+            /** @description Events that it has not applied: of more than 1,000, EventStoreDB gives an estimate. */
+            lag_events: number;
             /** @description Age of the oldest event that it has not applied; 0 at the head. */
             lag_seconds: number;
             /** @description The worker that applies events to it now; null if none does. */
@@ -2606,8 +2606,8 @@ export interface components {
             log_id: string;
             /** @description The position of the last event. */
             head: string;
-            /** @description Events of the log; null if counting takes too long. */
-            events: number | null;
+            /** @description Events of the log: of those that no generation that serves has applied, EventStoreDB gives an estimate. */
+            events: number;
             /** @description Every generation that was not dropped. */
             generations: components["schemas"]["GenerationDto"][];
             /** @description How many events cannot be decoded. */

@@ -34,21 +34,17 @@ export function ReadModels({ onStarted }: { onStarted: (jobId: string) => void }
 
 /** The part of a position after the id of the log. */
 const numberOf = (position: string): string => position.split('.').at(-1)!;
-const counted = (value: number | null): string => (value === null ? 'being counted' : count(value));
 
 function Log({ status, at }: { status: Status; at: number }) {
   const rate = useRate(status.events, at);
   const serving = status.generations.filter(({ serves }) => serves.length > 0);
-  const lag = serving.reduce<number | null>(
-    (most, { lag_events }) => (most === null || lag_events === null ? null : Math.max(most, lag_events)),
-    0,
-  );
+  const lag = Math.max(0, ...serving.map(({ lag_events }) => lag_events));
   const seconds = Math.max(0, ...serving.map(({ lag_seconds }) => lag_seconds));
   const figures: [string, string, string][] = [
     ['Head', numberOf(status.head), 'position in the log'],
-    ['Events', counted(status.events), 'in the log'],
+    ['Events', count(status.events), 'in the log'],
     ['Throughput', rate === null ? '…' : `${count(rate)}/s`, 'events recorded in the last 20 s'],
-    ['Lag', lag === null ? 'being counted' : `${count(lag)} events`, `reads are ${duration(seconds)} behind`],
+    ['Lag', `${count(lag)} events`, `reads are ${duration(seconds)} behind`],
     ['Dead letters', count(status.dead_letters.open), `open; ${count(status.dead_letters.acknowledged)} acknowledged`],
     ['Failed jobs', count(status.failed_jobs.count), 'of the newest 50'],
   ];
@@ -146,7 +142,7 @@ function Row(props: { generation: Generation; status: Status; at: number; onStar
         <Badge miw="max-content" color={generation.of_this_log && !isBuilding ? 'green' : 'gray'}>
           {generation.of_this_log ? generation.status : 'of another log'}
         </Badge>
-        {isBuilding && status.events !== null && applied_events !== null && (
+        {isBuilding && applied_events !== null && (
           <Advance label={`Events applied to ${id}`} done={applied_events} total={status.events} at={at} />
         )}
       </Table.Td>
@@ -155,7 +151,7 @@ function Row(props: { generation: Generation; status: Status; at: number; onStar
       </Table.Td>
       <Table.Td>{numberOf(generation.position)}</Table.Td>
       <Table.Td>
-        {counted(lag_events)}
+        {count(lag_events)}
         {lag_events === 0 ? '' : `, ${duration(lag_seconds)}`}
       </Table.Td>
       <Table.Td>

@@ -199,10 +199,10 @@ class GenerationDto {
   views: Record<string, number>;
   /** Its checkpoint: the last event that it has applied. */
   position: string;
-  /** Null if it is of another log, or if counting takes too long. */
+  /** Null if it is of another log. */
   applied_events: number | null;
-  /** Events that it has not applied; null if counting takes too long. */
-  lag_events: number | null;
+  /** Events that it has not applied: of more than 1,000, EventStoreDB gives an estimate. */
+  lag_events: number;
   /** Age of the oldest event that it has not applied; 0 at the head. */
   lag_seconds: number;
   /** The worker that applies events to it now; null if none does. */
@@ -251,8 +251,8 @@ export class StatusDto {
   log_id: string;
   /** The position of the last event. */
   head: string;
-  /** Events of the log; null if counting takes too long. */
-  events: number | null;
+  /** Events of the log: of those that no generation that serves has applied, EventStoreDB gives an estimate. */
+  events: number;
   /** Every generation that was not dropped. */
   generations: GenerationDto[];
   /** The generation of each view before the last swap, to which a rollback returns; null if there was no swap. */

@@ -1,15 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACKNOWLEDGED_DEAD_LETTERS, type DeadLetterRow, OPEN_DEAD_LETTERS } from '../../../projections/dead-letters.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
-import {
-  type GenerationProgress,
-  type LogProgress,
-  generationProgress,
-  generationStates,
-} from '../../read-side/generations.js';
+import { generationProgress } from '../../read-side/generations.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { type RangeRow, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
@@ -20,12 +14,10 @@ const LISTED = 20;
 const PAGE = 1_000;
 /** Failed jobs are counted among this many, for an answer that may be asked for every second. */
 const NEWEST_JOBS = 50;
-/** If counting events means reading them, such an answer omits the counts rather than wait longer than this, in ms. */
-const COUNT_MS = 500;
 
 /** The log, the generations of read models with their lag, dead letters and failed jobs. Reads only. */
 export class GetStatus extends Query<StatusDto> {
-  /** @param complete counts everything, however long that takes; otherwise what is cheap to count */
+  /** @param complete counts all dead letters and failed jobs, however long that takes */
   constructor(readonly complete: boolean) {
     super();
   }
@@ -33,8 +25,6 @@ export class GetStatus extends Query<StatusDto> {
 
 @QueryHandler(GetStatus)
 export class GetStatusHandler implements IQueryHandler<GetStatus> {
-  private counting: Promise<LogProgress> | undefined;
-
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
@@ -44,16 +34,14 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
 
   async execute({ complete }: GetStatus): Promise<StatusDto> {
     const { store, readModels } = this;
-    const counted = complete ? await this.count() : await this.countInTime();
-    const generations = counted?.generations ?? (await generationStates(store, readModels, this.clock));
+    const { events, generations } = await generationProgress(store, readModels, this.clock);
     const manifest = await readModels.manifest();
     return {
       log_id: store.logId,
       head: formatPosition(store.logId, await store.head()),
-      events: counted?.events ?? null,
+      events,
       generations: generations.map((generation) => {
-        const { id, status, serves, views, checkpoint, isOwn, behind, lease } = generation;
-        const { applied = null, lag = null } = generation as Partial<GenerationProgress>;
+        const { id, status, serves, views, checkpoint, isOwn, applied, lag, lease } = generation;
         return {
           id,
           status,
@@ -62,8 +50,8 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
           views: { ...views },
           position: formatPosition(checkpoint.log, checkpoint.position),
           applied_events: isOwn ? applied : null,
-          lag_events: lag && lag.events,
-          lag_seconds: lag?.seconds ?? behind ?? 0,
+          lag_events: lag.events,
+          lag_seconds: lag.seconds,
           lease: lease && { holder: lease.holder, expires_at: new Date(lease.expires_at).toISOString() },
         };
       }),
@@ -71,23 +59,6 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
       dead_letters: await this.deadLetters(manifest?.views['dead_letters'], complete ? Infinity : 1),
       failed_jobs: await this.failedJobs(complete),
     };
-  }
-
-  /** One count at a time: if counting means reading the log, many requests must not each read it. */
-  private count(): Promise<LogProgress> {
-    this.counting ??= generationProgress(this.store, this.readModels, this.clock).finally(
-      () => (this.counting = undefined),
-    );
-    return this.counting;
-  }
-
-  private async countInTime(): Promise<LogProgress | undefined> {
-    const late = new AbortController();
-    try {
-      return await Promise.race([this.count(), sleep(COUNT_MS, undefined, { signal: late.signal })]);
-    } finally {
-      late.abort();
-    }
   }
 
   private async failedJobs(complete: boolean): Promise<StatusDto['failed_jobs']> {

@@ -19,7 +19,6 @@ import { readServerStream, type ServerStream } from './server-stream.js';
 import { breaksConnection, closedError, Connection, isDefinite, LogReplaced, type Patience } from './connection.js';
 import { connectionReplaced } from './pulse.js';
 import { AppendAdmission } from './admission.js';
-import { EventCounter } from './event-counter.js';
 import type { Link } from './link.js';
 import { readAll, readStream } from './read-calls.js';
 import type { ServerRecord } from './messages.js';
@@ -31,6 +30,8 @@ const SLOW_SLICE_MS = 1_000;
 const LEAST_SLICE = 50;
 /** Records read backwards from the end at a time, to find the last domain event. */
 const HEAD_PAGE = 32;
+/** Events that `countAfter` counts one by one. */
+const COUNTED = 1_000;
 /** A call on a connection that works is given up after this time, ms. */
 const LONGEST_CALL_MS = 8_000;
 /**
@@ -79,7 +80,6 @@ export class EventStoreDbEventStore implements EventStore {
   readonly admission: AppendAdmission;
   private readonly connection: Connection;
   private readonly pipe: AppendPipe;
-  private readonly counter = new EventCounter((after) => this.readAll(after));
   private readonly onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
   private knownHead = { position: START, scanned: START };
@@ -220,8 +220,16 @@ export class EventStoreDbEventStore implements EventStore {
     });
   }
 
-  countAfter(position: Position): Promise<number> {
-    return this.counter.countAfter(position);
+  /** The server cannot count: how many there are beyond the first is told from how much of the log those take. */
+  async countAfter(position: Position): Promise<number> {
+    const head = await this.head();
+    let [count, end] = [0, position];
+    for await (const slice of this.readAll(position, { sliceSize: COUNTED })) {
+      count += slice.length;
+      end = slice.at(-1)!.position;
+      if (count >= COUNTED) break;
+    }
+    return count < COUNTED ? count : Math.max(count, Math.round((count * (head - position)) / (end - position)));
   }
 
   async hiddenStreams(): Promise<string[]> {

@@ -71,7 +71,10 @@ export interface EventStore {
   /** The event at exactly this position, if there is one. */
   readAt(position: Position): Promise<RecordedEvent | undefined>;
 
-  /** The number of domain events after a position: the lag of a reader that has applied it. */
+  /**
+   * The number of domain events after a position: the lag of a reader that has applied it. Beyond 1,000 it may be an
+   * estimate, since not every store can count.
+   */
   countAfter(position: Position): Promise<number>;
 
   /**
