@@ -306,7 +306,7 @@ export class Views implements PositionGate {
 
   /** Events applied at a position, of all events; undefined if counting takes longer than a refusal should. */
   private async progress(position: Position): Promise<{ progress?: { done: number; total: number } }> {
-    // One count at a time: if counting means reading the log, many refused requests must not each read it.
+    // One count at a time, for all requests that are refused: EventStoreDB reads events for it.
     this.counting ??= this.count(position)
       .catch(() => ({}))
       .finally(() => (this.counting = undefined));
