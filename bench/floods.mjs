@@ -5,9 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { keyOf } from './http.mjs';
 import { ROOT, inTemporaryFolder, startServer } from './measure.mjs';
 
-/** What a client waits while another one floods the service, beside the quiet service. */
+/**
+ * What a client waits while another one floods the service, beside the quiet service; and what it waits at a server that
+ * does only what such requests cannot do without (least-server.mjs), where the same three processes share the processors.
+ */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
+const LEAST = join(ROOT, 'bench/least-server.mjs');
 const POLICY = 'AP_FLOOD_V1';
 const LARGE = 'tris:large';
 const ACTIONS_OF_LARGE = 20_000;
@@ -31,7 +35,7 @@ const batch = { actions: Array.from({ length: 1_000 }, (_, n) => actionOf(`tris:
 const ASKED = {
   relay: relayOf('tris:client', 'client'),
   check: checkOf('tris:client'),
-  score: ['GET', '/v1/disc/score/tris:client'],
+  score: ['GET', '/api/disc-score/tris:client'],
   explanation: ['GET', '/v1/disc/score/tris:client/explain'],
 };
 /** Who floods: by which keys, with how many connections, and with what. */
@@ -49,8 +53,11 @@ const FLOODS = {
     16,
     ['GET', `/v1/disc/score/${LARGE}/explain`],
   ],
-  'scores, without a key': [[], 64, ['GET', '/v1/disc/score/tris:flooded']],
+  'scores, without a key': [[], 64, ['GET', '/api/disc-score/tris:flooded']],
 };
+
+/** What the least server answers, too: its explanation would be none. */
+const OF_LEAST = ['relays by one key', 'checks by one key', 'scores, without a key'];
 
 const agent = new http.Agent({ keepAlive: true });
 const send = (url, key, [method, path, body]) =>
@@ -71,10 +78,10 @@ const send = (url, key, [method, path, body]) =>
 const p99 = (values) => values.sort((a, b) => a - b)[Math.floor(values.length * 0.99)];
 
 /** @returns {Promise<Record<string, number>>} p99 of each kind of request, ms */
-async function waited(url, key, seconds) {
-  const times = Object.fromEntries(Object.keys(ASKED).map((kind) => [kind, []]));
+async function waited(url, key, seconds, asked = ASKED) {
+  const times = Object.fromEntries(Object.keys(asked).map((kind) => [kind, []]));
   for (const until = performance.now() + seconds * 1_000; performance.now() < until;) {
-    for (const [kind, request] of Object.entries(ASKED)) {
+    for (const [kind, request] of Object.entries(asked)) {
       await sleep(PAUSE_MS);
       const sent = performance.now();
       await send(url, key, request);
@@ -85,11 +92,36 @@ async function waited(url, key, seconds) {
 }
 
 /**
+ * @param names of the floods
+ * @param keys the key of the client, and that of each sender of a flood by its id
+ * @param tell called with the name of a flood, and the p99 of each kind of request under it and before it, ms
+ */
+async function under(url, seconds, names, asked, keys, tell) {
+  await waited(url, keys.get('client'), 2, asked); // warms up
+  for (const name of names) {
+    const [ids, connections, [method, path, body]] = FLOODS[name];
+    const quiet = await waited(url, keys.get('client'), seconds, asked);
+    const options = { url: url + path, method, connections, ...(body && { body: JSON.stringify(body) }) };
+    const senders = ids.length === 0 ? [''] : ids.map((id) => keys.get(id));
+    const flood = spawn(process.execPath, [join(ROOT, 'bench/flood.mjs')], { stdio: ['pipe', 'ignore', 'inherit'] });
+    flood.stdin.end(JSON.stringify({ options, keys: senders }));
+    try {
+      await sleep(WARM_UP_MS);
+      tell(name, await waited(url, keys.get('client'), seconds, asked), quiet);
+    } finally {
+      flood.kill();
+    }
+  }
+}
+
+/**
  * @param seconds of each flood, and of the quiet time before it
- * @param tell called with the name of a flood, what is asked for, and the p99 under the flood and without it, ms
+ * @param tell called with the name of a flood, what is asked for, and the p99 under the flood and without it, ms: of the
+ * service, and of the least server or undefined
  */
 export function floods(seconds, tell) {
-  return inTemporaryFolder(async (data) => {
+  return inTemporaryFolder(async (folder) => {
+    const data = join(folder, 'data');
     const server = await startServer(SERVER, {
       CREDENCE_DATA: data,
       CREDENCE_ORG_BYTES_PER_DAY: '0',
@@ -115,22 +147,30 @@ export function floods(seconds, tell) {
         const actions = Array.from({ length: 1_000 }, (_, i) => actionOf(LARGE, n + i));
         await send(url, own, ['POST', '/v1/decision-relay/batch', { actions }]);
       }
-      for (const id of ['tris:client', 'tris:flooded']) await send(url, own, relayOf(id));
-      await waited(url, keys.get('client'), 2); // warms up
-      for (const [name, [ids, connections, [method, path, body]]] of Object.entries(FLOODS)) {
-        const quiet = await waited(url, keys.get('client'), seconds);
-        const options = { url: url + path, method, connections, ...(body && { body: JSON.stringify(body) }) };
-        const senders = ids.length === 0 ? [''] : ids.map((id) => keys.get(id));
-        const flood = spawn(process.execPath, [join(ROOT, 'bench/flood.mjs')], {
-          stdio: ['pipe', 'ignore', 'inherit'],
-        });
-        flood.stdin.end(JSON.stringify({ options, keys: senders }));
-        try {
-          await sleep(WARM_UP_MS);
-          const under = await waited(url, keys.get('client'), seconds);
-          for (const kind of Object.keys(ASKED)) tell(name, kind, under[kind], quiet[kind]);
-        } finally {
-          flood.kill();
+      let relayed = '';
+      for (const id of ['tris:client', 'tris:flooded']) relayed = await send(url, own, relayOf(id));
+      const checked = await send(url, own, checkOf('tris:client'));
+      const ours = new Map();
+      await under(url, seconds, Object.keys(FLOODS), ASKED, keys, (name, ...times) => ours.set(name, times));
+      await server.stop();
+      const { explanation: _, ...asked } = ASKED;
+      const env = { CREDENCE_DATA: data, LEAST_DATA: join(folder, 'least'), POST_BODY: relayed, CHECK_BODY: checked };
+      const least = await startServer(LEAST, env);
+      const peers = new Map();
+      try {
+        await under(least.url, seconds, OF_LEAST, asked, keys, (name, ...times) => peers.set(name, times));
+      } finally {
+        await least.stop();
+      }
+      for (const [name, [flooded, quiet]] of ours) {
+        const [leastFlooded, leastQuiet] = peers.get(name) ?? [];
+        for (const kind of Object.keys(ASKED)) {
+          tell(
+            name,
+            kind,
+            [flooded[kind], quiet[kind]],
+            leastFlooded?.[kind] && [leastFlooded[kind], leastQuiet[kind]],
+          );
         }
       }
     } finally {

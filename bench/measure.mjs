@@ -59,11 +59,11 @@ export async function startServer(script, env = {}, options = []) {
     });
     child.on('exit', (code) => failed(new Error(`${script} ended with ${code}: ${output}`)));
   });
-  const stop = () =>
-    new Promise((resolve) => {
-      child.once('exit', resolve);
-      child.kill('SIGTERM');
-    });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  const stop = () => {
+    child.kill('SIGTERM');
+    return ended;
+  };
   return { url, pid: child.pid, stop };
 }
 

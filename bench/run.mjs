@@ -121,9 +121,11 @@ const embedded = {
     add('GET p99 meanwhile, 400/s', ...times, ratio(p99.importing, p99.quiet), '≤ 2×');
   },
   floods: () =>
-    floods(options.quick ? 1 : 5, (flood, kind, under, quiet) => {
-      const times = [`${under.toFixed(1)} ms`, `in quiet: ${quiet.toFixed(1)} ms`];
-      add(`p99 of ${kind} of another client under ${flood}`, ...times, ratio(under, quiet), '≤ 2×');
+    floods(options.quick ? 1 : 5, (flood, kind, ours, least) => {
+      const [time, before] = ours.map((each) => `${each.toFixed(1)} ms`);
+      const peer = least ? `; least server: ${ratio(...least)}` : '';
+      const what = `p99 of ${kind} of another client under ${flood}`;
+      add(what, time, `in quiet: ${before}${peer}`, ratio(...ours), '≤ 2×');
     }),
   withdrawals: async () => {
     const [decisions, actions] = options.quick ? [500, 2_000] : [10_000, 100_000];
