@@ -4,7 +4,7 @@ import { logOriginBegun } from '../features/checkpoints/domain/checkpoints.event
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Stores } from '../stores/open.js';
-import { importEvents } from '../stores/transfer.js';
+import { TransferError, importEvents } from '../stores/transfer.js';
 import type { Context } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { count, duration } from './progress.js';
@@ -28,12 +28,16 @@ export async function importExport(
   const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
   let settled = 0;
+  const before = await stores.eventStore.head();
   try {
     result = await importEvents(appends, stores.eventStore, (events) => bar.update((settled = events), events));
   } catch (error) {
     if (error instanceof StoreUnavailable) {
       const done = `The first ${count(settled)} events of the file are in the log`;
       throw new CommandFailed(`${error.explanation}. ${done}; run the command again to continue.`);
+    }
+    if (error instanceof TransferError && (await stores.eventStore.head()) > before) {
+      throw new CommandFailed(`${error.message} The events before it are in the log.`);
     }
     throw error;
   } finally {
