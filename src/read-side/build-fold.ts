@@ -111,9 +111,20 @@ export class FreshRows implements Rows {
   }
 }
 
-/** The part, of n, that a share belongs to. */
-function partOf(share: string, parts: number): number {
-  return crc32(share) % parts;
+/** The partition of a share. It is kept for the next call, since most projections name the same share of an event. */
+class Partitions {
+  private share = '';
+  private part = 0;
+
+  constructor(private readonly count: number) {}
+
+  of(share: string): number {
+    if (share !== this.share) {
+      this.share = share;
+      this.part = crc32(share) % this.count;
+    }
+    return this.part;
+  }
 }
 
 function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<string, V> {
@@ -124,14 +135,16 @@ function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<strin
 
 /** Divides the log into partitions, and folds what has no share. */
 export class Divider {
+  private readonly partitions: Partitions;
   private readonly rows: FreshRows;
 
   /** @param sink gets the rows without a share */
   constructor(
     private readonly projections: readonly Projection[],
-    private readonly parts: number,
+    partitions: number,
     sink: RowSink,
   ) {
+    this.partitions = new Partitions(partitions);
     this.rows = new FreshRows(sink);
   }
 
@@ -146,7 +159,7 @@ export class Divider {
     for (const projection of this.projections) {
       const share = projection.share?.(event);
       if (share !== undefined) {
-        const part = partOf(share, this.parts);
+        const part = this.partitions.of(share);
         if (!parts.includes(part)) parts.push(part);
         continue;
       }
@@ -165,6 +178,7 @@ export class Divider {
 /** The fold of one partition. Events must arrive in the order of the log. */
 export class PartitionFold {
   private readonly projections: readonly Projection[];
+  private readonly partitions: Partitions;
   private readonly rows: FreshRows;
   /** Views of rows that events without a share have written. Such rows are written by the Divider. */
   private readonly sharedViews = new Set<string>();
@@ -172,10 +186,11 @@ export class PartitionFold {
   constructor(
     projections: readonly Projection[],
     private readonly part: number,
-    private readonly parts: number,
+    partitions: number,
     sink: RowSink,
   ) {
     this.projections = projections.filter(({ share }) => share);
+    this.partitions = new Partitions(partitions);
     this.rows = new FreshRows(sink, (view) => !this.sharedViews.has(view));
   }
 
@@ -183,7 +198,7 @@ export class PartitionFold {
   apply(event: DomainEvent): void {
     for (const projection of this.projections) {
       const share = projection.share!(event);
-      if (share !== undefined && partOf(share, this.parts) === this.part) projection.apply(event, this.rows);
+      if (share !== undefined && this.partitions.of(share) === this.part) projection.apply(event, this.rows);
     }
   }
 
