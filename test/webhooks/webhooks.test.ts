@@ -166,6 +166,23 @@ test('a retry of the deletion gets the first answer again, any other is refused'
   expect([again.text, again.headers['credence-position']]).toEqual([first.text, first.headers['credence-position']]);
 });
 
+test('nothing is recorded of a webhook after its deletion, although it was asked for at the same time', async () => {
+  for (let round = 0; round < 5; round++) {
+    const { id } = await create({ events: ['bad_status.changed'] });
+    const after = `${service.stores.eventStore.logId}.1`;
+    const answers = await Promise.all([
+      remove(id),
+      patch(id, { status: 'disabled' }),
+      service.post(`${path}/${id}/rotate-secret`, undefined, LENDCO),
+      service.post(`${path}/${id}/replay`, { after }, LENDCO),
+    ]);
+    const events = await service.stores.eventStore.readStream(`webhook-${id}`);
+    expect(events.at(-1)!.type).toBe('WebhookDeleted');
+    const [, ...others] = answers.map(({ status, json }) => (status === 404 ? json.code : status));
+    expect(others).toEqual(others.map(() => 'webhook_not_found'));
+  }
+});
+
 test('a webhook is refused with a pointer to what is wrong', async () => {
   const valid = { url: receiver.url, events: ['rating.changed'] };
   const cases: [object, string][] = [
@@ -251,7 +268,7 @@ test('webhooks are at most 100 also if several processes create them at the same
   expect(await take(refused)).toBe('taken');
 });
 
-test('messages that are sent at once go in turn by organization: a receiver that hangs holds up no other', async () => {
+test('messages that are sent at once go in turn by organization: a receiver that hangs holds up no other, and a deleted webhook gets none', async () => {
   const release: (() => void)[] = [];
   receiver.answer = ({ message }, response) => {
     const answer = () => void response.writeHead(204).end();
@@ -266,9 +283,13 @@ test('messages that are sent at once go in turn by organization: a receiver that
   const fifth = await sendTo(lendco, LENDCO);
   expect([fifth.status, fifth.json.code, fifth.headers['retry-after']]).toEqual([429, 'rate_limited', '5']);
   const waiting = sendTo(other, OTHER);
+  const deleted = await create({ events: ['rating.changed'] }, UNBOUND);
+  const tooLate = sendTo(deleted.id, UNBOUND);
+  await remove(deleted.id, UNBOUND);
   release.shift()!();
   await eventually(() => release.length === 8);
   for (const answer of release) answer();
   expect((await waiting).json).toMatchObject({ delivered: true });
+  expect((await tooLate).json.code).toBe('webhook_not_found');
   expect((await Promise.all(held)).map(({ json }) => json.delivered)).toEqual(held.map(() => true));
 });

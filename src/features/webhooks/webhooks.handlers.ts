@@ -51,7 +51,7 @@ import type {
   WebhookDto,
   WebhooksDto,
 } from './webhooks.dto.js';
-import { Webhooks, refuseEventsOfAll, unknownWebhook } from './webhooks.js';
+import { Webhooks, refuseEventsOfAll } from './webhooks.js';
 
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
@@ -194,10 +194,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   async execute({ webhookId, context }: DeleteWebhook) {
     // A retry with its Idempotency-Key finds the webhook deleted, and gets its first answer again.
     const { owner } = await this.webhooks.getAlsoDeleted(webhookId, context.actor);
-    const { position } = await this.webhooks.change(webhookId, context, (webhook) => {
-      if (webhook.deleted) throw unknownWebhook(webhookId);
-      return decideDelete(webhook);
-    });
+    const { position } = await this.webhooks.change(webhookId, context, decideDelete);
     await this.limit.release(webhookId, owner);
     await this.deliveries.forget(webhookId);
     return { position };
@@ -284,17 +281,18 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
 
   /** @throws Problem webhook_not_found, delivery_not_found, delivery_pending, rate_limited */
   async execute({ webhookId, deliveryId, actor }: SendNow): Promise<AttemptDto> {
-    const webhook = await this.webhooks.get(webhookId, actor);
-    const url = await this.webhooks.urlOf(webhook);
-    if (url === null) throw new Problem('webhook_not_found', `The URL of ${webhookId} was deleted. Set another one.`);
-    const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
     const sender = ownerOfTurns(actor);
     if (this.turns.countOf(sender) >= MAX_SENDING_OF_ONE) {
       const detail = `${MAX_SENDING_OF_ONE} messages of ${sender} are being sent already.`;
       throw new Problem('rate_limited', detail, { headers: { 'retry-after': '5' } });
     }
+    // Read in its turn: the webhook may be changed or deleted while this waits for it.
     return this.turns.run(sender, async () => {
       refuseUnlessAccepted(actor);
+      const webhook = await this.webhooks.get(webhookId, actor);
+      const url = await this.webhooks.urlOf(webhook);
+      if (url === null) throw new Problem('webhook_not_found', `The URL of ${webhookId} was deleted. Set another one.`);
+      const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
       const { message_id, body } = delivery ?? this.test(webhookId);
       const outcome = await this.sender.send(webhook, url, message_id, body);
       if (delivery) await this.note(webhookId, delivery, outcome);

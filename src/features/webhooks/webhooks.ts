@@ -51,10 +51,15 @@ export class Webhooks {
 
   /**
    * Changes a webhook, as `Writer.execute` does.
-   * @param decide the webhook must exist
+   * @param id of a webhook that exists
+   * @throws Problem webhook_not_found if it is deleted, also meanwhile
    */
   change(id: string, context: CommandContext, decide: (webhook: Webhook) => Fact[]): Promise<CommandEffect> {
-    return this.writer.execute(webhookStream(id), context, (history) => decide(webhookOf(history)!));
+    return this.writer.execute(webhookStream(id), context, (history) => {
+      const webhook = webhookOf(history)!;
+      if (webhook.deleted) throw unknownWebhook(id);
+      return decide(webhook);
+    });
   }
 
   /** null if its text was deleted. */
