@@ -296,7 +296,8 @@ export function listKeys(config: Config): ApiKeyRecord[] {
 }
 
 /** The stored keys; none if the file does not exist. @throws ConfigError as `listKeys` */
-export const storedKeys = (config: Config): ApiKeyRecord[] => (existsSync(keysFile(config)) ? listKeys(config) : []);
+export const storedKeys = (config: Config): ApiKeyRecord[] =>
+  statSync(keysFile(config), { throwIfNoEntry: false }) ? listKeys(config) : [];
 
 /** The keys that a server with these stored keys accepts. */
 export function acceptedKeys(stored: readonly ApiKeyRecord[], withDevelopmentKey: boolean): ListedApiKey[] {

@@ -98,10 +98,14 @@ export class FileWatch {
   }
 }
 
-/** A text that changes when the file is replaced (inode), rewritten (mtime, size), created or removed. */
+/** A text that changes when the file is replaced (inode), rewritten (mtime, size), created, removed or cannot be looked at. */
 function versionOf(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
+  try {
+    const { ino, mtimeMs, size } = statSync(file);
+    return `${ino}:${mtimeMs}:${size}`;
+  } catch (error) {
+    return String((error as NodeJS.ErrnoException).code);
+  }
 }
 
 const draftOf = (file: string): string => `${file}.${randomBytes(6).toString('hex')}.tmp`;

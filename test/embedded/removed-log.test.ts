@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
@@ -77,4 +77,16 @@ test('it continues when the folder is back', async () => {
   await eventually(() => store.refusal === undefined, 'the end of the refusal');
   expect(await append()).toEqual({ position: 2, revision: 0 });
   expect(warnings).toEqual([expect.stringMatching(/^log_replaced/), expect.stringMatching(/^the log is back in/)]);
+});
+
+test('a folder that may not be looked at is as one that is not there', async () => {
+  renameSync(log, `${log}.away`);
+  // As root, a test cannot lack a right.
+  symlinkSync(log, log);
+  await expect(append()).rejects.toMatchObject(REPLACED);
+  renameSync(`${log}.away`, `${log}.back`);
+  rmSync(log);
+  renameSync(`${log}.back`, log);
+  await eventually(() => store.refusal === undefined, 'the end of the refusal');
+  expect(await append()).toEqual({ position: 2, revision: 0 });
 });

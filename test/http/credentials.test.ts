@@ -1,5 +1,15 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, loadConfig } from '../../src/kernel/config.js';
@@ -151,6 +161,24 @@ describe('the keys file', () => {
     expect(lines.at(-1)).toMatch(/cannot be used/);
     expect(lines.filter((line) => line.includes('cannot be used'))).toHaveLength(1);
     rmSync(join(folder, 'api-keys.json'));
+    now += 1000;
+    expect(keys.find(key)).toBeUndefined();
+  });
+
+  test('leaves the keys as they were while it cannot be looked at', async () => {
+    let now = 0;
+    const file = join(folder, 'api-keys.json');
+    const key = await createKey(config(), { id: 'shop', scopes: ['relay:write'] });
+    const { log: logger, lines } = quiet();
+    const keys = new ApiKeys(config(), logger, () => now);
+    renameSync(file, `${file}.away`);
+    // As root, a test cannot lack a right.
+    symlinkSync(file, file);
+    now += 1000;
+    expect(keys.find(key)).toBeDefined();
+    expect(lines.at(-1)).toMatch(/cannot be used.*ELOOP/);
+    renameSync(`${file}.away`, file);
+    await revokeKey(config(), 'shop');
     now += 1000;
     expect(keys.find(key)).toBeUndefined();
   });

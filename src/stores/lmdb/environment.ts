@@ -312,11 +312,15 @@ export class LmdbEnvironment {
   }
 }
 
-/** The identity of an environment's files: of its data and of its locks. */
+/** The identity of an environment's files, of its data and of its locks, or why it cannot be seen. */
 function filesIn(folder: string): string {
   const ids = ['data.mdb', 'lock.mdb'].map((name) => {
-    const { dev, ino } = statSync(join(folder, name), { throwIfNoEntry: false }) ?? {};
-    return `${dev} ${ino}`;
+    try {
+      const { dev, ino } = statSync(join(folder, name));
+      return `${dev} ${ino}`;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code;
+    }
   });
   return ids.join();
 }

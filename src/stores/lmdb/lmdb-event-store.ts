@@ -163,7 +163,7 @@ export class LmdbEventStore implements EventStore {
       this.onWarning?.(`the log is back in ${folder}`);
       return;
     }
-    const what = `the folder of the log, ${folder}, or a file in it, was removed or replaced while it was open`;
+    const what = `the folder of the log, ${folder}, or a file in it, was removed or replaced while it was open, or may not be looked at any more`;
     this.refusedWith = new StoreUnavailable(what, { code: 'log_replaced' });
     this.onWarning?.(
       `log_replaced: ${what}. Nothing is read or recorded. Put it back, or restart every process to use what is there now.`,
