@@ -52,6 +52,14 @@ test('a token used after the grace ends the family: its successors too', async (
   expect(codeOf(await refresh(refresh_token))).toEqual([401, 'refresh_revoked']);
 });
 
+test('a token used long ago ends the family also after the clock was set back', async () => {
+  ahead = 86_400_000;
+  const { refresh_token } = await signedIn();
+  await refresh(refresh_token);
+  ahead = 0;
+  expect(codeOf(await refresh(refresh_token))).toEqual([401, 'refresh_reused']);
+});
+
 test('a token whose successor was used is refused within the grace too', async () => {
   const { refresh_token } = await signedIn();
   const second = (await refresh(refresh_token)).json.refresh_token;

@@ -243,6 +243,24 @@ test('a webhook tries again, in order for each identity, while others go on', as
   await remove(id);
 });
 
+test('a clock that is set back delays no message that waits for its next attempt', async () => {
+  sender.retriesMs = [60_000];
+  receiver.answer = (_, response) => void response.writeHead(500).end();
+  clock.ahead = 86_400_000;
+  const { id } = await create({ events: ['bad_status.changed'] });
+  try {
+    await setBad('tris:ines', 5);
+    await eventually(async () => (await deliveriesOf(id))[0]?.attempts === 1);
+    clock.ahead = 0;
+    receiver.answer = (_, response) => void response.writeHead(204).end();
+    await patch(id, { events: ['bad_status.changed', 'rating.changed'] });
+    await eventually(async () => (await deliveriesOf(id))[0].status === 'delivered');
+  } finally {
+    clock.ahead = 0;
+    await remove(id);
+  }
+});
+
 test('a webhook is disabled with a note when a delivery has failed for all its attempts, or the receiver is gone', async () => {
   sender.retriesMs = [10];
   receiver.answer = (_, response) => void response.writeHead(503).end();

@@ -108,7 +108,8 @@ export class RefreshFamilies {
         chainId: stored.chain_id,
         token: Buffer.concat([handle, successor(secret, seed)]).toString('base64url'),
       });
-      const isRepeated = presented === stored.previous && now - stored.rotated_at <= GRACE_MS;
+      // A rotation that lies ahead is from before the clock was set back.
+      const isRepeated = presented === stored.previous && Math.abs(now - stored.rotated_at) <= GRACE_MS;
       if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, context);
       if (presented === stored.current) {
         const seed = randomBytes(SECRET_BYTES).toString('base64url');

@@ -97,7 +97,10 @@ export class Sender {
     for (const [lane, [first]] of pump.lanes) {
       if (pump.busy.has(lane) || !first) continue;
       if (pump.sending >= AT_ONCE) return; // The end of a delivery comes back.
-      if (first.next_at! <= now) void this.deliver(pump, lane, first);
+      const wait = first.next_at! - now;
+      // A wait longer than the pause after its last attempt means that the clock was set back.
+      const isDue = wait <= 0 || wait > (this.retriesMs[first.attempts - 1] ?? 0);
+      if (isDue) void this.deliver(pump, lane, first);
       else next = Math.min(next, first.next_at!);
     }
     if (next === Infinity) return;
