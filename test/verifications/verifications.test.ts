@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import { keyHash } from '../../src/features/verifications/domain/scheme.js';
+import { ProofVerifier } from '../../src/features/verifications/verifier.js';
 import type { NewEvent } from '../../src/kernel/event.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
@@ -429,6 +430,16 @@ describe('a scheme', () => {
   test('takes proofs of its roots only while they are accepted, and none once it is retired', async () => {
     const path = '/v1/verification-schemes/race';
     const root = racing[0]!.root;
+    // Also while a proof waits for a thread.
+    const verifier = service.app.get(ProofVerifier, { strict: false });
+    const verify = jest.spyOn(verifier, 'verify').mockImplementationOnce(async () => {
+      await service.delete(`${path}/roots/${root}`);
+      return true;
+    });
+    const waited = await submit('race', RACERS[1]!, racing[1]!);
+    expect(refused(waited).slice(0, 2)).toEqual([422, 'public_signal_mismatch']);
+    verify.mockRestore();
+    await service.post(`${path}/roots`, { root });
     const statusOf = async () => refused(await submit('race', RACERS[0]!, racing[0]!)).slice(0, 2);
     await service.delete(`${path}/roots/${root}`);
     expect(await statusOf()).toEqual([422, 'public_signal_mismatch']);

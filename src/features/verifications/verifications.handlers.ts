@@ -84,22 +84,16 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
       const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGrantedDto;
       return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
     }
-    const scheme = await this.schemes.get(id);
-    if (scheme.retired) throw retired(id);
-    if (signals.length !== scheme.public_inputs.length) {
-      const message = `the scheme ${id} has ${scheme.public_inputs.length} public signals, not ${signals.length}`;
-      throw refusalOf('/public_signals', 'signal_count', message);
-    }
-    if (scheme.issuer === trisId) {
-      throw new Problem('self_statement', `The scheme ${id} is ${trisId}'s own: it cannot verify ${trisId} itself.`);
-    }
-    const { nullifier, expires_at } = readSignals(scheme, signals, trisId);
+    const { scheme, nullifier, expires_at } = await this.stated(submission, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
     const verdict = await this.verifier.verify(hash, key, proof, signals, request.actor.name);
     if (typeof verdict === 'object') {
       throw refusalOf(`/proof${verdict.pointer}`, 'not_a_point', verdict.message);
     }
     if (!verdict) throw new Problem('proof_invalid', `The proof does not prove these signals under the scheme ${id}.`);
+    // While it waited for a thread, the session may have ended, the scheme been retired, or its root removed.
+    await this.subjectOf(submission.trisId, request.actor);
+    await this.stated(submission, trisId);
 
     const grant = grantOf(scheme, trisId, signals, expires_at);
     const nullifierStream = hashedStream(`nullifier-${scheme.scope}`, nullifier);
@@ -112,6 +106,20 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const { events } = await this.writer.create(nullifierStream, [use], context);
     refuseIfOthers(events, scheme.scope, trisId);
     return this.grant(stream, grant, context);
+  }
+
+  /** The scheme as it is now, and what the signals state under it. */
+  private async stated({ scheme: id, signals }: Submission, trisId: string) {
+    const scheme = await this.schemes.get(id);
+    if (scheme.retired) throw retired(id);
+    if (signals.length !== scheme.public_inputs.length) {
+      const message = `the scheme ${id} has ${scheme.public_inputs.length} public signals, not ${signals.length}`;
+      throw refusalOf('/public_signals', 'signal_count', message);
+    }
+    if (scheme.issuer === trisId) {
+      throw new Problem('self_statement', `The scheme ${id} is ${trisId}'s own: it cannot verify ${trisId} itself.`);
+    }
+    return { scheme, ...readSignals(scheme, signals, trisId) };
   }
 
   /** A key may name any TRIS, since the proof is bound to it. A session verifies its own, which it may leave out. */
