@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
+import { Signatures } from '../../src/features/accounts/signatures.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
@@ -123,6 +124,36 @@ describe('a wallet that signs for it', () => {
     expect([again.status, again.json]).toEqual([200, first.json]);
     expect(again.headers['credence-position']).toBe(first.headers['credence-position']);
     expect(codeOf(await call(service, '/v1/wallets/link', body, bearer(owner)))).toEqual([401, 'nonce_used']);
+  });
+
+  test('a retry gets the first answer also if that changed nothing', async () => {
+    const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
+    await link(wallet, owner);
+    const body = await consent(service, wallet, owner.tris_id);
+    const headers = { ...bearer(owner), 'idempotency-key': 'link-2' };
+    const first = await call(service, '/v1/wallets/link', body, headers);
+    const again = await call(service, '/v1/wallets/link', body, headers);
+    expect([first.status, again.status, again.json]).toEqual([200, 200, first.json]);
+    expect(again.headers['credence-position']).toBe(first.headers['credence-position']);
+    const other = await consent(service, wallet, owner.tris_id);
+    expect(codeOf(await call(service, '/v1/wallets/link', other, headers))).toEqual([422, 'idempotency_key_reused']);
+  });
+
+  test('is not linked by a session that has ended while its signature was verified', async () => {
+    const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
+    const signatures = service.app.get(Signatures, { strict: false });
+    const judge = signatures.judge.bind(signatures);
+    const body = await consent(service, wallet, owner.tris_id);
+    jest.spyOn(signatures, 'judge').mockImplementationOnce(async (...args) => {
+      await call(service, '/v1/tris/token/revoke', { refresh_token: owner.refresh_token });
+      return judge(...args);
+    });
+    try {
+      expect(codeOf(await call(service, '/v1/wallets/link', body, bearer(owner)))).toEqual([401, 'session_revoked']);
+    } finally {
+      jest.restoreAllMocks();
+    }
+    expect(await trisOf(wallet)).toBeNull();
   });
 
   test('is refused with a sign-in message, and with one that somebody else signed', async () => {

@@ -7,13 +7,13 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import type { Session } from '../../credentials/caller.js';
 import { isRetryOf } from '../../commands/idempotency-keys.js';
-import { sessionsEnded, walletLinked, walletUnlinked } from './domain/wallets.events.js';
-import { decoderFor } from '../../kernel/event-definition.js';
+import { Writer } from '../../commands/writer.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
 import { SessionStanding } from './session-standing.js';
 import { type SignedMessage, Signatures } from './signatures.js';
+import { challengeIn, nonceOf, nonceUsed } from './siwe.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletDto, WalletsDto } from './wallets.dto.js';
 import {
@@ -25,8 +25,6 @@ import {
   trisActedFor,
   walletStream,
 } from './domain/wallet.js';
-
-const decodeLink = decoderFor([walletLinked, walletUnlinked, sessionsEnded]);
 
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
@@ -46,7 +44,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     private readonly signatures: Signatures,
     private readonly standing: SessionStanding,
     private readonly links: WalletLinks,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly writer: Writer,
   ) {}
 
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
@@ -58,19 +56,22 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     const trisId = challenge.tris_id!;
     if (session ? session.trisId !== trisId : context.actor.organization !== null) throw notYours(trisId);
     const chainId = await this.signatures.judge(challenge, signature);
+    // The session may have ended while a chain was asked.
+    if (session) await this.standing.of(session);
     const wallet = challenge.address;
     return { wallet, trisId, position: await this.links.link(wallet, signedLink(trisId, chainId), context) };
   }
 
-  /** What the first try of this request did. Read from the log, since its message cannot be used again. */
+  /** What the first try of this request did, also if that changed nothing: its message cannot be used again. */
   private async earlier(message: string, context: CommandContext) {
     const wallet = /^0x[0-9A-Fa-f]{40}$/m.exec(message)?.[0];
-    if (context.idempotency === null || wallet === undefined) return undefined;
-    const history = await this.store.readStream(walletStream(wallet));
-    const event = history.findLast((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash);
-    const linked = event && decodeLink(event);
-    if (linked?.type !== 'WalletLinked') return undefined;
-    return { wallet: getAddress(wallet), trisId: linked.data.tris_id, position: linked.position };
+    if (wallet === undefined || !(await this.writer.idempotency.isClaimed(context))) return undefined;
+    const { position } = await this.writer.execute(walletStream(wallet), context, () => {
+      throw nonceUsed();
+    });
+    // This is the message of the first try, which was verified before the key was claimed.
+    const { tris_id } = challengeIn(message, nonceOf(message)!);
+    return { wallet: getAddress(wallet), trisId: tris_id!, position };
   }
 }
 
