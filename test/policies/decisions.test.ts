@@ -219,6 +219,11 @@ describe('a key of an organization', () => {
   });
 });
 
+test('a cursor of a page without a time gives none but the decisions of the time that is asked for with it', async () => {
+  const { next_cursor } = (await list('?limit=1', 'auditor')).json;
+  expect(await timesOf(`?to=${times[4]}&cursor=${next_cursor}`)).toEqual([4, 3, 2, 1, 0]);
+});
+
 test('a cursor that was made up, and wrong parameters, are refused', async () => {
   for (const [query, pointer] of [
     ['?cursor=0', '?cursor'],

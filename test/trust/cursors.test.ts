@@ -63,6 +63,14 @@ test.each(LISTS)('%s takes back what it gave, and refuses it when any character 
   }
 });
 
+test('a cursor of a history without a time gives none but the events of the time that is asked for with it', async () => {
+  const all = (await service.get(LISTS[0]!, await seen(service))).json.entries;
+  const { recorded_at } = all.at(-1);
+  const later = all.filter((entry: { recorded_at: string }) => entry.recorded_at >= recorded_at);
+  const query = `?from=${recorded_at}&cursor=${encodeURIComponent(await cursorOf(LISTS[0]!))}`;
+  expect((await service.get(LISTS[0]! + query)).json.entries).toEqual(later);
+});
+
 test('a cursor of one list is refused by another', async () => {
   const cursor = await cursorOf('/api/tris-validations/tris:ada');
   expect((await page('/api/tris-validations/tris:bea', cursor)).status).toBe(400);

@@ -82,7 +82,8 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
       (filter.granted === undefined || row.granted === filter.granted);
 
     const found: { sort: string; jti: string }[] = [];
-    let after = cursor ?? (to === undefined ? undefined : sortByTime(to + 1));
+    // The cursor may be of a list without this `to`. Undefined sorts last.
+    let [after] = [cursor, to === undefined ? undefined : sortByTime(to + 1)].sort();
     let seen = 0;
     let isEnd = false;
     // One more than the page has, to know whether there is a next page.

@@ -109,9 +109,11 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   async execute({ trisId, coordinates, limit, cursor, recorded }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
     const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
-    let after = 0;
-    if (cursor !== undefined) after = positionIn(cursor, trisId, lens, coordinates);
-    else if (from !== undefined) after = (await reader.lastRecorded(from - 1)).position;
+    // The cursor may be of a history without this `from`.
+    const after = Math.max(
+      cursor === undefined ? 0 : positionIn(cursor, trisId, lens, coordinates),
+      from === undefined ? 0 : (await reader.lastRecorded(from - 1)).position,
+    );
     const before = after > 0 ? await reader.at(after).state([lens]) : newIdentity();
     const running = RunningStanding.of(before, lens);
     const until = to === undefined ? reader : reader.at((await reader.lastRecorded(to)).position);
