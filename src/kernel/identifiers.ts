@@ -36,7 +36,7 @@ export const SHA256_HEX = /^[0-9a-f]{64}$/;
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
 /** An RFC 3339 year has four digits, in UTC too. */
-const FIRST_TIME = Date.parse('0000-01-01T00:00:00.000Z');
+export const FIRST_TIME = Date.parse('0000-01-01T00:00:00.000Z');
 const LAST_TIME = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**

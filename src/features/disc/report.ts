@@ -1,5 +1,6 @@
 import { evolve, newIdentity } from '../../../projections/identities.js';
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { FIRST_TIME } from '../../kernel/identifiers.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { dayOf, eachDay } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
@@ -27,15 +28,14 @@ export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
 export const WINDOWS = [1, 3, 6, 12] as const;
 export type Window = (typeof WINDOWS)[number];
 
-/** The same UTC time some months earlier; the last day of a shorter month. */
+/** The same UTC time some months earlier; the last day of a shorter month. Not before the year 0. */
 export function monthsBefore(ms: number, months: number): number {
   const date = new Date(ms);
   const day = date.getUTCDate();
-  date.setUTCDate(1);
-  date.setUTCMonth(date.getUTCMonth() - months);
-  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
-  date.setUTCDate(Math.min(day, lastDay));
-  return date.getTime();
+  // The last day of the month.
+  date.setUTCMonth(date.getUTCMonth() - months + 1, 0);
+  date.setUTCDate(Math.min(day, date.getUTCDate()));
+  return Math.max(FIRST_TIME, date.getTime());
 }
 
 /**
