@@ -50,7 +50,7 @@ def members(text):
             position = end + 1
             if text[end:] == "}":
                 break
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, RecursionError) as error:
         raise Refused("malformed", f"The line is not one of an export: {error}.") from None
     return found
 

@@ -61,13 +61,16 @@ async function* leavesIn(file: string): AsyncGenerator<KeptLeaf[]> {
 
 /** None for the last line of an export. @throws CommandFailed */
 function leafIn(text: string, where: string): KeptLeaf[] {
-  let event: RecordedEvent & { end_of_export?: object };
   try {
-    event = JSON.parse(text);
-    return event.end_of_export ? [] : [[leafOf(event), event.position]];
+    const event = JSON.parse(text) as RecordedEvent & { end_of_export?: object };
+    // With a name twice, a reader could see another event than this one.
+    if (JSON.stringify(event) === text.trimEnd()) {
+      return event.end_of_export ? [] : [[leafOf(event), event.position]];
+    }
   } catch {
-    throw new CommandFailed(`${where} is not an exported event.`);
+    // Told below.
   }
+  throw new CommandFailed(`${where} is not an exported event.`);
 }
 
 /** The hashes of the log itself, not of the read models: whoever rewrote it may have left those as they were. */

@@ -72,6 +72,7 @@ function python(calls: unknown[][]): Answer[] {
       line.replace('"metric":', '"tris_id":"tris:eve","metric":'),
       line.slice(0, -1),
       line.replace('"revision":0', '"revision":NaN'),
+      line.replace('"data":{', `"data":{"deep":${'['.repeat(20_000)}${']'.repeat(20_000)},`),
     ];
     const expected = lines.map((text): Answer => {
       try {
@@ -80,7 +81,7 @@ function python(calls: unknown[][]): Answer[] {
         return (error as AuditError).reason;
       }
     });
-    expect(expected.filter((answer) => answer === 'malformed')).toHaveLength(8);
+    expect(expected.filter((answer) => answer === 'malformed')).toHaveLength(9);
     expect(python(lines.map((text) => ['leaf_of', text]))).toEqual(expected);
   });
 

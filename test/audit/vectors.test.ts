@@ -47,6 +47,7 @@ describe('the leaf of decision 0034', () => {
   test.each([
     ['no JSON', 'x'],
     ['no object', '[1]'],
+    ['more levels than can be read', `{"data":${'['.repeat(20_000)}${']'.repeat(20_000)}}`],
     ['the last line of an export', '{"end_of_export":{"events":1,"damaged":0,"sha256":"00"}}'],
     ['a line with white space', line.replace(':', ': ')],
     ['a line with a member twice', line.replace('{', '{"stream":"other",')],

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { leafOf, treeOf } from '../../clients/typescript/src/audit.js';
@@ -185,9 +186,21 @@ test.each<[string, string[], number, RegExp]>([
   expect(await compare(file)).toEqual([code, expect.stringMatching(said)]);
 });
 
+/** An export whose last line says what its lines are now. */
+const withLastLine = (text: string): string => {
+  const [, lines, last] = /^([^]*\n)(.*)\n$/.exec(text)!;
+  const sha256 = createHash('sha256').update(lines!).digest('hex');
+  return `${lines}${last!.replace(/(?<="sha256":")\w+/, sha256)}\n`;
+};
+
 test.each<[string, (text: string) => string, RegExp]>([
   ['was changed', (text) => text.replace(MEMBER, 'tris:eve'), /kept-changed\.ndjson was changed since it was exported/],
   ['lost its last event', (text) => text.replace(/.*\n(?=\{"end_of)/, ''), /has changed from \d+ to \d+ events since/],
+  [
+    'has a name twice, and a last line to match',
+    (text) => withLastLine(text.replace('"metric":', '"metric":"social_praise","metric":')),
+    /Line \d+ of .* is not an exported event/,
+  ],
   ['is two in one', (text) => text + text, /has lines after its trailer/],
 ])('an export that %s says nothing about the log', async (_, change, said) => {
   const file = join(store.folder, 'kept-changed.ndjson');

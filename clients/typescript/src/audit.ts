@@ -314,17 +314,14 @@ function textOf(given: string | Uint8Array): string {
 
 /** @throws AuditError */
 function objectOf(line: string): Record<string, unknown> {
-  let value: unknown;
   try {
-    value = JSON.parse(line);
+    const value: unknown = JSON.parse(line);
+    // With a name twice, white space or another spelling of a number, readers could see different events in it.
+    if (isObject(value) && JSON.stringify(value) === line) return value;
   } catch {
-    // Told below.
+    // Told below, also of more levels than can be written.
   }
-  // With a name twice, white space or another spelling of a number, readers could see different events in it.
-  if (!isObject(value) || JSON.stringify(value) !== line) {
-    throw new AuditError('malformed', 'The line is not as `credence export` wrote it: an object of JSON, not edited.');
-  }
-  return value;
+  throw new AuditError('malformed', 'The line is not as `credence export` wrote it: an object of JSON, not edited.');
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
