@@ -47,8 +47,9 @@ async function open(_context: Context, file: string): Promise<Prepared<Kept, Kep
 /** What differs from a file that was changed says nothing about the log. @throws CommandFailed, TransferError */
 async function refuseChanged(file: string): Promise<void> {
   const end = await endOfExport(file);
-  if (end?.damaged) throw new CommandFailed(`${file} lacks damaged events, and cannot be compared.`);
-  if (end?.changed) {
+  if (!end) throw new CommandFailed(`${file} is not a complete export: its last line is missing.`);
+  if (end.damaged) throw new CommandFailed(`${file} lacks damaged events, and cannot be compared.`);
+  if (end.changed) {
     throw new CommandFailed(`${file} ${end.changed} since it was exported: it cannot show whether the log was.`);
   }
 }
