@@ -150,7 +150,7 @@ class Build {
     await this.eventFile.close();
     const given = await this.give();
     if (given !== 'given') return given;
-    options.onProgress?.(options.events);
+    options.onProgress?.(built.events);
     return built;
   }
 

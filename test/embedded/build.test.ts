@@ -376,3 +376,14 @@ test('leaves a log to the ordinary follower, and no files, if one identity has t
   expect(await batches(2 ** 20)).toBe(0);
   expect(await batches(2_000)).toBeGreaterThan(0);
 });
+
+test('tells at the end how many events were folded, although before it is only known about how many there are', async () => {
+  const events = await store.countAfter(0);
+  const [goal, folder] = [await store.head(), models.buildFolder];
+  for (const about of [events - 3, events + 20]) {
+    const told: number[] = [];
+    const onProgress = (done: number): void => void told.push(done);
+    await build(store, { projections: PROJECTIONS, events: about, goal, folder, signal, onProgress }, async () => true);
+    expect(told.at(-1)).toBe(events);
+  }
+});
