@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { PROBLEMS } from '../../src/kernel/problems.js';
 import { Server } from '../e2e/server.js';
@@ -46,6 +47,19 @@ test('every route of the OpenAPI document, with its scope', () => {
   });
   const listed = rows('Endpoints').map(([address, scope]) => `${codes(address!)[0]} ${scope!.replaceAll('`', '')}`);
   expect(listed.sort()).toEqual(served.sort());
+});
+
+test('every address that a document names is served', () => {
+  const others = codes(section(DOCUMENT, 'Endpoints')).filter((code) => code.startsWith('GET '));
+  const patterns = [...operations.map(([address]) => address), ...others].map(
+    (address) => new RegExp(`^${address.replace(/\[.*$/, '').replaceAll(/:\w+|<\w+>/g, '[^/]+')}$`),
+  );
+  const documents = readdirSync('docs').filter((file) => file.endsWith('.md'));
+  const named = ['README.md', 'clients/typescript/README.md', ...documents.map((file) => `docs/${file}`)].flatMap(
+    (file) => codes(read(file)).flatMap((code) => /^(?:GET|POST|PATCH|DELETE) \/[^ ?[]*/.exec(code) ?? []),
+  );
+  expect(named.length).toBeGreaterThan(200);
+  expect(named.filter((address) => !patterns.some((pattern) => pattern.test(address)))).toEqual([]);
 });
 
 test('every write that ignores the Idempotency-Key', () => {

@@ -1,7 +1,9 @@
+import { readdirSync } from 'node:fs';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Server } from '../e2e/server.js';
 import { codes, read, section, tableRows } from './markdown.js';
 
-/** docs/monitoring.md lists every metric of ours, and none that is not served; the tests that docs/cluster.md names exist. */
+/** What the documents for operators list is what there is. */
 
 test('every metric', async () => {
   const server = await Server.start();
@@ -22,4 +24,19 @@ test('every fault of the cluster profile has the tests that its row names', () =
   });
   expect(named.length).toBeGreaterThan(15);
   expect(missing).toEqual([]);
+});
+
+test('what commands print names as many views as there are', () => {
+  const printed = ['docs/generations.md', 'docs/runbook.md'].flatMap((file) => [
+    ...read(file).matchAll(/all (\d+) views/g),
+  ]);
+  expect(printed.length).toBeGreaterThan(2);
+  expect([...new Set(printed.map(([, views]) => Number(views)))]).toEqual([PROJECTIONS.length]);
+});
+
+test('the table of migrations is made again with all that this build has', () => {
+  const [last] = readdirSync('src/stores/postgres/migrations').sort().reverse();
+  expect(section(read('docs/runbook.md'), 'The table of migrations is gone')).toContain(
+    `generate_series(1, ${Number(last!.slice(0, 4))})`,
+  );
 });
