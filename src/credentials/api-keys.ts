@@ -84,7 +84,7 @@ export class ApiKeys {
         this.developmentDigest = sha256Hex(key);
         this.createdDevelopmentKey = created ? key : undefined;
       }
-    } else if (!existsSync(config.apiKeys)) {
+    } else if (!statSync(config.apiKeys, { throwIfNoEntry: false })) {
       throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
     }
     this.file = new FileWatch(keysFile(config), clock);

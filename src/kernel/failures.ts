@@ -12,6 +12,9 @@ const OTHER_DISK = 'put the folder on a local disk';
 const FAILURES: Record<string, readonly [what: string, remedy: string]> = {
   EACCES: ['this user may not use it', RIGHTS],
   EPERM: ['this user may not use it', RIGHTS],
+  EEXIST: ['a file is in the place of its folder', 'move that file away'],
+  ENOTDIR: ['a file is in the place of its folder', 'move that file away'],
+  EISDIR: ['a folder is in its place', 'move that folder away'],
   EROFS: ['its file system is read-only', 'make it writable; if the system made it read-only, check the disk'],
   EIO: ['the disk does not read or write it', 'check the disk, and the log of the system'],
   ENOSPC: ['its disk is full', 'free some space'],

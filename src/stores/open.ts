@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
@@ -176,9 +176,9 @@ export async function openLog(profile: Profile, where: Where): Promise<{ log: Ev
   }
 }
 
-/** Whether the folder contains a log: a command that only reads must not create one. */
+/** Whether the folder contains a log: a command that only reads must not create one. @throws if that cannot be seen */
 export function storesExist(data: string): boolean {
-  return existsSync(join(data, 'log', 'data.mdb'));
+  return statSync(join(data, 'log', 'data.mdb'), { throwIfNoEntry: false }) !== undefined;
 }
 
 /**

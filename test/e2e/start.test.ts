@@ -126,7 +126,7 @@ test('a different log, or a shorter one', async () => {
   expect(await refusal()).toBe(sentence(`${marker} is damaged: delete it if the log beside it is the right one.`));
   await rm(marker);
   await mkdir(marker);
-  expect(await refusal()).toBe(sentence(`${marker} cannot be read (EISDIR).`));
+  expect(await refusal()).toBe(sentence(`${marker} cannot be read (EISDIR): move that folder away.`));
 });
 
 test('a development key that is a folder, is empty, is not text or is only a part', async () => {
@@ -166,6 +166,20 @@ test('read models of another log, until the operator confirms that this log has 
   expect((await server.getAfter(await server.relay(), '/api/disc-score/tris:somebody')).json.total_tct).toBe(100);
   expect((await credence(other, 'drop', 'g1')).code).toBe(0);
   expect(await server.stop()).toBe(0);
+});
+
+test('a file of locks that cannot be opened, with which the library would end the process', async () => {
+  const file = join(folder, 'log', 'lock.mdb');
+  await mkdir(file, { recursive: true });
+  expect(await refusal()).toBe(sentence(`${file} cannot be opened (EISDIR): move that folder away.`));
+});
+
+test('a file in the place of the folder of the log', async () => {
+  const log = join(folder, 'log');
+  await writeFile(log, '');
+  expect(await refusal()).toBe(
+    sentence(`A store is unavailable: ${log}: a file is in the place of its folder (EEXIST): move that file away.`),
+  );
 });
 
 test('a log that is not a database', async () => {

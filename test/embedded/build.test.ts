@@ -353,7 +353,7 @@ test('with a file in place of their folder, says so, and leaves the generation t
   const id = await newGeneration();
   const follower = new Follower(store, models, sizes);
   const follow = () => follower.follow(id, { signal, toHead: true });
-  const message = `The temporary files of builds, in ${models.buildFolder}, cannot be used (EEXIST).`;
+  const message = `The temporary files of builds, in ${models.buildFolder}, cannot be used (EEXIST): move that file away.`;
   await expect(follow()).rejects.toMatchObject({ code: 'store_full', message });
   expect(await follow()).toBe('at_head');
   expect(await content(id)).toEqual(await content(await ordinary()));

@@ -1,12 +1,13 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { closeSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { orUnavailable } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
-import { failureOf } from '../../kernel/failures.js';
+import { failureOf, sentenceFor } from '../../kernel/failures.js';
 import { FreeSpace, freeBytes, unwritable } from '../../kernel/free-space.js';
 import { ARE_FEW_PAGES_KEPT } from '../../kernel/memory.js';
+import { StartError } from '../../kernel/start-error.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
 /**
@@ -225,6 +226,7 @@ export class LmdbEnvironment {
     this.requireSpaceIfNew();
     this.databases = {};
     mkdirSync(this.folder, { recursive: true });
+    if (!isReadOnly) this.requireLocks();
     this.root = open({
       path: this.folder,
       noSubdir: false,
@@ -252,6 +254,16 @@ export class LmdbEnvironment {
       `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: no further data is written there`,
       { code: 'store_full' },
     );
+  }
+
+  /** The library ends the process if it cannot open its file of locks, which another user may have made. @throws StartError */
+  private requireLocks(): void {
+    const path = join(this.folder, 'lock.mdb');
+    try {
+      closeSync(openSync(path, constants.O_RDWR | constants.O_CREAT, 0o664));
+    } catch (error) {
+      throw new StartError(sentenceFor(`${path} cannot be opened`, error));
+    }
   }
 
   /** On a full file system in memory, the first write to a new file of locks, which is mapped, would end the process. */
