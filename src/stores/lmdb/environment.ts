@@ -1,4 +1,4 @@
-import { closeSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
@@ -260,7 +260,10 @@ export class LmdbEnvironment {
   private requireLocks(): void {
     const path = join(this.folder, 'lock.mdb');
     try {
-      closeSync(openSync(path, constants.O_RDWR | constants.O_CREAT, 0o664));
+      const found = statSync(path, { throwIfNoEntry: false });
+      // A file is not opened: closing it would end the locks that this process has in it.
+      if (found?.isDirectory()) openSync(path, 'r+');
+      accessSync(found ? path : this.folder, constants.R_OK | constants.W_OK);
     } catch (error) {
       throw new StartError(sentenceFor(`${path} cannot be opened`, error));
     }
