@@ -98,7 +98,10 @@ export class FileWatch {
   }
 }
 
-/** A text that changes when the file is replaced (inode), rewritten (mtime, size), created, removed or cannot be looked at. */
+/**
+ * A text that changes when the file is replaced (inode), rewritten (mtime, size), created or removed, and when it cannot be
+ * looked at any more.
+ */
 function versionOf(file: string): string {
   try {
     const { ino, mtimeMs, size } = statSync(file);

@@ -222,7 +222,8 @@ class GenerationVerifier {
 
   /** The number of events up to the position of the result. */
   async events(): Promise<number> {
-    const { goal, result, store, folded = await countBetween(0, goal, store) } = this;
+    const { goal, result, store } = this;
+    const folded = this.folded ?? (await countBetween(0, goal, store));
     return folded + (await countBetween(goal, result.position, store));
   }
 

@@ -82,8 +82,9 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
       (filter.granted === undefined || row.granted === filter.granted);
 
     const found: { sort: string; jti: string }[] = [];
-    // The cursor may be of a list without this `to`. Undefined sorts last.
-    let [after] = [cursor, to === undefined ? undefined : sortByTime(to + 1)].sort();
+    const start = to === undefined ? undefined : sortByTime(to + 1);
+    // The cursor may be of a list without this `to`.
+    let after = cursor === undefined || (start !== undefined && start < cursor) ? start : cursor;
     let seen = 0;
     let isEnd = false;
     // One more than the page has, to know whether there is a next page.
