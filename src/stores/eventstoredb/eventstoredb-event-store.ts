@@ -30,8 +30,9 @@ const SLOW_SLICE_MS = 1_000;
 const LEAST_SLICE = 50;
 /** Records read backwards from the end at a time, to find the last domain event. */
 const HEAD_PAGE = 32;
-/** Events that `countAfter` counts one by one. */
+/** Events that `countAfter` counts one by one, and the parts of the log in each of which it does so if there are more. */
 const COUNTED = 1_000;
+const COUNTED_PARTS = 4;
 /** A call on a connection that works is given up after this time, ms. */
 const LONGEST_CALL_MS = 8_000;
 /**
@@ -220,16 +221,29 @@ export class EventStoreDbEventStore implements EventStore {
     });
   }
 
-  /** The server cannot count: how many there are beyond the first is told from how much of the log those take. */
+  /** The server cannot count. Of many events, the number is told from how much of the log the first ones of each part take. */
   async countAfter(position: Position): Promise<number> {
     const head = await this.head();
-    let [count, end] = [0, position];
-    for await (const slice of this.readAll(position, { sliceSize: COUNTED })) {
-      count += slice.length;
-      end = slice.at(-1)!.position;
-      if (count >= COUNTED) break;
+    const first = await this.countIn(position, head);
+    if (first < COUNTED) return first;
+    const ends = Array.from({ length: COUNTED_PARTS }, (_, n) =>
+      Math.round(position + ((n + 1) * (head - position)) / COUNTED_PARTS),
+    );
+    const counts = await Promise.all(ends.map((end, n) => this.countIn(ends[n - 1] ?? position, end)));
+    return counts.reduce((sum, count) => sum + count);
+  }
+
+  /** The number of events after a position up to another one, an estimate if there are many. */
+  private async countIn(after: Position, end: Position): Promise<number> {
+    let [count, last] = [0, after];
+    for await (const slice of this.readAll(after, { sliceSize: COUNTED })) {
+      const inside = slice.filter(({ position }) => position <= end);
+      if (inside.length === 0) break;
+      count += inside.length;
+      last = inside.at(-1)!.position;
+      if (count >= COUNTED || inside.length < slice.length) break;
     }
-    return count < COUNTED ? count : Math.max(count, Math.round((count * (head - position)) / (end - position)));
+    return count < COUNTED ? count : Math.round((count * (end - after)) / (last - after));
   }
 
   async hiddenStreams(): Promise<string[]> {
