@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { leafOf, treeOf } from '../../clients/typescript/src/audit.js';
@@ -8,7 +7,7 @@ import { readEntry, writeEntry } from '../../src/stores/lmdb/stored-event.js';
 import { INDEX_DATABASES } from '../../src/stores/lmdb/stream-index.js';
 import { Server } from '../e2e/server.js';
 import { SEED, limit, randomFrom, repeated } from '../faults/faults.js';
-import { Store, SLOW, action, actions } from './credence.js';
+import { Store, SLOW, action, actions, exported } from './credence.js';
 
 /** `credence compare`: whether a log still begins with what somebody kept, on folders that somebody has rewritten. */
 
@@ -174,12 +173,6 @@ test(
   },
   SLOW,
 );
-
-/** With the last line of an export of these lines. */
-const exported = (of: readonly string[]): string[] => {
-  const sha256 = createHash('sha256').update(of.map((line) => `${line}\n`).join(''));
-  return [...of, JSON.stringify({ end_of_export: { events: of.length, damaged: 0, sha256: sha256.digest('hex') } })];
-};
 
 test.each<[string, string[], number, RegExp]>([
   ['a file that is neither', ['hello'], 2, /is neither an export nor a checkpoint/],

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
 
@@ -79,4 +80,10 @@ export function action(n: number, more: object = {}): Record<string, unknown> {
 
 export function actions(count: number): Record<string, unknown>[] {
   return Array.from({ length: count }, (_, n) => action(n));
+}
+
+/** These events as lines, with the last line that an export of them has. */
+export function exported(events: readonly string[]): string[] {
+  const sha256 = sha256Hex(events.map((line) => `${line}\n`).join(''));
+  return [...events, JSON.stringify({ end_of_export: { events: events.length, damaged: 0, sha256 } })];
 }

@@ -2,9 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { sha256Hex } from '../../src/kernel/hash.js';
 import { ended } from '../servers/launch.js';
-import { action, actions, SLOW, Store } from './credence.js';
+import { action, actions, exported, SLOW, Store } from './credence.js';
 
 let store: Store;
 beforeEach(async () => void (store = await Store.create()));
@@ -192,22 +191,18 @@ test('an export with a wrong line in its middle says that what is before it is i
   await store.json('import', store.file('actions.ndjson', actions(3)));
   const { stdout } = await store.run('export');
   const lines = stdout.trimEnd().split('\n').slice(0, -1);
-  const sealed = (events: string[]) => {
-    const sha256 = sha256Hex(events.map((line) => `${line}\n`).join(''));
-    return [...events, { end_of_export: { events: events.length, damaged: 0, sha256 } }];
-  };
   const wrong = lines.with(2, lines[2]!.replace('"index":0', '"index":1'));
   const copy = await Store.create();
   try {
-    const { code, stderr } = await copy.run('import', copy.file('wrong.ndjson', sealed(wrong)));
+    const { code, stderr } = await copy.run('import', copy.file('wrong.ndjson', exported(wrong)));
     expect([code, stderr]).toEqual([
       1,
       'credence: Line 3 is not the next event of its append. The events before it are in the log.\n',
     ]);
-    expect((await copy.run('import', copy.file('right.ndjson', sealed(lines)))).stdout).toMatch(
+    expect((await copy.run('import', copy.file('right.ndjson', exported(lines)))).stdout).toMatch(
       new RegExp(`^${lines.length} events, ${lines.length - 2} of them new`),
     );
-    const again = await copy.run('import', copy.file('wrong.ndjson', sealed(wrong)));
+    const again = await copy.run('import', copy.file('wrong.ndjson', exported(wrong)));
     expect(again.stderr).toBe('credence: Line 3 is not the next event of its append.\n');
   } finally {
     await copy.remove();
