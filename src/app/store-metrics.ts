@@ -34,7 +34,7 @@ const COUNTED = 1_000;
  */
 const RECOVERY_MS = 10_000;
 /** How long a scrape or a check waits for a store, ms. */
-const COUNT_MS = 1_000;
+const ANSWER_MS = 1_000;
 
 /** Metrics and readiness of the log and the read models. */
 export class StoreMetrics {
@@ -133,7 +133,7 @@ function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores)
   const counted = shared(async () => (await generationProgress(eventStore, readModels, Date.now)).generations);
   const add = (name: string, help: string, measure: (generation: GenerationProgress) => number) =>
     gauges.addPer('generation', name, help, async () => {
-      const generations = await Promise.race([counted().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
+      const generations = await Promise.race([counted().catch(noneWhileAway), sleep(ANSWER_MS, [], { ref: false })]);
       return generations.filter(isFollowed).map((generation) => [generation.id, measure(generation)] as const);
     });
   gauges.addPer(
@@ -163,7 +163,7 @@ function servingLag(states: () => Promise<GenerationState[]>): () => Promise<[st
     return true;
   });
   return async () => {
-    const isKnown = await Promise.race([look().catch(unknownWhileAway), sleep(COUNT_MS, false, { ref: false })]);
+    const isKnown = await Promise.race([look().catch(unknownWhileAway), sleep(ANSWER_MS, false, { ref: false })]);
     const since = isKnown ? 0 : (performance.now() - known.at) / 1_000;
     return known.lags.map(([id, seconds]) => [id, seconds + since]);
   };
@@ -260,7 +260,7 @@ type ComparedIfKnown = Omit<Compared, 'behind'> & { behind: number | null | unde
 /** A generation compared with the log, or what can be said while the log gives no answer. */
 async function comparison(generation: PresentGeneration, store: EventStore): Promise<ComparedIfKnown> {
   try {
-    return await inTime(compareWithLog(generation, store, Date.now), COUNT_MS);
+    return await inTime(compareWithLog(generation, store, Date.now), ANSWER_MS);
   } catch (error) {
     if (error instanceof StoreUnavailable && error.code === 'log_replaced') throw error;
     return { isOwn: generation.checkpoint.log === store.logId, isInLog: true, behind: undefined };
@@ -270,7 +270,7 @@ async function comparison(generation: PresentGeneration, store: EventStore): Pro
 /** Commands are accepted unless the read models are those of another log, or have lost rows. */
 async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<CheckResult> {
   // Without an answer nothing speaks against writes. One that comes too late for a check counts as none.
-  const { generations } = await inTime(presentGenerations(readModels), COUNT_MS).catch(() => ({ generations: [] }));
+  const { generations } = await inTime(presentGenerations(readModels), ANSWER_MS).catch(() => ({ generations: [] }));
   const unfit = generations
     .filter(({ serves }) => serves.length > 0)
     .map((each) => ({ ...each, isOwn: each.checkpoint.log === store.logId, isInLog: true, behind: undefined }))
