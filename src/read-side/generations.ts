@@ -142,7 +142,7 @@ export interface RebuildProgress {
   generation: string;
   /** Events applied by this run; again from 0 if the build starts again. */
   events: number;
-  /** Events to apply when the run began. */
+  /** Events to apply when the run began, about; at the end, those that were applied. */
   total: number;
 }
 
@@ -169,14 +169,15 @@ export async function rebuild(
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await createGeneration(views, store, readModels));
   const { lease, checkpoint } = await find(id, readModels);
   if (lease) throw beingBuilt(id);
+  // Of many events it may be an estimate.
   const total = onProgress ? await store.countAfter(checkpoint.position) : 0;
+  let applied = 0;
+  const onApplied = (events: number) => {
+    applied = events;
+    onProgress?.({ generation: id, events, total: Math.max(total, events) });
+  };
   const follower = new Follower(store, readModels);
-  const follow = () =>
-    follower.follow(id, {
-      signal,
-      toHead: true,
-      onApplied: (events) => onProgress?.({ generation: id, events, total: Math.max(total, events) }),
-    });
+  const follow = () => follower.follow(id, { signal, toHead: true, onApplied });
   let ended = await follow();
   // The lease has expired, as it does where this process waits too long for the processor. Without another holder, it
   // follows again: a build that has not ended starts from the beginning.
@@ -192,6 +193,7 @@ export async function rebuild(
     throw new GenerationError(
       `The build of ${id} was interrupted; run the command again, and it starts from the beginning.`,
     );
+  onProgress?.({ generation: id, events: applied, total: applied });
   return find(id, readModels);
 }
 

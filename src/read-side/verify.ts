@@ -236,9 +236,10 @@ class GenerationVerifier {
     if (result.is_building && goal === 0) return;
     // Not the position itself: in EventStoreDB that is an offset in its files.
     const events = await countBetween(0, goal, store);
+    const show = (done: number, total: number) => options.onProgress?.({ generation: result.id, done, total });
     const onProgress = (done: number) => {
       options.signal?.throwIfAborted();
-      options.onProgress?.({ generation: result.id, done, total: events });
+      show(done, Math.max(done, events));
     };
     const onDamage = (event: RecordedEvent) => void this.damaged.set(event.position, event);
     const signal = options.signal ?? new AbortController().signal;
@@ -252,6 +253,7 @@ class GenerationVerifier {
     if (built.stop) throw built.stop;
     if (built.checkpoint.position < goal) throw tooShort(built.checkpoint.position, goal);
     [this.folded, result.passes, result.disk_bytes] = [built.events, built.partitions, built.disk];
+    show(built.events, built.events);
     await this.passBefore(undefined);
     await this.settle();
     await this.compareMoved();

@@ -63,6 +63,20 @@ test('the lag of each generation is counted by the tree of the log, and what it 
   expect(Math.min(...countAfter.mock.calls.map(([position]) => position))).toBe(applied);
 });
 
+test.each<[string, (shown: (done: number, total: number) => void) => Promise<unknown>]>([
+  ['a rebuild', (shown) => rebuild('all', store, models, signal, ({ events, total }) => shown(events, total))],
+  ['verification', (shown) => verify(store, models, { onProgress: ({ done, total }) => shown(done, total) })],
+])('the progress of %s ends with the number of events, though the store estimates it', async (_, work) => {
+  const countAfter = store.countAfter.bind(store);
+  for (const factor of [0.5, 2]) {
+    jest.spyOn(store, 'countAfter').mockImplementation(async (from) => Math.round(factor * (await countAfter(from))));
+    const shown: [number, number][] = [];
+    await work((done, total) => void shown.push([done, total]));
+    expect(shown.at(-1)).toEqual([3, 3]);
+    for (const [done, total] of shown) expect(done).toBeLessThanOrEqual(total);
+  }
+});
+
 describe('read models and logs that do not belong together', () => {
   let other: LmdbEventStore;
   beforeEach(async () => {

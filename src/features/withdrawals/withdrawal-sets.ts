@@ -79,6 +79,7 @@ export class WithdrawalSets {
       onProgress(done, Math.max(done, total));
       await yieldIfDue();
     }
+    onProgress(done, done);
     const sets = new Map<string, SetAction[]>();
     for (const { states, ...action } of found.values()) {
       if (states.at(-1)?.[1] === false) continue;
