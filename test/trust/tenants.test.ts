@@ -106,4 +106,7 @@ test('an organization’s key sees the histories that its organization asked for
   // The job is still open: B gets the same one, and may see it from then on.
   expect((await ingest(B)).json.job_id).toBe(job_id);
   expect(await jobOf(job_id, B)).toBeNull();
+  const cancel = async (by: Record<string, string>) => (await service.delete(`/v1/jobs/${job_id}`, by)).status;
+  expect(await cancel(B)).toBe(403);
+  expect(await cancel(A2)).toBe(200);
 });

@@ -61,9 +61,16 @@ export class Ingestion implements OnModuleInit {
 
   onModuleInit(): void {
     this.contracts = loadContracts(this.config.chainContracts);
-    const isOf = (organization: string, { id }: Job) => this.wasAskedBy(id, organization);
     this.kinds.add(
-      { kind: JOB_KIND, prefix: PREFIX, scope: 'identity:write', isOf, result: IngestionResultDto },
+      {
+        kind: JOB_KIND,
+        prefix: PREFIX,
+        scope: 'identity:write',
+        isOf: (organization, { id }) => this.wasAskedBy(id, organization),
+        // Others may wait for it, too.
+        isCancelledBy: (organization, { input }) => input['started_by'] === organization,
+        result: IngestionResultDto,
+      },
       (job) => this.run(job),
       // Half a minute in all, for an endpoint that limits the rate of requests.
       { attempts: 5, backoffMs: 2_000 },
@@ -96,7 +103,7 @@ export class Ingestion implements OnModuleInit {
       context.onRepeated?.();
       return known;
     }
-    const mine = { kind: JOB_KIND, id, input: { ...input } };
+    const mine = { kind: JOB_KIND, id, input: { ...input, started_by: context.actor.organization } };
     return startInSlot(this.jobs, this.keyValue, slotOf(input), mine, context, async (open) => {
       if (open.input['from_block'] !== input.from_block || open.input['tris_id'] !== input.tris_id) {
         const detail = 'Another job that reads the wallet’s history on this chain has not finished yet.';

@@ -74,9 +74,12 @@ export class CancelJobHandler implements ICommandHandler<CancelJob> {
     @Inject(JOBS) private readonly jobs: Jobs,
   ) {}
 
-  /** @throws Problem job_not_found, also for a job that the actor may not read */
+  /** @throws Problem job_not_found, also for a job that the actor may not read; forbidden */
   async execute({ jobId, actor }: CancelJob): Promise<JobDto> {
-    const { kind } = await this.kinds.find(jobId, actor);
+    const { kind, job: found } = await this.kinds.find(jobId, actor);
+    if (actor.organization !== null && kind.isCancelledBy?.(actor.organization, found) === false) {
+      throw new Problem('forbidden', 'Another organization waits for this job: only who started it can cancel it.');
+    }
     const job = await this.jobs.cancel(kind.kind, jobId);
     if (!job) throw unknownJob(jobId);
     return jobOf(await this.kinds.shownTo(actor, kind, job));
