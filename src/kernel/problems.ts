@@ -206,7 +206,7 @@ const BY_STATUS = {
       'The issuer exists with another key or platform',
       'the issuer exists with another key or platform',
     ],
-    policy_retired: ['The policy is retired', 'a retired policy cannot be promoted'],
+    policy_retired: ['The policy is retired', 'a retired policy cannot be promoted, or named by a webhook'],
     policy_not_active: [
       'The policy is not active',
       'a rollback of a policy that is not active, or a check of a retired access policy',

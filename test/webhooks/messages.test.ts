@@ -317,6 +317,14 @@ test('a webhook tells when an access policy would refuse a watched identity that
   expect(await refused({ filter: undefined })).toBe('/filter/tris_ids');
   expect(await refused({ policy_id: 'AP_OTHERS_V1' })).toBe('forbidden');
   expect(await refused({ policy_id: 'AP_NONE_V1' })).toBe('policy_not_found');
+  expect((await policy('AP_RETIRED_V1', LENDCO)).status).toBe(201);
+  const retiring = { url: receiver.url, ...watched, policy_id: 'AP_RETIRED_V1' };
+  const key = { ...LENDCO, 'idempotency-key': 'before-it-is-retired' };
+  const early = (await service.post(path, retiring, key)).json;
+  expect((await service.post('/v1/policies/ap/AP_RETIRED_V1/retire', {}, LENDCO)).status).toBe(200);
+  expect(await refused({ policy_id: 'AP_RETIRED_V1' })).toBe('policy_retired');
+  expect((await service.post(path, retiring, key)).json).toEqual(early);
+  await remove(early.webhook_id);
 
   const { id, secret } = await create(watched);
   await act('tris:judy');

@@ -56,7 +56,7 @@ export class WebhooksController {
     summary: 'Create a webhook: receive changes instead of polling for them',
     description: 'It belongs to the organization of the key, and sees scores as its keys do.',
     type: CreatedWebhookDto,
-    problems: ['policy_not_found', 'too_many_webhooks', 'write_conflict'],
+    problems: ['policy_not_found', 'policy_retired', 'too_many_webhooks', 'write_conflict'],
   })
   async create(@Body() body: CreateWebhookDto, @Context() request: RequestContext) {
     const { url, events, filter, policy_id = null } = body;
@@ -84,7 +84,7 @@ export class WebhooksController {
     summary: 'Change a webhook, pause it, or enable it again',
     description: 'What happened while it was disabled is delivered once it is enabled again.',
     type: WebhookDto,
-    problems: ['webhook_not_found', 'policy_not_found', 'write_conflict'],
+    problems: ['webhook_not_found', 'policy_not_found', 'policy_retired', 'write_conflict'],
   })
   async change(
     @Param() { webhook_id }: WebhookParams,

@@ -74,13 +74,15 @@ function check({ events, filter, policy_id }: Omit<WebhookContent, 'url_hash'>):
 
 /**
  * Refuses the rules of others: messages say what a policy decides, and why.
- * @throws Problem policy_not_found, forbidden
+ * @throws Problem policy_not_found, forbidden, policy_retired
  */
 async function checkPolicy(policies: AccessPolicies, id: string | null, organization: string | null): Promise<void> {
   if (id === null) return;
-  const { owner, visibility } = await policies.get(id);
-  if (owner === organization || visibility === 'public') return;
-  throw new Problem('forbidden', `The rules of ${id} are private: only its owner can have a webhook for it.`);
+  const { owner, visibility, retired } = await policies.get(id);
+  if (owner !== organization && visibility !== 'public') {
+    throw new Problem('forbidden', `The rules of ${id} are private: only its owner can have a webhook for it.`);
+  }
+  if (retired) throw new Problem('policy_retired', `${id} is retired: a webhook for it would never send anything.`);
 }
 
 /** @throws Problem validation_failed */
@@ -111,15 +113,19 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem validation_failed, too_many_webhooks, policy_not_found, forbidden, idempotency_key_reused */
+  /**
+   * @throws Problem validation_failed, too_many_webhooks, policy_not_found, forbidden, policy_retired,
+   * idempotency_key_reused
+   */
   async execute({ webhook: { url, events, filter, policy_id }, context }: CreateWebhook) {
     checkUrl(this.receivers, url);
     check({ events, filter, policy_id });
     refuseEventsOfAll(context.actor, events);
     const owner = context.actor.organization;
-    await checkPolicy(this.policies, policy_id, owner);
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
     const isNew = !(await this.webhooks.read(webhook_id));
+    // A retry is answered, whatever has become of the policy.
+    if (isNew) await checkPolicy(this.policies, policy_id, owner);
     if (isNew) await this.limit.take(webhook_id, owner);
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
     let position: Position;
@@ -158,7 +164,10 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem webhook_not_found, validation_failed, policy_not_found, forbidden, idempotency_key_reused */
+  /**
+   * @throws Problem webhook_not_found, validation_failed, policy_not_found, forbidden, policy_retired,
+   * idempotency_key_reused
+   */
   async execute({ webhookId, change: { url, ...change }, context }: ChangeWebhook) {
     const before = await this.webhooks.get(webhookId, context.actor);
     if (url !== undefined) checkUrl(this.receivers, url);
