@@ -108,8 +108,8 @@ def end_of_export(line):
     """What the last line of an export says of the lines before it."""
     try:
         end = json.loads(line)["end_of_export"]
-        return {name: end[name] for name in ("events", "damaged", "sha256")}
-    except (ValueError, KeyError, TypeError):
+        return {"about": end.get("about"), **{name: end[name] for name in ("events", "damaged", "sha256")}}
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Refused("malformed", "The last line is not that of an export.") from None
 
 
@@ -133,6 +133,8 @@ def tree_of(path, size=None):
         raise Refused("malformed", f"{path} has {events} events, and had {trailer['events']} when it was exported.")
     if trailer["sha256"] != digest.hexdigest():
         raise Refused("malformed", f"{path} was changed since it was exported.")
+    if trailer["about"] is not None:
+        raise Refused("malformed", f"{path} has only the events about {trailer['about']}: it has no root.")
     if trailer["damaged"] > 0:
         raise Refused("malformed", f"{path} leaves out {trailer['damaged']} damaged events: it has no root.")
     if size is not None and tree.size != size:

@@ -48,6 +48,9 @@ async function open(_context: Context, file: string): Promise<Prepared<Kept, Kep
 async function refuseChanged(file: string): Promise<void> {
   const end = await endOfExport(file);
   if (!end) throw new CommandFailed(`${file} is not a complete export: its last line is missing.`);
+  if (end.about !== undefined) {
+    throw new CommandFailed(`${file} has only the events about ${end.about}, and cannot be compared with the log.`);
+  }
   if (end.damaged) throw new CommandFailed(`${file} lacks damaged events, and cannot be compared.`);
   if (end.changed) {
     throw new CommandFailed(`${file} ${end.changed} since it was exported: it cannot show whether the log was.`);

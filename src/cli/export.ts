@@ -46,6 +46,7 @@ async function exportEvents(context: StoresContext, tris: string | undefined, _o
   let written = 0;
   const damaged: RecordedEvent[] = [];
   const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
+    about: tris,
     onProgress: (read, events) => {
       written = events;
       bar.update(read, total);

@@ -20,25 +20,31 @@ const MAX_LINE_BYTES = 2 ** 20;
 
 /**
  * The last line of an export: the number of events before it, the number of events left out because they are damaged,
- * and the SHA-256 of the lines.
+ * the SHA-256 of the lines, and the identity if it has only the events about one.
  */
 interface Trailer {
-  end_of_export: { events: number; damaged: number; sha256: string };
+  end_of_export: { events: number; damaged: number; sha256: string; about?: string | undefined };
 }
 
 /**
  * The lines of an export, about a thousand per text, and at the end the trailer, which lets an import detect a
  * truncated or changed file.
  * @param wanted selects the events
+ * @param options.about the identity that these are about, if they are not all
  * @param options.onDamage called for each event that cannot be read and is left out
  */
 export async function* exportLines(
   store: EventStore,
   wanted: (event: RecordedEvent) => boolean = () => true,
   {
+    about,
     onProgress = () => undefined,
     onDamage = () => undefined,
-  }: { onProgress?: (read: number, written: number) => void; onDamage?: (event: RecordedEvent) => void } = {},
+  }: {
+    about?: string | undefined;
+    onProgress?: (read: number, written: number) => void;
+    onDamage?: (event: RecordedEvent) => void;
+  } = {},
 ): AsyncIterable<string> {
   const hash = createHash('sha256');
   let [read, events, damaged] = [0, 0, 0];
@@ -55,7 +61,7 @@ export async function* exportLines(
     onProgress((read += slice.length), events);
     if (text !== '') yield text;
   }
-  const trailer: Trailer = { end_of_export: { events, damaged, sha256: hash.digest('hex') } };
+  const trailer: Trailer = { end_of_export: { events, damaged, sha256: hash.digest('hex'), about } };
   yield `${JSON.stringify(trailer)}\n`;
 }
 
@@ -224,7 +230,9 @@ export async function checkExport(file: string): Promise<void> {
  * @returns changed: how the file differs from what its trailer says, undefined if it does not
  * @throws TransferError for a file that goes on after it
  */
-export async function endOfExport(file: string): Promise<{ damaged: number; changed: string | undefined } | undefined> {
+export async function endOfExport(
+  file: string,
+): Promise<{ damaged: number; about: string | undefined; changed: string | undefined } | undefined> {
   const hash = createHash('sha256');
   let events = 0;
   let trailer: Trailer | undefined;
@@ -240,7 +248,7 @@ export async function endOfExport(file: string): Promise<{ damaged: number; chan
   const { end_of_export: end } = trailer;
   const isSame = end.events === events && end.sha256 === hash.digest('hex');
   const what = end.events === events ? 'was changed' : `has changed from ${end.events} to ${events} events`;
-  return { damaged: end.damaged, changed: isSame ? undefined : what };
+  return { damaged: end.damaged, about: end.about, changed: isSame ? undefined : what };
 }
 
 /**

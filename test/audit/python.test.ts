@@ -193,6 +193,7 @@ function python(calls: unknown[][]): Answer[] {
       ['with an event after its last line', (text) => `${text}${lines[4]!}\n`, /has lines after its last line/],
       ['twice in one file', (text) => text + text, /has lines after its last line/],
       ['whose last line is broken', (text) => text.replace(/"events":.*$/m, ''), /last line is not that of an export/],
+      ['about one identity', (text) => text.replace(/"\}\}$/m, '","about":"tris:x"}}'), /only the events about tris:x/],
       ['without its last line', (text) => `${text.split('\n', 3).join('\n')}\n`, /its last line is missing/],
     ])('an export %s has no root', (_, change, said) => {
       writeFileSync(join(folder, 'changed.ndjson'), change(exported(lines.slice(0, 3))));

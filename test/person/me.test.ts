@@ -179,7 +179,7 @@ describe('GET /v1/me/export', () => {
   test('ends with the number of events and the hash of the lines', () => {
     const lines = written.text.slice(0, written.text.lastIndexOf('\n', written.text.length - 2) + 1);
     expect(written.trailer).toEqual({
-      end_of_export: { events: written.lines.length, damaged: 0, sha256: sha256Hex(lines) },
+      end_of_export: { events: written.lines.length, damaged: 0, sha256: sha256Hex(lines), about: tokens.tris_id },
       erasure: expect.stringMatching(/texts are deleted.*The log is permanent/),
     });
   });

@@ -126,7 +126,8 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
       hash.update(text);
       if (text !== '') yield text;
     }
-    yield `${JSON.stringify({ end_of_export: { events, damaged, sha256: hash.digest('hex') }, erasure: ERASURE })}\n`;
+    const end_of_export = { events, damaged, sha256: hash.digest('hex'), about: trisId };
+    yield `${JSON.stringify({ end_of_export, erasure: ERASURE })}\n`;
   }
 
   /** The events about an identity, a few hundred at a time; each kind in log order. */
