@@ -200,7 +200,7 @@ const BY_STATUS = {
     ],
     record_counted: [
       'The content counts already',
-      'another record of this content counts for the identity on the platform',
+      'this content counts for the identity on the platform already, by another record or another approval',
     ],
     issuer_conflict: [
       'The issuer exists with another key or platform',

@@ -153,6 +153,15 @@ test('the same content counts once for an identity on a platform, whoever submit
   expect(await totalOf(body.tris_id)).toBe(100);
 });
 
+test('a record counts once on a platform, though its organization and operators approve it', async () => {
+  const body = record();
+  const id = await submit(body, A1);
+  const answers = await Promise.all([OPERATOR, B].map((by) => review(id, approveFor('b-app'), by)));
+  expect(answers.sort()).toEqual(['409 record_counted', 'Approved']);
+  expect(await totalOf(body.tris_id)).toBe(100);
+  expect(await review(id, approveFor('c-app'), C)).toBe('Approved');
+});
+
 /** Lets other requests in between taking the content's place and the approval. */
 const afterTaking = (then: () => Promise<unknown>) => {
   const { take } = CountedContent.prototype;
@@ -211,14 +220,14 @@ test('a content’s place is given away if the platform’s organization cannot 
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
 /** With the issuer's signature. */
-async function proven(body: ReturnType<typeof record>, issuer: string, by = A1) {
+async function proven(body: ReturnType<typeof record>, issuer: string, platform_id = `${issuer}.example`) {
   const content = {
     issuer_id: issuer,
-    platform_id: `${issuer}.example`,
+    platform_id,
     ed25519: publicKey.export({ format: 'jwk' }).x,
   };
   expect([200, 201]).toContain((await service.post('/v1/trove-issuers', content, OPERATOR)).status);
-  const { statement } = await get(await submit(body, by));
+  const { statement } = await get(await submit(body, A1));
   const signature = sign(null, Buffer.from(statement), privateKey).toString('base64url');
   return { ...body, proof: { type: 'signature', issuer, signature } };
 }
@@ -276,6 +285,18 @@ test('a proof counts once, though several submit it', async () => {
     status: 'Rejected',
     decision: { reason_code: 'already_counted' },
   });
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a proof does not count a record that the platform’s organization has approved', async () => {
+  const body = await proven(record(), 'b-lab', 'b-app');
+  const id = await submit({ ...body, proof: undefined }, A1);
+  afterTaking(() => review(id, approveFor('b-app'), B));
+  await submit(body, A1);
+  const job = async () => (await service.get(`/v1/jobs/trv_${id}_1`, OPERATOR)).json;
+  await eventually(async () => (await job()).status === 'completed');
+  expect((await job()).result).toBe('already_counted');
+  expect(await get(id)).toMatchObject({ status: 'Approved', decision: { decided_by: 'key:b' } });
   expect(await totalOf(body.tris_id)).toBe(100);
 });
 

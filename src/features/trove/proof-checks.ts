@@ -3,6 +3,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { troveList } from '../../../projections/trove.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
+import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -18,6 +19,7 @@ import { failureOf } from './proofs.js';
 import { pageOfRecords } from './records.js';
 import {
   type Decision,
+  countsOn,
   decideRecord,
   isSameCase,
   isSettled,
@@ -88,19 +90,22 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
     if (reason_code === null && !(await this.counted.take(record, issuer!.platform_id, owner, context))) {
       reason_code = 'already_counted';
     }
-    const decision: Decision = {
-      method: proof.type === 'eas' ? 'attestation' : 'signature',
-      decided_by: proof.issuer,
-      reviewer: null,
-      outcome:
-        reason_code === null
-          ? { approved: true, platform_id: issuer!.platform_id, source: 'vouched' }
-          : { approved: false, reason_code },
-    };
-    const { events, history } = await this.writer.update(stream, context, (history) => {
+    const decide = (history: readonly RecordedEvent[]) => {
       const current = troveRecordOf(history)!;
-      return !isSettled(current) && isSameCase(current, record) ? decideRecord(history, decision, owner) : [];
-    });
+      if (isSettled(current) || !isSameCase(current, record)) return [];
+      if (reason_code === null && countsOn(current, issuer!.platform_id)) reason_code = 'already_counted';
+      const decision: Decision = {
+        method: proof.type === 'eas' ? 'attestation' : 'signature',
+        decided_by: proof.issuer,
+        reviewer: null,
+        outcome:
+          reason_code === null
+            ? { approved: true, platform_id: issuer!.platform_id, source: 'vouched' }
+            : { approved: false, reason_code },
+      };
+      return decideRecord(history, decision, owner);
+    };
+    const { events, history } = await this.writer.update(stream, context, decide);
     return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;
   }
 

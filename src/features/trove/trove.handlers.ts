@@ -23,6 +23,7 @@ import {
   type Ruling,
   type Submission,
   TROVE_PLATFORM,
+  alreadyCounted,
   approvalOf,
   decideRecord,
   decideRevoke,
@@ -268,11 +269,6 @@ function refuseOwnSubmission({ name, organization }: Actor, { submitter }: Trove
     'own_submission',
     'The submitter of a record cannot review it: use a key of another organization, or another key of the operators.',
   );
-}
-
-function alreadyCounted(platformId: string): Problem {
-  const detail = `Another record of this content counts on ${platformId} already.`;
-  return new Problem('record_counted', detail);
 }
 
 async function recordDto(record: TroveRecord, texts: KeyValue): Promise<RecordDto> {

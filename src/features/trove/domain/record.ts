@@ -267,7 +267,8 @@ const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
  * count as one, and so do operators and the proof. An approved record becomes an action in the same append, with the
  * credonation that such an action earns.
  * @param owner TRIS of the organization that owns the platform, or null
- * @throws Problem record_decided if the same reviewer decided otherwise before
+ * @throws Problem record_decided if the same reviewer decided otherwise before; record_counted if it is an action of the
+ * platform already, by another's approval
  */
 export function decideRecord(history: readonly RecordedEvent[], decision: Decision, owner: string | null): Fact[] {
   const record = troveRecordOf(history)!;
@@ -284,6 +285,7 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
     if (stands) return [];
     throw new Problem('record_decided', `The record is already ${earlier.approved ? 'Approved' : 'Rejected'}.`);
   }
+  if (outcome.approved && countsOn(record, outcome.platform_id)) throw alreadyCounted(outcome.platform_id);
   const about = { content_hash, tris_id, method, decided_by, reviewer };
   if (!outcome.approved) return [fact(troveRecordRejected, { ...about, reason_code: outcome.reason_code })];
   const action = {
@@ -301,6 +303,15 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
     { ...relayed!, data: { ...relayed!.data, evidence_hash: content_hash } },
     ...credonation,
   ];
+}
+
+/** Whether an approval has made the record an action of the platform. */
+export function countsOn({ rulings }: TroveRecord, platformId: string): boolean {
+  return rulings.some(({ platform_id }) => platform_id === platformId);
+}
+
+export function alreadyCounted(platformId: string): Problem {
+  return new Problem('record_counted', `This content counts on ${platformId} already.`);
 }
 
 /** The approval that a reviewer may revoke: the organization's own or, for operators (null), theirs or the proof's. */
@@ -353,7 +364,7 @@ export function decideLift(history: readonly RecordedEvent[], lifted_by: string)
  */
 export function isRuledOut(record: TroveRecord, platformId: string, owner: string | null): boolean {
   const { rulings, submitter, tris_id, operator_tris } = record;
-  if (rulings.some(({ platform_id }) => platform_id === platformId)) return false;
+  if (countsOn(record, platformId)) return false;
   const isRejectedBy = (by: string | null) => rulings.some(({ reviewer, approved }) => reviewer === by && !approved);
   const ownerMayReview = owner !== null && ![submitter, tris_id, operator_tris].includes(owner);
   return isRejectedBy(null) && (!ownerMayReview || isRejectedBy(owner));
