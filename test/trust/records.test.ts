@@ -162,6 +162,18 @@ test('a record counts once on a platform, though its organization and operators 
   expect(await review(id, approveFor('c-app'), C)).toBe('Approved');
 });
 
+test('an approval that was revoked since is repeated with its Idempotency-Key', async () => {
+  const id = await submit(record(), A1);
+  const approve = () =>
+    service.post(`/v1/trove/${id}/review`, approveFor('b-app'), { ...B, 'idempotency-key': 'approve-once' });
+  const first = await approve();
+  expect(first.status).toBe(200);
+  expect(await review(id, { decision: 'revoke', reason_code: 'mistake' }, B)).toBe('Pending');
+  const again = await approve();
+  expect([again.status, again.headers['credence-position']]).toEqual([200, first.headers['credence-position']]);
+  expect(again.headers['idempotency-replayed']).toBe('true');
+});
+
 /** Lets other requests in between taking the content's place and the approval. */
 const afterTaking = (then: () => Promise<unknown>) => {
   const { take } = CountedContent.prototype;

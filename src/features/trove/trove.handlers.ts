@@ -4,6 +4,7 @@ import { troveList } from '../../../projections/trove.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement, type Recorded } from '../../commands/context.js';
+import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -158,7 +159,9 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
         : { approved: false as const, reason_code: decision.reason_code };
       return decideRecord(history, { outcome, method: 'review', decided_by: name, reviewer: organization }, owner);
     };
-    const counts = approve && decide(before).length > 0;
+    // A retry gets its first answer, also if the approval was revoked since.
+    const isRetry = before.some((event) => isRetryOf(event, context));
+    const counts = approve && !isRetry && decide(before).length > 0;
     if (counts && (await this.counted.isTaken(record, platform_id, owner))) throw alreadyCounted(platform_id);
     await this.writer.idempotency.claim(stream, context, decide);
     if (counts && !(await this.counted.take(record, platform_id, owner, context))) throw alreadyCounted(platform_id);
