@@ -89,6 +89,19 @@ export class IdempotencyKeys {
     this.claimedBefore.add(context);
   }
 
+  /**
+   * The stream that an earlier try of a command has claimed its key for, if any.
+   * @throws Problem idempotency_key_reused
+   */
+  async claimedFor(context: CommandContext): Promise<string | undefined> {
+    if (context.idempotency === null) return undefined;
+    const [claimed] = await this.store.readStream(claimsStream(context.idempotency), { limit: 1 });
+    if (!claimed) return undefined;
+    const stream = claimed.data['stream'] as string;
+    await this.claim(stream, context);
+    return stream;
+  }
+
   /** Whether any request has claimed the key of this command. */
   async isClaimed({ idempotency }: CommandContext): Promise<boolean> {
     return idempotency !== null && (await this.store.readStream(claimsStream(idempotency), { limit: 1 })).length > 0;

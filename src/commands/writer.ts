@@ -23,13 +23,25 @@ export interface CommandEffect {
 }
 
 /** The same, with the events of the stream that it was decided on. */
-interface Update extends CommandEffect {
+export interface Update extends CommandEffect {
+  stream: string;
   history: readonly RecordedEvent[];
 }
 
 /** The same, with the state of the stream on which it was decided. */
 interface FoldedUpdate<S> extends CommandEffect {
   before: FoldedStream<S>;
+}
+
+/** The events of a stream as a command left it, also if they were followed by others before a retry. */
+export function historyAfter({ stream, history, events, position }: Update): RecordedEvent[] {
+  const known = new Set(history.map(({ id }) => id));
+  const news = events.filter(({ id }) => !known.has(id));
+  const revision = history.length;
+  return [
+    ...history.filter((event) => event.position <= position),
+    ...news.map((event, n) => ({ ...event, stream, revision: revision + n, position })),
+  ];
 }
 
 /** How often `update` decides again after a conflict. */
@@ -178,19 +190,33 @@ export class Writer {
   private async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
     const history = await this.store.readStream(stream);
     const position = history.at(-1)?.position ?? 0;
+    const first = this.firstIn(history, stream, context);
+    if (first) return first;
+    const read = { events: history.length, position };
+    return { ...(await this.record(stream, read, decide(history), context)), stream, history };
+  }
+
+  /**
+   * What the first try of a command did; undefined if there was none, or it has not done anything yet. For commands that
+   * check more than their stream before they claim their key.
+   * @throws Problem idempotency_key_reused
+   */
+  async firstTry(context: CommandContext): Promise<Update | undefined> {
+    const stream = await this.idempotency.claimedFor(context);
+    return stream === undefined ? undefined : this.firstIn(await this.store.readStream(stream), stream, context);
+  }
+
+  private firstIn(history: readonly RecordedEvent[], stream: string, context: CommandContext): Update | undefined {
     const earlier = history.filter((event) => isRetryOf(event, context));
     if (earlier.length > 0) {
       context.onRepeated?.();
-      return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+      return { position: earlier.at(-1)!.position, events: earlier, own: true, stream, history };
     }
     const then = this.idempotency.unchangedAt(stream, context);
-    if (then !== undefined) {
-      context.onRepeated?.();
-      const seen = history.slice(0, then);
-      return { position: seen.at(-1)?.position ?? 0, events: [], own: false, history: seen };
-    }
-    const read = { events: history.length, position };
-    return { ...(await this.record(stream, read, decide(history), context)), history };
+    if (then === undefined) return undefined;
+    context.onRepeated?.();
+    const seen = history.slice(0, then);
+    return { position: seen.at(-1)?.position ?? 0, events: [], own: false, stream, history: seen };
   }
 
   /**

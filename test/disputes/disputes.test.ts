@@ -190,6 +190,29 @@ test('at the same moment, a statement is disputed once and answered once', async
   expect(answers.map(({ json }) => json.code ?? 'answered').sort()).toEqual(['answered', 'dispute_answered']);
 });
 
+test('a repeated request gets its first answer, though the dispute was answered and opened again since', async () => {
+  const action_id = await relay();
+  const again = (headers: Record<string, string>, path: string, body: object, key: string) =>
+    service.post(path, body, { ...headers, 'idempotency-key': key });
+  const open = () => again(bearer(person), '/v1/disputes', { action_id, statement: 'No.' }, 'open');
+  await service.get('/v1/identities', { ...as('operator'), ...(await seen(service)) });
+  const opened = await open();
+  const { dispute_id } = opened.json;
+  const reject = () =>
+    again(as('lendco'), `/v1/disputes/${dispute_id}/answer`, { outcome: 'rejected', note: 'Yes.' }, dispute_id);
+  const rejected = await reject();
+  expect((await dispute({ action_id, statement: 'No, no.' })).status).toBe(200);
+  expect((await answer(dispute_id, { outcome: 'upheld' })).status).toBe(200);
+  await eventually(async () => (await dispute({ action_id })).json.code === 'statement_withdrawn');
+  for (const [first, repeat] of [
+    [opened, open],
+    [rejected, reject],
+  ] as const) {
+    const { status, json, headers } = await repeat();
+    expect([status, json, headers['idempotency-replayed']]).toEqual([200, first.json, 'true']);
+  }
+});
+
 test('two wallets of one TRIS dispute a statement at the same moment: it is one dispute, which both see', async () => {
   const signer = newAccount();
   const linked = await call(

@@ -214,3 +214,11 @@ test('grants and decisions from before anybody was accredited are derived again 
     await old.close();
   }
 });
+
+test('a repeated request says what was accredited then', async () => {
+  const key = { ...OPERATOR, 'idempotency-key': 'accredit-once' };
+  const first = await service.post('/v1/issuers', { issuer: 'tris:once', statuses: [KYC] }, key);
+  expect((await service.delete('/v1/issuers/tris:once', OPERATOR)).status).toBe(200);
+  const again = await service.post('/v1/issuers', { issuer: 'tris:once', statuses: [KYC] }, key);
+  expect(again.json).toEqual(first.json);
+});

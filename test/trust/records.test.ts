@@ -174,6 +174,23 @@ test('an approval that was revoked since is repeated with its Idempotency-Key', 
   expect(again.headers['idempotency-replayed']).toBe('true');
 });
 
+test('a repeated submission, or review, says what the record was then', async () => {
+  const body = record();
+  const keyed = async (path: string, of: object, by: Headers) => {
+    const { json, status } = await service.post(path, of, { ...by, 'idempotency-key': `then ${body.content_hash}` });
+    return [status, json.status];
+  };
+  const submitIt = () => keyed('/v1/trove/submit', body, OPERATOR);
+  const rejectIt = () => keyed(`/v1/trove/${body.content_hash}/review`, REJECT, OPERATOR_2);
+  expect([await submitIt(), await rejectIt()]).toEqual([
+    [202, 'Pending'],
+    [200, 'Rejected'],
+  ]);
+  expect(await submitIt()).toEqual([202, 'Pending']);
+  expect(await review(body.content_hash, LIFT, OPERATOR_2)).toBe('Pending');
+  expect(await rejectIt()).toEqual([200, 'Rejected']);
+});
+
 /** Lets other requests in between taking the content's place and the approval. */
 const afterTaking = (then: () => Promise<unknown>) => {
   const { take } = CountedContent.prototype;

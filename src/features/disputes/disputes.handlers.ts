@@ -4,7 +4,7 @@ import { type IdentityRow, identityRow } from '../../../projections/identities.j
 import { disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
-import { Writer } from '../../commands/writer.js';
+import { type Update, Writer, historyAfter } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
@@ -70,10 +70,17 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
     const { session } = context.actor;
     const trisId = session && (await this.standing.of(session)).trisId;
     if (!trisId) throw new Problem('forbidden', 'Only a session of a wallet that is linked to a TRIS can dispute.');
+    // What is disputed may have changed since.
+    const update = (await this.writer.firstTry(context)) ?? (await this.open(trisId, asked, statement, context));
+    const body = await dtoOf(disputeAfter(update), this.keyValue, context.actor);
+    return { body, position: update.position };
+  }
+
+  private async open(trisId: string, asked: Asked, statement: string | null, context: CommandContext): Promise<Update> {
     const disputed = await this.disputed(trisId, asked);
     const stream = disputeStream(disputeIdOf(trisId, disputed.event_id));
     const hash = statement === null ? null : sha256Hex(statement);
-    const update = await this.turns.run(trisId, async () => {
+    return this.turns.run(trisId, async () => {
       const news = decideOpen(disputeOf(await this.store.readStream(stream)), disputed, hash);
       if (news.length > 0) await this.refuseTooMany(trisId);
       const texts = news.length > 0 && statement !== null ? [statement] : [];
@@ -81,8 +88,6 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
         this.writer.execute(stream, context, (history) => decideOpen(disputeOf(history), disputed, hash)),
       );
     });
-    const body = await dtoOf(disputeAfter(stream, update), this.keyValue, context.actor);
-    return { body, position: update.position };
   }
 
   private async refuseTooMany(trisId: string): Promise<void> {
@@ -161,23 +166,20 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
       decided_by: context.actor.organization ?? context.actor.name,
       note_hash: note === null ? null : sha256Hex(note),
     };
-    const texts = note !== null && decideAnswer(dispute, answer).length > 0 ? [note] : [];
-    const update = await withTexts(this.keyValue, texts, () =>
-      this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
-    );
+    const update =
+      (await this.writer.firstTry(context)) ??
+      (await withTexts(this.keyValue, note !== null && decideAnswer(dispute, answer).length > 0 ? [note] : [], () =>
+        this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
+      ));
     const isDue = dispute.action_id !== null && (outcome === 'upheld' || dispute.state === 'lapsed');
     if (isDue) await this.outcomes.enqueue({ dispute_id: disputeId, position: update.position });
-    const body = await dtoOf(disputeAfter(stream, update), this.keyValue, context.actor);
+    const body = await dtoOf(disputeAfter(update), this.keyValue, context.actor);
     return { body, position: update.position };
   }
 }
 
 /** As a command left it. */
-function disputeAfter(stream: string, { history, events, position }: Awaited<ReturnType<Writer['execute']>>): Dispute {
-  const known = new Set(history.map(({ id }) => id));
-  const news = events.filter(({ id }) => !known.has(id));
-  return disputeOf([...history, ...news.map((event) => ({ ...event, stream, revision: history.length, position }))])!;
-}
+const disputeAfter = (update: Update): Dispute => disputeOf(historyAfter(update))!;
 
 /** @throws Problem self_statement, forbidden */
 function refuseAnswer({ tris_id, about, issuer }: Dispute, { name, organization, scopes }: Actor): void {

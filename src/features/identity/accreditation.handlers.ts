@@ -1,9 +1,7 @@
-import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
-import { Writer } from '../../commands/writer.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Writer, historyAfter } from '../../commands/writer.js';
 import { Views } from '../../read-side/views.js';
 import type { GrantableStatus } from './domain/identity.js';
 import { type AccreditedIssuerDto, type AccreditedIssuersDto, ISSUER } from './accreditation.dto.js';
@@ -29,22 +27,19 @@ export class SetAccreditation extends Command<Recorded<AccreditedIssuerDto>> {
 
 @CommandHandler(SetAccreditation)
 export class SetAccreditationHandler implements ICommandHandler<SetAccreditation> {
-  constructor(
-    private readonly writer: Writer,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-  ) {}
+  constructor(private readonly writer: Writer) {}
 
   /** @throws Problem idempotency_key_reused, write_conflict */
   async execute({ issuer, change, context }: SetAccreditation): Promise<Recorded<AccreditedIssuerDto>> {
     const stream = accreditationStream(issuer);
-    const { position } = await this.writer.execute(stream, context, (history) => {
+    const update = await this.writer.execute(stream, context, (history) => {
       const before = accreditationOf(history);
       return 'accredit' in change
         ? decideAccredit(before, issuer, change.accredit)
         : decideWithdraw(before, issuer, change.withdraw);
     });
-    const now = accreditationOf(await this.store.readStream(stream));
-    return { body: { issuer, statuses: statusesOf(now) }, position };
+    const after = accreditationOf(historyAfter(update));
+    return { body: { issuer, statuses: statusesOf(after) }, position: update.position };
   }
 }
 

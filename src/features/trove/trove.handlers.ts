@@ -4,8 +4,7 @@ import { troveList } from '../../../projections/trove.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement, type Recorded } from '../../commands/context.js';
-import { isRetryOf } from '../../commands/idempotency-keys.js';
-import { Writer } from '../../commands/writer.js';
+import { type Update, Writer, historyAfter } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
@@ -66,9 +65,14 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
 
   /** @throws Problem validation_failed for an unknown issuer, record_conflict, record_decided, idempotency_key_reused */
   async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
+    const stream = troveStream(recordIdOf(submission.content_hash, submission.submitter));
+    const update = (await this.writer.firstTry(context)) ?? (await this.submit(stream, submission, context));
+    await this.verification.enqueue(troveRecordOf(await this.store.readStream(stream))!);
+    return answerOf(update);
+  }
+
+  private async submit(stream: string, submission: Submission, context: CommandContext): Promise<Update> {
     const { title, uri, proof } = submission;
-    const recordId = recordIdOf(submission.content_hash, submission.submitter);
-    const stream = troveStream(recordId);
     // Checked before anything is written. A repeat gets its first answer even if the issuer has been retired since.
     const earlier = troveRecordOf(await this.store.readStream(stream));
     const news = decideSubmit(earlier, submission);
@@ -76,12 +80,9 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     await this.writer.idempotency.claim(stream, context);
     // Not for a record that exists already: its texts may have been deleted.
     const texts = earlier ? [] : uri === null ? [title] : [title, uri];
-    const { position } = await withTexts(this.keyValue, texts, () =>
+    return withTexts(this.keyValue, texts, () =>
       this.writer.update(stream, context, (history) => decideSubmit(troveRecordOf(history), submission)),
     );
-    const record = troveRecordOf(await this.store.readStream(stream))!;
-    await this.verification.enqueue(record);
-    return { body: { record_id: recordId, status: record.status }, position };
   }
 
   private async refuseUnlessFit({ type, issuer: id, signature }: NonNullable<Submission['proof']>): Promise<void> {
@@ -147,6 +148,8 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     refuseSelfStatement(context.actor.organization, record.tris_id, record.operator_tris);
     if (decision.kind === 'lift') return this.lift(recordId, context);
     if (decision.kind === 'revoke') return this.revoke(record, before, decision.reason, context);
+    const first = await this.writer.firstTry(context);
+    if (first) return answerOf(first);
     const approve = decision.kind === 'approve';
     const platform_id = (approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
@@ -159,21 +162,18 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
         : { approved: false as const, reason_code: decision.reason_code };
       return decideRecord(history, { outcome, method: 'review', decided_by: name, reviewer: organization }, owner);
     };
-    // A retry gets its first answer, also if the approval was revoked since.
-    const isRetry = before.some((event) => isRetryOf(event, context));
-    const counts = approve && !isRetry && decide(before).length > 0;
+    const counts = approve && decide(before).length > 0;
     if (counts && (await this.counted.isTaken(record, platform_id, owner))) throw alreadyCounted(platform_id);
     await this.writer.idempotency.claim(stream, context, decide);
     if (counts && !(await this.counted.take(record, platform_id, owner, context))) throw alreadyCounted(platform_id);
-    const { position } = await this.writer.update(stream, context, (history) => {
+    const update = await this.writer.update(stream, context, (history) => {
       const facts = decide(history);
       if (counts && facts.length > 0 && !isSameCase(troveRecordOf(history)!, record)) {
         throw new Problem('write_conflict', 'A rejection was lifted or a proof submitted meanwhile; try again.');
       }
       return facts;
     });
-    const { status } = troveRecordOf(await this.store.readStream(stream))!;
-    return { body: { record_id: recordId, status }, position };
+    return answerOf(update);
   }
 
   /** @throws Problem forbidden, record_decided, idempotency_key_reused */
@@ -185,10 +185,9 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const stream = troveStream(recordId);
     const decide = (history: readonly RecordedEvent[]) => decideLift(history, name);
     await this.writer.idempotency.claim(stream, context, decide);
-    const { position } = await this.writer.update(stream, context, decide);
-    const record = troveRecordOf(await this.store.readStream(stream))!;
-    await this.verification.enqueue(record);
-    return { body: { record_id: recordId, status: record.status }, position };
+    const update = await this.writer.update(stream, context, decide);
+    await this.verification.enqueue(troveRecordOf(await this.store.readStream(stream))!);
+    return answerOf(update);
   }
 
   /** @throws Problem record_decided, write_conflict, idempotency_key_reused */
@@ -206,10 +205,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
       if (now && now !== action) throw new Problem('write_conflict', 'The record was approved meanwhile; try again.');
       return decideRevoke(history, reason, { decided_by, reviewer }, owner);
     };
-    const stream = troveStream(record.record_id);
-    const { position } = await this.writer.execute(stream, context, decide);
-    const { status } = troveRecordOf(await this.store.readStream(stream))!;
-    return { body: { record_id: record.record_id, status }, position };
+    return answerOf(await this.writer.execute(troveStream(record.record_id), context, decide));
   }
 }
 
@@ -263,6 +259,12 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
       next_cursor: last === undefined ? null : cursorAfter(last),
     };
   }
+}
+
+/** A record as a command left it. */
+function answerOf(update: Update): Submitted {
+  const { record_id, status } = troveRecordOf(historyAfter(update))!;
+  return { body: { record_id, status }, position: update.position };
 }
 
 /** Nobody reviews their own record: no key of the same organization does, and no operator with the same key. */

@@ -6,9 +6,8 @@ import type { NewEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, CommandRequest, Created } from '../../commands/context.js';
-import { isRetryOf } from '../../commands/idempotency-keys.js';
-import { Writer } from '../../commands/writer.js';
-import { identityStream } from '../identity/domain/identity.js';
+import { Writer, historyAfter } from '../../commands/writer.js';
+import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
@@ -78,11 +77,13 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     // Without the proof: anyone can derive further proofs of the same statement.
     const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
     const stream = identityStream(trisId);
-    const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
     // A retry gets the first answer, even if the scheme or the credential is no longer valid.
-    if (earlier?.metadata.body_hash === context.body_hash) {
-      const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGrantedDto;
-      return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
+    const first = await this.writer.firstTry(context);
+    if (first) {
+      const grant = operatorStateOf(historyAfter(first)).verifications.find(({ scheme }) => scheme === id)!;
+      const { status, issuer, scheme, expires_at } = grant;
+      const body = { tris_id: trisId, status, issuer, scheme, expires_at: expires_at! };
+      return { body, position: first.position, own: first.own };
     }
     const { scheme, nullifier, expires_at } = await this.stated(submission, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
