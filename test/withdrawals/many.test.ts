@@ -201,6 +201,22 @@ test('a set is kept for 24 hours, and longer while it is withdrawn, also if the 
   expect(outcome(await post({ apply: `wdr_${'1'.repeat(32)}` }))).toEqual([404, 'job_not_found']);
 });
 
+test('a set that is withdrawn again leaves what was reinstated since', async () => {
+  const [first, second] = [await relay('leaked', 'tris:bob'), await relay('leaked', 'tris:bob')];
+  const { job_id } = await dryRun({ key_id: 'leaked' });
+  const applied = await post({ apply: job_id });
+  await completed(applied.json.job_id);
+  await stateOf(first);
+  const reinstated = await service.post(`/v1/actions/${first}/reinstate`, { reason: 'mistake' }, as('operator'));
+  expect(reinstated.status).toBe(200);
+  // As after the loss of the queue.
+  const { keyValue } = service.stores;
+  const lost = `wdr_${'2'.repeat(32)}`;
+  await keyValue.put(`withdrawals:${lost}`, (await keyValue.get(`withdrawals:${job_id}`)) as JsonObject, HOUR_MS);
+  await completed((await post({ apply: lost })).json.job_id);
+  expect(await Promise.all([first, second].map(stateOf))).toEqual(['counted', 'withdrawn']);
+});
+
 const REFUSED = [
   [{}, 'dry_run_first'],
   [{ key_id: 'leaked', reason: 'mistake' }, 'dry_run_first'],

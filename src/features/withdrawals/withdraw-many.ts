@@ -185,17 +185,18 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     };
   }
 
-  /** Withdraws each action of the set. One that is withdrawn already, by an earlier attempt, is left as it is. */
+  /** Withdraws each action of the set. One that was changed since, by an earlier attempt or others, is left as it is. */
   private async apply({ input, signal, progress }: RunningJob): Promise<WithdrawalAppliedDto> {
     const { dry_run, stored, actions: total, reason, caller } = input as unknown as Begun & { dry_run: string };
     let [done, last] = [0, await this.store.head()];
     progress(done, total);
     for await (const text of await this.lines.read(stored)) {
       const actions = linesIn(text);
-      await mapInParts(actions, async ({ action_id, stream }) => {
+      await mapInParts(actions, async ({ action_id, stream, changes }) => {
         signal.throwIfAborted();
         const action = actionIn(await this.store.readStream(stream), action_id);
         if (!action) throw new JobGivenUp(`The action ${action_id} is not in its stream.`);
+        if (action.changes.length !== changes) return;
         const context = jobContext(caller, dry_run, bodyHash({ action_id, to: 'withdrawn', reason }));
         const { position } = await this.changes.change({ action, to: 'withdrawn', reason, context });
         last = Math.max(last, position);
