@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Hex, zeroAddress } from 'viem';
 import { becomes } from '../contracts/harness.js';
@@ -21,6 +22,7 @@ const FINALITY = 64;
 let anvil: Anvil;
 let endpoint: Endpoint;
 let service: Service;
+let env: Record<string, string>;
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let at: Record<'pool' | 'governor' | 'eas' | 'schemas' | 'coins' | 'positions' | 'unlisted' | 'safe', Hex>;
 const attester = newAccount();
@@ -51,7 +53,8 @@ beforeAll(async () => {
     { address: at.positions, protocol: 'uniswap-v3-positions' },
   ];
   writeFileSync(file, JSON.stringify({ [CHAIN]: contracts }));
-  service = await startService({ [`CREDENCE_RPC_${CHAIN}`]: endpoint.url, CREDENCE_CHAIN_CONTRACTS: file });
+  env = { [`CREDENCE_RPC_${CHAIN}`]: endpoint.url, CREDENCE_CHAIN_CONTRACTS: file };
+  service = await startService(env);
 });
 afterAll(async () => {
   await service.close();
@@ -277,6 +280,41 @@ test('a chain that replaces final blocks is read again; logs in both versions co
   await finalize();
   await mine(2);
   expect(await ingested(wallet, tokens)).toMatchObject({ from_block: first, recorded: 1, already_present: 1 });
+});
+
+test('a log that an older copy has replaced: what it lacks is recorded again', async () => {
+  const data = await temporaryFolder();
+  const whole = service;
+  const restarted = async (between: () => Promise<void> = async () => undefined) => {
+    if (service !== whole) await service.close();
+    await between();
+    const next = await startService({ ...env, CREDENCE_DATA: data.path });
+    // The key is told once.
+    service = { ...next, key: next.key || service.key };
+  };
+  const pathOf = (name: string) => join(data.path, name);
+  try {
+    await restarted();
+    const { wallet, tokens } = await owner();
+    const first = Number(await anvil.reader.getBlockNumber());
+    await write(at.pool, History!, 'repay', [wallet, 1n]);
+    await finalize();
+    await restarted(() => cp(pathOf('log'), pathOf('older'), { recursive: true }));
+    expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 1 });
+    expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 0 });
+    // As the runbook says: the state stays as it is.
+    await restarted(async () => {
+      await rm(pathOf('log'), { recursive: true });
+      await rename(pathOf('older'), pathOf('log'));
+      await rm(pathOf('log.marker.json'));
+    });
+    expect(await ingested(wallet, tokens)).toMatchObject({ from_block: first, recorded: 1 });
+    expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 0 });
+  } finally {
+    if (service !== whole) await service.close();
+    service = whole;
+    await data.remove();
+  }
 });
 
 test('the owner of a token is its holder at the time of the event', async () => {

@@ -3,6 +3,7 @@ import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
+import type { Position } from '../../kernel/event.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -38,6 +39,13 @@ export interface IngestionInput {
   /** null: the block after the last one read, or the first block. */
   from_block: number | null;
   tris_id: string;
+}
+
+/** How far a history is read, and the last event of the log at that time. Earlier builds did not store that event. */
+interface KeptCursor extends Cursor {
+  job: string;
+  result: IngestionResultDto;
+  log?: { head: Position; event: string | null };
 }
 
 /** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
@@ -142,10 +150,10 @@ export class Ingestion implements OnModuleInit {
     // Earlier builds have not read what takes attestations back: such a wallet is read again.
     const reads = contracts.some(({ protocol }) => protocol === 'eas') ? [...contracts, 'Revoked'] : [...contracts];
     const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash(reads))}`;
-    let { cursor, result } = await this.kept(cursorKey, from_block, id);
-    if (await isReplaced(cursor, reader, last)) {
-      const message = 'A chain replaced final blocks; reading the history of the wallet again';
-      this.logger.warn(message, { chain_id, wallet, job: id });
+    let { cursor, result, isLost } = await this.kept(cursorKey, from_block, id);
+    if (isLost || (await isReplaced(cursor, reader, last))) {
+      const what = isLost ? 'The log lacks events that it had' : 'A chain replaced final blocks';
+      this.logger.warn(`${what}; reading the history of the wallet again`, { chain_id, wallet, job: id });
       cursor = startAt(cursor.since);
       result = nothingFrom(cursor);
     }
@@ -167,7 +175,10 @@ export class Ingestion implements OnModuleInit {
         // again, and each occurrence still counts once.
         result.to_block = cursor.next_block - 1;
         result.logs += read.logs;
-        await this.keyValue.put(cursorKey, { ...cursor, job: id, result: { ...result } }, FOREVER_MS);
+        const head = await this.store.head();
+        const event = (await this.store.readAt(head))?.id ?? null;
+        const kept = { ...cursor, job: id, result: { ...result }, log: { head, event } };
+        await this.keyValue.put(cursorKey, kept, FOREVER_MS);
         progress(cursor.next_block - first, last + 1 - first);
       }
     } catch (error) {
@@ -182,12 +193,16 @@ export class Ingestion implements OnModuleInit {
    * the job's attempts before have found.
    */
   private async kept(key: string, fromBlock: number | null, id: string) {
-    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string; result: IngestionResultDto }) | undefined;
+    const kept = (await this.keyValue.get(key)) as KeptCursor | undefined;
     const isOwn = kept?.job === id;
-    const start = kept && (isOwn || fromBlock === null) ? kept : startAt(fromBlock ?? 0);
+    const continues = kept !== undefined && (isOwn || fromBlock === null);
+    const start = continues ? kept : startAt(fromBlock ?? 0);
+    // An older copy may have replaced the log, so that what was recorded is gone.
+    const log = continues ? kept.log : undefined;
+    const isLost = log !== undefined && ((await this.store.readAt(log.head))?.id ?? null) !== log.event;
     const { since, next_block, last_hash, tokens } = start;
     const cursor = { since, next_block, last_hash, tokens, attestations: kept?.attestations ?? {} };
-    return { cursor, result: isOwn ? { ...nothingFrom(cursor), ...kept.result } : nothingFrom(cursor) };
+    return { cursor, result: isOwn ? { ...nothingFrom(cursor), ...kept.result } : nothingFrom(cursor), isLost };
   }
 
   /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */
