@@ -1,7 +1,8 @@
-import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { accessSync, constants } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Config } from '../kernel/config.js';
 import { sentenceFor } from '../kernel/failures.js';
+import { makeFolder } from '../kernel/make-folder.js';
 import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
@@ -23,17 +24,6 @@ export function prepareFolder(folder: string): void {
   }
 }
 
-/** mkdir with `recursive` never ends on file systems such as /proc, which return ENOENT for every attempt. */
-function makeFolder(path: string): void {
-  if (!existsSync(dirname(path))) makeFolder(dirname(path));
-  try {
-    // Logs and keys are for this user only, whatever the umask.
-    mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
-  }
-}
-
 /** Turns a failure to listen into a StartError; returns any other error as it is. */
 export function listenFailure(error: unknown, { host, port }: Config): unknown {
   const { code } = error as NodeJS.ErrnoException;
@@ -50,7 +40,7 @@ export function listenFailure(error: unknown, { host, port }: Config): unknown {
 /** One sentence for an error of the file system or the database library at start; undefined for other errors. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof StartError) return error.message;
-  if (error instanceof StoreUnavailable) return `A store is unavailable: ${error.message}.`;
+  if (error instanceof StoreUnavailable) return `A store is unavailable: ${error.explanation}.`;
   const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
   if (syscall !== undefined) return sentenceFor(`${path ?? 'A file in CREDENCE_DATA'} cannot be used`, error);
   // LMDB's errors have a number as `code`.

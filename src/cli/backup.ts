@@ -50,6 +50,7 @@ export function backupCommand(cli: Cli): void {
             await mkdir(dirname(target), { recursive: true });
             await writeFile(probe, probe);
           } catch (error) {
+            await rm(probe, { force: true });
             throw new CommandFailed(`${dirname(target)} is not writable (${(error as NodeJS.ErrnoException).code}).`);
           }
           return { value: { target, probe }, close: () => rm(probe, { force: true }) };

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { prepareFolder } from '../app/start-failure.js';
+import { sentenceFor } from '../kernel/failures.js';
 import { ACTOR, type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
@@ -302,11 +303,18 @@ export class Cli {
     // commander has already printed its own errors, and the help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
-    const message = error instanceof StoreUnavailable ? error.explanation : error.message + whoBuilds(error);
+    const isStore = error instanceof StoreUnavailable;
+    const message = isStore ? error.explanation : (fileFailure(error) ?? error.message + whoBuilds(error));
     this.io.stderr.write(`credence: ${visible(isBug ? error.stack! : message)}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;
   }
+}
+
+/** A sentence for what the system says of a file that it does not write; undefined for other errors. */
+function fileFailure(error: NodeJS.ErrnoException): string | undefined {
+  const { code = '', path = 'A file' } = error;
+  return /^E(ROFS|NOSPC|DQUOT|ACCES|PERM)$/.test(code) ? sentenceFor(`${path} cannot be used`, error) : undefined;
 }
 
 /** Characters that would change how a terminal shows the rest are written as in JSON: files may contain them. */

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
 import { parseJsonText } from '../kernel/json.js';
 import { FileLock } from '../kernel/file-lock.js';
+import { makeFolder } from '../kernel/make-folder.js';
 import { replaceBySync } from '../kernel/replace-file.js';
 
 /**
@@ -23,8 +24,8 @@ export function replaceFile(file: string, content: string): void {
  */
 export function createFile(file: string, content: string): boolean {
   const draft = draftOf(file);
-  writeDraft(draft, content);
   try {
+    writeDraft(draft, content);
     linkSync(draft, file);
     return true;
   } catch (error) {
@@ -60,7 +61,7 @@ const LOCK_WAIT_MS = 5_000;
  * @throws Error if another process holds the lock for longer than five seconds
  */
 export async function exclusively<T>(file: string, change: () => T): Promise<T> {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file));
   let lock: FileLock | undefined;
   for (let waited = 0; !(lock = FileLock.take(`${file}.lock`)); waited += LOCK_POLL_MS) {
     if (waited >= LOCK_WAIT_MS) throw new Error(`${file} is being changed by another process.`);
@@ -114,6 +115,6 @@ function versionOf(file: string): string {
 const draftOf = (file: string): string => `${file}.${randomBytes(6).toString('hex')}.tmp`;
 
 function writeDraft(draft: string, content: string): void {
-  mkdirSync(dirname(draft), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(draft));
   writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
 }

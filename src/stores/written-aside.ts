@@ -85,7 +85,12 @@ async function takeLock(path: string, own: Holder, target: string): Promise<File
   if (holder && dirname(holder.aside) === dirname(path) && basename(holder.aside).includes('.unfinished-')) {
     await rm(holder.aside, { recursive: true, force: true });
   }
-  lock.write(own);
+  try {
+    lock.write(own);
+  } catch (error) {
+    lock.release({ removes: true });
+    throw error;
+  }
   return lock;
 }
 

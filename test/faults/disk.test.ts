@@ -2,11 +2,13 @@ import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   closeSync,
+  ftruncateSync,
   mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
   rmdirSync,
+  statSync,
   truncateSync,
   writeSync,
 } from 'node:fs';
@@ -377,6 +379,38 @@ async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void
     }),
 );
 
+(mounts ? test : test.skip)('on a full disk, whatever makes a file ends with a sentence and leaves nothing', () =>
+  onSmallDisk(async (place) => {
+    const folder = join(place, 'data');
+    const made = await credence(folder, 'import', '-');
+    expect(made.code).toBe(0);
+    const left = () => (readdirSync(place, { recursive: true }) as string[]).sort();
+    const before = left();
+    const ballast = openSync(join(place, 'ballast'), 'w');
+    expect(() => {
+      for (;;) writeSync(ballast, Buffer.alloc(4_096));
+    }).toThrow('ENOSPC');
+    for (const args of [
+      ['signing-keys', 'create'],
+      ['signing-keys', 'create', '--vouchers'],
+      ['keys', 'create', '--id', 'operator', '--scopes', 'ops'],
+      ['export', '--out', join(place, 'events.ndjson')],
+      ['backup', join(place, 'backup')],
+    ]) {
+      expect([args, await credence(folder, ...args)]).toEqual([
+        args,
+        expect.objectContaining({ code: 1, stderr: expect.stringMatching(/^credence: .*\(ENOSPC\).*\.\n$/) }),
+      ]);
+      expect([args, left()]).toEqual([args, [...before, 'ballast'].sort()]);
+    }
+    // As much as the databases of a new folder need, but not their first event.
+    ftruncateSync(ballast, statSync(join(place, 'ballast')).size - 8 * 2 ** 20);
+    closeSync(ballast);
+    const why = /A store is unavailable: the append was not stored: less than 32 MB are free on the disk of \S+log/;
+    await expect(Server.start({ data: join(place, 'new') })).rejects.toThrow(why);
+  }),
+);
+
 (mounts ? describe : describe.skip)('a disk that turns read-only', () => {
   const refusedAndRead = async (server: Server) => {
     expectProblem(await server.relay({ tris_id: 'tris:late' }), 503, 'store_unavailable');
@@ -384,6 +418,19 @@ async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void
     const why = /the append was not stored.*its file system is read-only \(EROFS\): make it writable/;
     expect(server.errors.join('')).toMatch(why);
   };
+
+  test('a key is not made where its folder cannot be', async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', data]);
+    try {
+      const folder = join(data, 'new');
+      expect(await credence(folder, 'signing-keys', 'create')).toMatchObject({
+        code: 1,
+        stderr: `credence: ${folder} cannot be used (EROFS): make it writable; if the system made it read-only, check the disk.\n`,
+      });
+    } finally {
+      execFileSync('umount', [data]);
+    }
+  });
 
   test('writes get 503, reads go on, and so do writes once it is writable again', async () => {
     const server = await Server.start({ data });
