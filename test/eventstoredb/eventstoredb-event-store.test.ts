@@ -279,6 +279,17 @@ describeWithEventStored('the log in EventStoreDB', () => {
   });
 
   describe('the marker', () => {
+    test('it knows what a process has read that appends nothing, such as a worker', async () => {
+      const marker = join(folder.path, 'reader.marker.json');
+      const reader = await open({ marker });
+      const writer = await open();
+      const { position } = await appendOne(writer);
+      await everythingAfter(reader, 0);
+      await reader.close();
+      await writer.close();
+      expect(JSON.parse(await readFile(marker, 'utf8'))).toEqual({ log_id: writer.logId, position });
+    });
+
     test('a different or shorter database is refused with one sentence', async () => {
       const marker = join(folder.path, 'eventstore.marker.json');
       const store = await open({ marker });

@@ -77,7 +77,6 @@ interface Cursor {
 export class EventStoreDbEventStore implements EventStore {
   private idOfLog = '';
   private marker: LogMarker | undefined;
-  private written: Position = START;
   readonly admission: AppendAdmission;
   private readonly connection: Connection;
   private readonly pipe: AppendPipe;
@@ -153,7 +152,6 @@ export class EventStoreDbEventStore implements EventStore {
     }
     const started = performance.now();
     const appended = await this.pipe.append(stream, expected, events);
-    this.written = Math.max(this.written, appended.position);
     this.note(appended.position, events.at(-1)!.id);
     const commit = { events: events.length, milliseconds: performance.now() - started };
     queueMicrotask(() => this.onCommit?.(commit));
@@ -280,10 +278,12 @@ export class EventStoreDbEventStore implements EventStore {
       throw new StartError(`EventStoreDB at ${place} holds no log yet: start the service, or import.`);
     }
     this.idOfLog = known ?? (await this.claimLogId());
-    this.written = head;
     await this.connection.guard((link) => this.check(link));
     if (markerPath !== undefined) {
-      this.marker = new LogMarker(markerPath, () => ({ log_id: this.idOfLog, position: this.written }));
+      this.marker = new LogMarker(markerPath, () => ({
+        log_id: this.idOfLog,
+        position: this.furthest?.position ?? START,
+      }));
     }
   }
 
