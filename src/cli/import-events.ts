@@ -8,7 +8,7 @@ import { TransferError, importEvents } from '../stores/transfer.js';
 import type { Context } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { count, duration } from './progress.js';
-import { applyAll } from './read-models.js';
+import { applyImported } from './read-models.js';
 
 const REASON = 'incomplete_import';
 
@@ -23,7 +23,7 @@ export async function importExport(
   isWhole: boolean,
   json: boolean | undefined,
 ): Promise<void> {
-  const { stores, config } = context;
+  const { stores } = context;
   const started = performance.now();
   const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
@@ -44,8 +44,7 @@ export async function importExport(
     bar.stop();
   }
   if (!isWhole) await replaceOrigin(stores.eventStore, result.appended > 0, context.actor);
-  const applying = context.progress('Updating the read models', 'events');
-  await applyAll(stores, config, applying.update).finally(applying.stop);
+  await applyImported(context);
   const { events, appended } = result;
   const seconds = (performance.now() - started) / 1000;
   const text = `${count(events)} events, ${count(appended)} of them new, in ${duration(seconds)}. The read models are up to date.`;

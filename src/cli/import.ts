@@ -18,7 +18,7 @@ import {
 } from './import-actions.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
-import { applyAll } from './read-models.js';
+import { applyImported } from './read-models.js';
 
 interface Options {
   json?: boolean;
@@ -120,8 +120,7 @@ async function importPrepared(
       actor: context.actor,
       onProgress: recording.update,
     }).finally(recording.stop);
-    const bar = context.progress('Updating the read models', 'events');
-    await applyAll(stores, config, bar.update).finally(bar.stop);
+    await applyImported(context);
     return finish(context, report, json);
   } finally {
     stopBulk?.();

@@ -6,7 +6,10 @@ import { swap } from '../read-side/generations.js';
 import { ensureManifest, type OtherBuild, ofOtherBuild, ownBeside } from '../read-side/manifest.js';
 import { StartError } from '../kernel/start-error.js';
 import type { Stores } from '../stores/open.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { ReadModels } from '../stores/ports/read-models.js';
+import type { Context } from './cli.js';
+import { CommandFailed } from './exit.js';
 
 const STANDBY_MS = 100;
 /** Checks for the holder of a lease: a running process is without its lease only for a moment. */
@@ -50,6 +53,19 @@ export async function applyAll(
     onApplied(0);
     const ended = await follower.follow(behind.id, { signal, toHead: true, onApplied });
     if (ended === 'lease_taken') await sleep(STANDBY_MS);
+  }
+}
+
+/** Does it after an import, with a progress. @throws CommandFailed if the store refuses, which says that all is recorded */
+export async function applyImported({ stores, config, progress }: Context & { stores: Stores }): Promise<void> {
+  const bar = progress('Updating the read models', 'events');
+  try {
+    await applyAll(stores, config, bar.update);
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    throw new CommandFailed(`Everything is recorded, but the read models are behind: ${error.explanation}.`);
+  } finally {
+    bar.stop();
   }
 }
 

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger, reached } from '../e2e/ledger.js';
-import { type Answer, Server, expectProblem, unique } from '../e2e/server.js';
+import { ACTION, type Answer, Server, expectProblem, unique } from '../e2e/server.js';
 import { eventually } from '../contracts/harness.js';
 import {
   Progress,
@@ -410,6 +410,27 @@ async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void
     await expect(Server.start({ data: join(place, 'new') })).rejects.toThrow(why);
   }),
 );
+
+(mounts ? test : test.skip)('an import whose read models have no space says that everything is recorded', async () => {
+  const views = join(data, 'views');
+  mkdirSync(views);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', views]);
+  try {
+    const actions = join(data, 'actions.ndjson');
+    await writeFile(actions, JSON.stringify(ACTION));
+    const why = `less than 32 MB are free on the disk of ${views}`;
+    const refused = {
+      code: 1,
+      stderr: expect.stringContaining(`Everything is recorded, but the read models are behind: ${why}`),
+    };
+    expect(await credence(data, 'import', actions)).toMatchObject(refused);
+    const events = join(data, 'events.ndjson');
+    expect((await credence(data, 'export', '--out', events)).code).toBe(0);
+    expect(await credence(data, 'import', events)).toMatchObject(refused);
+  } finally {
+    execFileSync('umount', ['-l', views]);
+  }
+});
 
 (mounts ? describe : describe.skip)('a disk that turns read-only', () => {
   const refusedAndRead = async (server: Server) => {
