@@ -198,6 +198,18 @@ export function streamDecoderFor<D extends EventDefinition>(definitions: readonl
     history.map((event) => readable(decode(event) as (EventHeader & { type: string }) | Undecodable) as Decoded<D>);
 }
 
+/**
+ * Makes the fold of an aggregate's streams. It returns undefined for an empty one, and throws what the decoder throws.
+ * @param evolve the state after an event
+ */
+export function streamFold<D extends EventDefinition, S>(
+  definitions: readonly D[],
+  evolve: (state: S | undefined, event: Decoded<D>) => S | undefined,
+) {
+  const decode = streamDecoderFor(definitions);
+  return (history: readonly RecordedEvent[]): S | undefined => decode(history).reduce<S | undefined>(evolve, undefined);
+}
+
 /** Date.parse with a cache of one: neighbouring events often have the same time. */
 function timeReader(): (text: string) => number {
   let [last, time] = ['', NaN];

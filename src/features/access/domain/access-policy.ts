@@ -1,5 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { Problem, fieldProblem } from '../../../kernel/problems.js';
@@ -24,12 +23,9 @@ export function accessPolicyStream(policyId: string): string {
 }
 
 const EVENTS = [accessPolicyCreated, accessPolicyRetired] as const;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds an `ap-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
-export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy | undefined {
-  return decode(history).reduce(evolve, undefined as AccessPolicy | undefined);
-}
+export const accessPolicyOf = streamFold(EVENTS, evolve);
 
 function evolve(policy: AccessPolicy | undefined, event: Decoded<(typeof EVENTS)[number]>): AccessPolicy | undefined {
   switch (event.type) {

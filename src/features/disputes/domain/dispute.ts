@@ -1,5 +1,5 @@
-import type { Position, RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, hashedStream, streamDecoderFor } from '../../../kernel/event-definition.js';
+import type { Position } from '../../../kernel/event.js';
+import { type Decoded, type Fact, fact, hashedStream, streamFold } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
 import { type ActionState, type RecordedAction, stateOf } from '../../relay/domain/withdrawal.js';
 import { OUTCOMES, disputeAnswered, disputeLapsed, disputeOpened } from './disputes.events.js';
@@ -41,12 +41,9 @@ export const disputeIdOf = (trisId: string, eventId: string): string =>
 
 const EVENTS = [disputeOpened, disputeAnswered, disputeLapsed] as const;
 export type DisputeEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `dispute-<id>` stream. @throws Problem history_unreadable */
-export function disputeOf(history: readonly RecordedEvent[]): Dispute | undefined {
-  return decode(history).reduce(evolve, undefined as Dispute | undefined);
-}
+export const disputeOf = streamFold(EVENTS, evolve);
 
 /** Applies one event. The read model uses it too. */
 export function evolve(before: Dispute | undefined, event: DisputeEvent): Dispute | undefined {

@@ -1,5 +1,5 @@
-import type { Position, RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, hashedStream, streamDecoderFor } from '../../../kernel/event-definition.js';
+import type { Position } from '../../../kernel/event.js';
+import { type Decoded, type Fact, fact, hashedStream, streamFold } from '../../../kernel/event-definition.js';
 import type { GrantableStatus, Verification } from './identity.js';
 import { accreditationWithdrawn, issuerAccredited } from './accreditation.events.js';
 
@@ -21,12 +21,9 @@ export function accreditationStream(issuer: string): string {
 
 const EVENTS = [issuerAccredited, accreditationWithdrawn] as const;
 type AccreditationEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds an `accreditation-<hash>` stream. @throws Problem history_unreadable */
-export function accreditationOf(history: readonly RecordedEvent[]): Accreditation | undefined {
-  return decode(history).reduce(evolve, undefined as Accreditation | undefined);
-}
+export const accreditationOf = streamFold(EVENTS, evolve);
 
 /** Applies one event. The read model uses it too. */
 export function evolve(before: Accreditation | undefined, event: AccreditationEvent): Accreditation {

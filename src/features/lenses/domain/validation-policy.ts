@@ -1,5 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { similarName } from '../../../kernel/misspelling.js';
 import { type FieldError, Problem, type ProblemCode, fieldProblem } from '../../../kernel/problems.js';
@@ -46,12 +45,9 @@ export function policyStream(policyId: string): string {
 }
 
 const EVENTS = [validationPolicyCreated, validationPolicyRetired] as const;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `vp-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
-export function policyOf(history: readonly RecordedEvent[]): Policy | undefined {
-  return decode(history).reduce(evolve, undefined as Policy | undefined);
-}
+export const policyOf = streamFold(EVENTS, evolve);
 
 function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[number]>): Policy | undefined {
   switch (event.type) {

@@ -1,5 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { fieldProblem } from '../../../kernel/problems.js';
 import { policyNameAssigned } from './policy-names.events.js';
 
@@ -19,12 +18,9 @@ export function policyNameStream(name: string): string {
 }
 
 const EVENTS = [policyNameAssigned] as const;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `policy-name-<name>` stream. @throws Problem history_unreadable */
-export function nameOwnershipOf(history: readonly RecordedEvent[]): NameOwnership {
-  return decode(history).reduce(evolve, undefined as NameOwnership);
-}
+export const nameOwnershipOf = streamFold(EVENTS, evolve);
 
 function evolve(_before: NameOwnership, event: Decoded<(typeof EVENTS)[number]>): NameOwnership {
   return { owner: event.data.owner };

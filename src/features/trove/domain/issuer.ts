@@ -1,11 +1,9 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { fieldProblem } from '../../../kernel/problems.js';
 import { type EasDomain, issuerRegistered, issuerRetired } from './trove.events.js';
 
 const EVENTS = [issuerRegistered, issuerRetired] as const;
 type IssuerEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = streamDecoderFor(EVENTS);
 
 type Registered = Extract<IssuerEvent, { type: 'IssuerRegistered' }>['data'];
 export type IssuerContent = Omit<Registered, 'eas_domain'> & { eas_domain?: EasDomain };
@@ -18,9 +16,7 @@ export function issuerStream(issuerId: string): string {
 }
 
 /** Folds an `issuer-<id>` stream. @throws Problem history_unreadable */
-export function issuerOf(history: readonly RecordedEvent[]): Issuer | undefined {
-  return decode(history).reduce(evolve, undefined as Issuer | undefined);
-}
+export const issuerOf = streamFold(EVENTS, evolve);
 
 function evolve(issuer: Issuer | undefined, event: IssuerEvent): Issuer | undefined {
   switch (event.type) {

@@ -1,5 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { Problem, fieldProblem } from '../../../kernel/problems.js';
 import {
@@ -137,12 +137,9 @@ const EVENTS = [
   actionReinstated,
 ] as const;
 export type TroveEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `trove-<record id>` stream. @throws Problem history_unreadable */
-export function troveRecordOf(history: readonly RecordedEvent[]): TroveRecord | undefined {
-  return decode(history).reduce(evolve, undefined as TroveRecord | undefined);
-}
+export const troveRecordOf = streamFold(EVENTS, evolve);
 
 /** The record after an event of its stream. The read model of records uses it too. */
 export function evolve(record: TroveRecord | undefined, event: TroveEvent): TroveRecord | undefined {

@@ -1,5 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { GrantableStatus } from '../../identity/domain/identity.js';
 import { type FieldError, Problem, refusalOf } from '../../../kernel/problems.js';
@@ -20,7 +19,6 @@ export const MAX_ROOTS = 100;
 
 const EVENTS = [schemeRegistered, schemeTranscriptDeclared, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
 type SchemeEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = streamDecoderFor(EVENTS);
 
 export type PublicInput = Extract<SchemeEvent, { type: 'SchemeRegistered' }>['data']['public_inputs'][number];
 
@@ -51,9 +49,7 @@ export function schemeStream(scheme: string): string {
 }
 
 /** Folds a `scheme-<scheme>` stream; undefined if it is empty. @throws Problem history_unreadable */
-export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined {
-  return decode(history).reduce(evolve, undefined as Scheme | undefined);
-}
+export const schemeOf = streamFold(EVENTS, evolve);
 
 function evolve(scheme: Scheme | undefined, event: SchemeEvent): Scheme | undefined {
   switch (event.type) {

@@ -1,5 +1,4 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson } from '../../../kernel/hash.js';
 import {
   webhookChanged,
@@ -26,7 +25,6 @@ const EVENTS = [
 ] as const;
 type StreamEvent = Decoded<(typeof EVENTS)[number]>;
 type Disabled = Extract<StreamEvent, { type: 'WebhookDisabled' }>['data']['reason'];
-const decode = streamDecoderFor(EVENTS);
 
 type Created = Decoded<typeof webhookCreated>['data'];
 
@@ -54,9 +52,7 @@ export function webhookStream(id: string): string {
 }
 
 /** Folds a `webhook-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
-export function webhookOf(history: readonly RecordedEvent[]): Webhook | undefined {
-  return decode(history).reduce(evolve, undefined as Webhook | undefined);
-}
+export const webhookOf = streamFold(EVENTS, evolve);
 
 function evolve(webhook: Webhook | undefined, event: StreamEvent): Webhook | undefined {
   if (event.type === 'WebhookCreated') {
