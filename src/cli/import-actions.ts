@@ -89,11 +89,6 @@ export async function checkActions(
   return checked;
 }
 
-export interface ImportOptions extends Pick<CheckOptions, 'clock' | 'format'>, Pick<RecordOptions, 'waits'> {
-  /** First the whole file is checked, in bytes; then its lines are recorded. */
-  onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
-}
-
 export interface RecordOptions {
   clock: Clock;
   /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
@@ -126,25 +121,6 @@ export async function recordActions(
   }
   report.seconds = (performance.now() - started) / 1000;
   return report;
-}
-
-/** `checkActions`, then `recordActions` if nothing is wrong. */
-export async function importActions(
-  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
-  path: string,
-  { clock, format, waits, onProgress = () => undefined }: ImportOptions,
-): Promise<ImportReport> {
-  const checked = await checkActions(path, {
-    clock,
-    format,
-    onProgress: (done, total) => onProgress('checking', done, total),
-  });
-  if (checked.wrong > 0) return nothingRecorded(checked);
-  return recordActions(stores, checked.read(), checked.lines, {
-    clock,
-    waits,
-    onProgress: (done, total) => onProgress('recording', done, total),
-  });
 }
 
 /** Records batches of lines and counts the outcome of each line. */

@@ -1,12 +1,12 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { importActions } from '../../src/cli/import-actions.js';
 import { deleteText, keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { action, actions } from './credence.js';
+import { type ImportOptions, importActions } from './importing.js';
 
 /** What becomes of the lines of an import. */
 
@@ -29,8 +29,7 @@ afterEach(async () => {
 });
 
 const write = (lines: readonly object[]) => writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-type Options = Omit<Parameters<typeof importActions>[2], 'clock'>;
-const importing = (options: Options = {}) => importActions(stores, file, { clock: Date.now, ...options });
+const importing = (options?: ImportOptions) => importActions(stores, file, options);
 
 test('of lines with one external_id the first is recorded, near or far', async () => {
   const other = (n: number) => action(n, { criticality: 'Critical' });
@@ -85,7 +84,7 @@ test('a file that changes after it was checked is refused at the line that is no
   await write(actions(2_000));
   const lines: object[] = actions(2_000);
   lines[1_800] = { tris_id: 'tris:alice' };
-  const onProgress: Options['onProgress'] = (phase, done, total) => {
+  const onProgress: ImportOptions['onProgress'] = (phase, done, total) => {
     if (phase === 'checking' && done === total) changed ??= write(lines);
   };
   let changed: Promise<void> | undefined;
@@ -98,7 +97,7 @@ test('a file that changes after it was checked is refused at the line that is no
 test('a file that is removed after it was checked fails the import', async () => {
   await write(actions(2_000));
   let removed: Promise<void> | undefined;
-  const onProgress: Options['onProgress'] = () => void (removed ??= rm(file));
+  const onProgress: ImportOptions['onProgress'] = () => void (removed ??= rm(file));
   await expect(importing({ onProgress })).rejects.toThrow('ENOENT');
   await removed;
 });

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { writeFile } from 'node:fs/promises';
-import { ImportStopped, importActions } from '../../src/cli/import-actions.js';
+import { ImportStopped } from '../../src/cli/import-actions.js';
 import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { actions } from './credence.js';
+import { importActions } from './importing.js';
 
 /** An import into a log that refuses some appends. */
 
@@ -32,7 +33,7 @@ function importing(append: EventStore['append'], waits: boolean) {
     head: () => log.head(),
     readStream: (...args) => log.readStream(...args),
   } as EventStore;
-  return importActions({ eventStore, keyValue: {} as never }, file, { clock: Date.now, waits });
+  return importActions({ eventStore, keyValue: {} as never }, file, { waits });
 }
 
 test('waits for a log that is busy or unavailable, and records every line once', async () => {

@@ -139,12 +139,13 @@ test.each([
     const script = `
       import { rmSync, writeFileSync } from 'node:fs';
       import { FileChanged } from ${built('cli/action-lines.js')};
-      import { importActions } from ${built('cli/import-actions.js')};
+      import { checkActions, recordActions } from ${built('cli/import-actions.js')};
       import { closeStores, openStores } from ${built('stores/open.js')};
       const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
       const file = ${JSON.stringify(file)};
-      const onProgress = (phase, done, total) => done === total && ${change};
-      await importActions(stores, file, { clock: Date.now, onProgress }).catch((error) => {
+      const { lines, read } = await checkActions(file, { clock: Date.now });
+      ${change};
+      await recordActions(stores, read(), lines, { clock: Date.now }).catch((error) => {
         console.log(\`\${error instanceof FileChanged ? 'FileChanged' : 'Error'}: \${error.message}\`);
       });
       await closeStores(stores);`;

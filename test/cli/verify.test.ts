@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { importActions } from '../../src/cli/import-actions.js';
 import { applyAll } from '../../src/cli/read-models.js';
 import { MODULES } from '../../src/kernel/config.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
@@ -14,6 +13,7 @@ import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
+import { importActions } from './importing.js';
 import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
@@ -308,7 +308,7 @@ test(
       const scan: typeof readModels.scan = async (id, view, cursor) => {
         const file = files[pages++];
         if (file !== undefined) {
-          await importActions(stores, file, { clock: Date.now });
+          await importActions(stores, file);
           await applyAll(stores, { modules: MODULES });
         }
         return readModels.scan(id, view, cursor, 300);
