@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../kernel/clock.js';
 import { type CommandContext, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
 import { beginLog } from '../features/lenses/new-log.js';
@@ -52,7 +51,6 @@ export class ImportStopped extends Error {
 }
 
 export interface CheckOptions {
-  clock: Clock;
   /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
   format?: ActionFile['format'];
   /** Bytes of the file. */
@@ -75,10 +73,10 @@ export function nothingRecorded({ lines, wrong, errors }: Checked): ImportReport
 /** Reads and checks the whole NDJSON file. */
 export async function checkActions(
   path: string,
-  { clock, format = 'relay', onProgress = () => undefined }: CheckOptions,
+  { format = 'relay', onProgress = () => undefined }: CheckOptions = {},
 ): Promise<CheckedActions> {
   const { size } = await stat(path);
-  const source = new ActionLines({ path, format, now: clock() });
+  const source = new ActionLines({ path, format, now: Date.now() });
   const checked: CheckedActions = { lines: 0, wrong: 0, errors: [], read: () => source.read() };
   for await (const { lines, wrong, errors, bytesRead } of source.check()) {
     checked.lines += lines;
@@ -90,7 +88,6 @@ export async function checkActions(
 }
 
 export interface RecordOptions {
-  clock: Clock;
   /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
   waits?: boolean;
   /** Who imports them; default: a program. */
@@ -108,12 +105,12 @@ export async function recordActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
   batches: AsyncIterable<ActionLine[]>,
   total: number,
-  { clock, waits = false, actor = 'cli', onProgress = () => undefined }: RecordOptions,
+  { waits = false, actor = 'cli', onProgress = () => undefined }: RecordOptions = {},
 ): Promise<ImportReport> {
   const report = nothingRecorded({ lines: total, wrong: 0, errors: [] });
-  await beginLog(stores.eventStore, clock);
+  await beginLog(stores.eventStore, Date.now);
   const started = performance.now();
-  const recorder = new Recorder(stores, clock, waits, actor, report);
+  const recorder = new Recorder(stores, waits, actor, report);
   let taken = 0;
   for await (const lines of batches) {
     await recorder.record(lines);
@@ -131,13 +128,12 @@ class Recorder {
 
   constructor(
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
-    clock: Clock,
     private readonly waits: boolean,
     actor: string,
     private readonly report: ImportReport,
   ) {
     this.context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
-    const writer = new Writer(stores.eventStore, clock);
+    const writer = new Writer(stores.eventStore, Date.now);
     this.platforms = new Platforms(stores.eventStore, writer);
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }

@@ -90,7 +90,7 @@ async function openActions(
   { json }: Options,
 ): Promise<Prepared<Value, Item> | ExitCode> {
   const bar = context.progress('Checking', 'bytes');
-  const checked = await checkActions(file, { clock: Date.now, format, onProgress: bar.update }).finally(bar.stop);
+  const checked = await checkActions(file, { format, onProgress: bar.update }).finally(bar.stop);
   const { lines, wrong, read } = checked;
   if (wrong === 0) return { value: { lines }, items: read() };
   return finish(context, nothingRecorded(checked), json);
@@ -115,7 +115,6 @@ async function importPrepared(
       return await importExport(context, items as AsyncIterable<RecordedEvent[]>, !incomplete, json);
     const recording = context.progress('Recording', 'lines');
     const report = await recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, {
-      clock: Date.now,
       waits: config.profile === 'cluster',
       actor: context.actor,
       onProgress: recording.update,

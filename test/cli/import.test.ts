@@ -143,9 +143,9 @@ test.each([
       import { closeStores, openStores } from ${built('stores/open.js')};
       const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
       const file = ${JSON.stringify(file)};
-      const { lines, read } = await checkActions(file, { clock: Date.now });
+      const { lines, read } = await checkActions(file);
       ${change};
-      await recordActions(stores, read(), lines, { clock: Date.now }).catch((error) => {
+      await recordActions(stores, read(), lines).catch((error) => {
         console.log(\`\${error instanceof FileChanged ? 'FileChanged' : 'Error'}: \${error.message}\`);
       });
       await closeStores(stores);`;

@@ -17,7 +17,6 @@ export async function importActions(
   { waits, onProgress = () => undefined }: ImportOptions = {},
 ): Promise<ImportReport> {
   const of = (phase: 'checking' | 'recording') => ({
-    clock: Date.now,
     onProgress: (done: number, total: number) => onProgress(phase, done, total),
   });
   const checked = await checkActions(path, of('checking'));
