@@ -15,7 +15,7 @@ import { CheckAccess } from '../features/access/check.handlers.js';
 import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { readBodyFile } from './body-file.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { EXIT } from './exit.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
@@ -41,10 +41,6 @@ const CHECKS = (config: Config): (Type | DynamicModule)[] => {
 
 @Module({})
 class CheckPartsModule {}
-
-interface Options {
-  json?: boolean;
-}
 
 /** ap list, show, create, retire, check: access policies. */
 export function apCommands(cli: Cli): void {
@@ -78,7 +74,7 @@ export function apCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', CHECKS, check));
 }
 
-async function list({ queries, print }: HandlersContext, { json }: Options) {
+async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
   const pages = await allPages((cursor) => queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)));
   const policies = pages.flatMap((page) => page.policies);
   const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
@@ -90,8 +86,7 @@ async function list({ queries, print }: HandlersContext, { json }: Options) {
     'token s': ttl_seconds,
     created: created_at,
   }));
-  if (json) print(JSON.stringify(policies));
-  else print(rows.length > 0 ? table(rows) : 'no access policies');
+  print(json ? JSON.stringify(policies) : table(rows, 'no access policies'));
 }
 
 async function show({ queries, print }: HandlersContext, id: string) {
@@ -119,7 +114,7 @@ async function check(
   { actor, commands, stores, config, print }: HandlersContext,
   id: string,
   subject: string,
-  { json }: Options,
+  { json }: JsonOption,
 ) {
   checkedTrisId(subject);
   await applyAll(stores, config);

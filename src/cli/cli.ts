@@ -27,6 +27,11 @@ export interface CommandIo {
   serve?: (data: string | undefined) => Promise<void>;
 }
 
+/** Of a command that prints its result as JSON if it is asked to. */
+export interface JsonOption {
+  json?: boolean;
+}
+
 /** What a command receives. */
 export interface Context {
   config: Config;

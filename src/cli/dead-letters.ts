@@ -46,8 +46,7 @@ export function deadLettersCommands(cli: Cli): void {
 
 async function list({ queries, print }: HandlersContext, { acknowledged, json }: ListOptions) {
   const all = await readAll(queries, acknowledged ? 'acknowledged' : 'open');
-  if (json) print(JSON.stringify(all));
-  else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
+  print(json ? JSON.stringify(all) : table(all.map(rowOf), 'no dead letters'));
 }
 
 async function acknowledge(context: HandlersContext, ids: string[], { all, reason }: AcknowledgeOptions) {

@@ -64,8 +64,7 @@ async function list({ config, print }: Context, { json }: { json?: boolean }) {
   const rows = records.map(({ id, scopes, organization }) => {
     return { id, scopes: scopes.join(','), organization: organization ?? '-' };
   });
-  if (json) print(JSON.stringify(records));
-  else print(rows.length > 0 ? table(rows) : 'no keys');
+  print(json ? JSON.stringify(records) : table(rows, 'no keys'));
 }
 
 async function revoke({ config, print }: Context, id: string) {

@@ -3,7 +3,7 @@ import { StartReplay } from '../features/validation-policies/replays.handlers.js
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { UsageError } from './exit.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
@@ -11,10 +11,6 @@ import { printReplay } from './population-change.js';
 import { table } from './table.js';
 
 const FEATURES = [ValidationPoliciesModule];
-
-interface Options {
-  json?: boolean;
-}
 
 /** models list, replay, promote, rollback: the versions of the scoring model, and which one serves the platform. */
 export function modelsCommands(cli: Cli): void {
@@ -51,13 +47,13 @@ export function modelsCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, rollBack));
 }
 
-async function list({ queries, print }: HandlersContext, { json }: Options) {
+async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
   const { models } = await queries.execute(new ListModels());
   const rows = models.map(({ id, hash, active }) => ({ model: id, active: active ? 'yes' : 'no', hash }));
   print(json ? JSON.stringify(models) : table(rows));
 }
 
-async function replay(context: HandlersContext, id: string, options: Options) {
+async function replay(context: HandlersContext, id: string, options: JsonOption) {
   const model_id = modelOf(id);
   const started = new StartReplay(
     { modelId: model_id },
@@ -67,21 +63,21 @@ async function replay(context: HandlersContext, id: string, options: Options) {
   await printReplay(context, await context.commands.execute(started), options);
 }
 
-function promote(context: HandlersContext, id: string, options: Options & { replay?: string }) {
+function promote(context: HandlersContext, id: string, options: JsonOption & { replay?: string }) {
   const model_id = modelOf(id);
   const command = commandOf(context.actor, { model_id, promote: true, at: Date.now() });
   const how = { replayId: options.replay ?? null };
   return switchModel(context, options, new SwitchModel(model_id, how, command, 0));
 }
 
-function rollBack(context: HandlersContext, id: string, options: Options) {
+function rollBack(context: HandlersContext, id: string, options: JsonOption) {
   const model_id = modelOf(id);
   const command = commandOf(context.actor, { model_id, rollback: true, at: Date.now() });
   return switchModel(context, options, new SwitchModel(model_id, 'rollback', command, 0));
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchModel(context: HandlersContext, { json }: Options, command: SwitchModel) {
+async function switchModel(context: HandlersContext, { json }: JsonOption, command: SwitchModel) {
   const { active, previous } = (await context.commands.execute(command)).body;
   return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
 }

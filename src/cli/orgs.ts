@@ -7,7 +7,7 @@ import {
   SetVetting,
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { commandOf } from './command-of.js';
 import { type HandlersContext, changed, withHandlers } from './handlers.js';
 import { PAGE, allPages } from './pages.js';
@@ -15,10 +15,6 @@ import { table } from './table.js';
 import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [OrganizationsModule];
-
-interface Options {
-  json?: boolean;
-}
 
 export function orgsCommands(cli: Cli): void {
   const orgs = cli.program.command('orgs').description('register, vet and look up organizations');
@@ -55,17 +51,16 @@ export function orgsCommands(cli: Cli): void {
   }
 }
 
-async function list({ queries, print }: HandlersContext, { json }: Options) {
+async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
   const pages = await allPages((cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
   const all = pages.flatMap(({ organizations }) => organizations);
   const rows = all.map(({ tris_org, vetted, registered_at }) => {
     return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
   });
-  if (json) print(JSON.stringify(all));
-  else print(rows.length > 0 ? table(rows) : 'no organizations');
+  print(json ? JSON.stringify(all) : table(rows, 'no organizations'));
 }
 
-async function show({ queries, print }: HandlersContext, tris: string, { json }: Options) {
+async function show({ queries, print }: HandlersContext, tris: string, { json }: JsonOption) {
   const organization = await queries.execute(new GetOrganization(checkedTrisId(tris)));
   const { tris_org, vetted, registered_at, platform_ids } = organization;
   if (json) print(JSON.stringify(organization));

@@ -132,7 +132,7 @@ async function webhooks({ get, print }: HandlersContext) {
   const rows = await get(Views).range({ ...WEBHOOKS, limit: MAX_LISTED });
   const found = rows.map(({ value }) => value as WebhookRow);
   const shown = found.map(({ webhook_id, owner }) => ({ webhook: webhook_id, owner: owner ?? 'operators' }));
-  print(shown.length > 0 ? table(shown) : 'no webhooks');
+  print(table(shown, 'no webhooks'));
 }
 
 async function prune({ config, print }: Context, options: Options) {

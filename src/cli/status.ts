@@ -34,7 +34,7 @@ function render({ log_id, events, head, generations, dead_letters, failed_jobs }
       lease: lease?.holder ?? '-',
     }),
   );
-  parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service, or import');
+  parts.push(table(rows, 'no generation of read models yet: start the service, or import'));
   parts.push(`dead letters: ${count(dead_letters.open)} open, ${count(dead_letters.acknowledged)} acknowledged`);
   for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest_open) {
     parts.push(`  ${event_type} ${event_id} of ${tris_id ?? 'an unknown identity'}: ${reason}`);

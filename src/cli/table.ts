@@ -1,9 +1,11 @@
 /**
  * Rows as aligned columns; columns with only numbers are aligned to the right.
  * @param rows one record per row; the columns are the keys of the first
+ * @param none what is said instead if there are no rows
  */
-export function table(rows: readonly Record<string, string | number | null>[]): string {
-  const columns = Object.keys(rows[0] ?? {});
+export function table(rows: readonly Record<string, string | number | null>[], none = ''): string {
+  if (rows.length === 0) return none;
+  const columns = Object.keys(rows[0]!);
   const cells = rows.map((row) => columns.map((column) => String(row[column] ?? '')));
   const widths = columns.map((column, i) => Math.max(column.length, ...cells.map((row) => row[i]!.length)));
   const right = columns.map((_column, i) => cells.every((row) => /^[-+]?[\d,.]*$/.test(row[i]!)));
