@@ -1,4 +1,4 @@
-import { DecisionHandlersModule } from '../features/access/ap.module.js';
+import { AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import type { DecisionDto, DecisionsDto } from '../features/access/decisions.dto.js';
 import { ListDecisions } from '../features/access/decisions.handlers.js';
 import { endOfHour } from '../features/disc/coordinates.js';
@@ -20,7 +20,7 @@ import { applyAll } from './read-models.js';
 
 /** `export --csv`: tables for spreadsheets and other databases, written page by page. */
 
-export const CSV_FEATURES = [DecisionHandlersModule];
+export const CSV_FEATURES = [AccessPolicyHandlersModule];
 /** Rows read at a time. */
 const PAGE = 100;
 const DAY_MS = 86_400_000;

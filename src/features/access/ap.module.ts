@@ -20,19 +20,20 @@ import { Subjects } from './subjects.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
-/** Policies without checks, which need keys that sign. */
+/** Without checks, which need keys that sign. */
 @Module({
-  providers: [CreateAccessPolicyHandler, RetireAccessPolicyHandler, GetAccessPolicyHandler, ListAccessPoliciesHandler],
+  providers: [
+    CreateAccessPolicyHandler,
+    RetireAccessPolicyHandler,
+    GetAccessPolicyHandler,
+    ListAccessPoliciesHandler,
+    ListDecisionsHandler,
+  ],
 })
 export class AccessPolicyHandlersModule {}
 
 @Module({
-  providers: [ListDecisionsHandler],
-})
-export class DecisionHandlersModule {}
-
-@Module({
-  imports: [AccessPolicyHandlersModule, DecisionHandlersModule, WalletLinksModule],
+  imports: [AccessPolicyHandlersModule, WalletLinksModule],
   controllers: [AccessPoliciesController, DecisionsController, EligibilityController],
   providers: [
     CheckAccessHandler,
