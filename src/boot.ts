@@ -7,6 +7,9 @@ import { Logger } from './kernel/logger.js';
 // A log that cannot be written (its disk is full, or its reader has ended) must not end the service.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
+// Until it serves. As process 1 of a container it would ignore a signal that has no listener, and be killed in the end.
+for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
+
 /** Ends the process with the reason, in one sentence if possible, if `work` fails. */
 async function orEnd<T>(work: () => T | Promise<T>, close = async (): Promise<void> => undefined): Promise<T> {
   try {

@@ -163,8 +163,7 @@ function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Lo
     process.exit(0);
   };
   // A second signal ends the process at once.
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
+  for (const signal of ['SIGTERM', 'SIGINT']) process.removeAllListeners(signal).once(signal, stop);
 }
 
 function urlOf({ host, port }: Config, server: FastifyInstance): string {

@@ -152,6 +152,20 @@ test(
   SLOW,
 );
 
+namespaceTest(
+  'a server that waits as process 1 of a container ends with the first SIGTERM',
+  async () => {
+    const other = new Child(OWNER, [data, 'import file']);
+    others.push(other);
+    await other.printed(1);
+    const server = start(program('container', ANOTHER_CONTAINER));
+    await eventually(() => server.output().includes('waiting until'), 'the line of the server');
+    process.kill(Number(execFileSync('pgrep', ['-P', String(server.child.pid)])), 'SIGTERM');
+    expect((await server.ran).code).toBe(0);
+  },
+  60_000,
+);
+
 describe('a server starts at once after the one before was killed', () => {
   /** Each ends the process at a step of the start, by a function of the built service that runs then. */
   const STEPS: Record<string, string> = {
