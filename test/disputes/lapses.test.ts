@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { DisputeOutcomes } from '../../src/features/disputes/dispute-outcomes.js';
-import { eventually } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { type Tokens, bearer, claim, newAccount } from '../sessions/wallet.js';
 import { Receiver } from '../webhooks/receiver.js';
@@ -49,7 +49,12 @@ async function disputed(statement = 'I repaid.', at = service) {
     platform_id: 'lendco-app',
   };
   const { action_id } = await post('/api/decision-relay', { tris_id: person.tris_id, ...flag }, 'lendco', at);
-  return { action_id, ...(await dispute({ action_id, statement }, at)) } as { action_id: string; dispute_id: string };
+  // On a busy machine the wait for the position may end before the action is applied.
+  const opened = await becomes(
+    () => dispute({ action_id, statement }, at),
+    ({ dispute_id }) => dispute_id !== undefined,
+  );
+  return { action_id, ...opened } as { action_id: string; dispute_id: string };
 }
 const answer = (id: string, outcome: string) => post(`/v1/disputes/${id}/answer`, { outcome }, 'lendco');
 const action = async (id: string) => (await service.get(`/v1/actions/${id}`, as('operator'))).json;
@@ -57,7 +62,7 @@ const sweep = async (at = service) => {
   await seen(at).then((headers) => at.get('/v1/disc/score/tris:none', headers));
   await at.app.get(DisputeOutcomes).sweep();
 };
-const becomes = (action_id: string, state: string) =>
+const reaches = (action_id: string, state: string) =>
   eventually(async () => (await action(action_id)).state === state, `the action is ${state}`);
 /** Of the newest dispute of the person. */
 const last = async () => (await get('/v1/disputes')).disputes.at(-1);
@@ -65,7 +70,7 @@ async function lapsed(statement?: string) {
   const ids = await disputed(statement);
   later += DAYS * DAY_MS;
   await sweep();
-  await becomes(ids.action_id, 'withdrawn');
+  await reaches(ids.action_id, 'withdrawn');
   return ids;
 }
 
@@ -77,7 +82,7 @@ test('an unanswered dispute of an action lapses after the days, not before: the 
   later += 60_000;
   const now = Date.now() + later;
   for (let n = 0; n < 2; n++) await sweep();
-  await becomes(action_id, 'withdrawn');
+  await reaches(action_id, 'withdrawn');
   await sweep();
   expect((await action(action_id)).changes).toMatchObject([{ reason: 'disputed', by: 'job:dispute_withdrawal' }]);
   const { lapsed_at, ...rest } = await last();
@@ -104,12 +109,12 @@ test('a rejection after that reinstates the action, and it is disputed again onl
     status: 'rejected',
     answers: [{ outcome: 'rejected' }],
   });
-  await becomes(action_id, 'counted');
+  await reaches(action_id, 'counted');
   expect((await dispute({ action_id, statement: 'a' })).code).toBe('dispute_answered');
   expect(await dispute({ action_id, statement: 'b' })).toMatchObject({ dispute_id, status: 'open' });
   later += DAYS * DAY_MS;
   await sweep();
-  await becomes(action_id, 'withdrawn');
+  await reaches(action_id, 'withdrawn');
   expect((await action(action_id)).changes.map(({ state, by }: any) => [state, by])).toEqual(
     ['withdrawn', 'counted', 'withdrawn'].map((state) => [state, 'job:dispute_withdrawal']),
   );
@@ -157,7 +162,7 @@ test('a BAD status and a verification never fall by silence', async () => {
   const { action_id } = await disputed();
   later += DAYS * DAY_MS;
   await sweep();
-  await becomes(action_id, 'withdrawn');
+  await reaches(action_id, 'withdrawn');
   const { disputes } = await get('/v1/disputes');
   expect(disputes.map(({ about, status }: any) => [about, status])).toEqual([
     ['bad_status', 'open'],
@@ -182,7 +187,7 @@ test('more disputes lapse at once than are read at a time', async () => {
   await sweep();
   const { json } = await service.get('/v1/disputes?open=true', { ...as('operator'), ...(await seen(service)) });
   expect(json.disputes.filter(({ about }: any) => about === 'action')).toEqual([]);
-  for (const id of actions) await becomes(id, 'withdrawn');
+  for (const id of actions) await reaches(id, 'withdrawn');
 });
 
 test('what lapsed and whose job was never enqueued is found by the next sweep', async () => {
@@ -194,7 +199,7 @@ test('what lapsed and whose job was never enqueued is found by the next sweep', 
   expect([(await last()).status, (await action(action_id)).state]).toEqual(['lapsed', 'counted']);
   expect((await dispute({ action_id, statement: 'b' })).code).toBe('statement_withdrawn');
   await sweep();
-  await becomes(action_id, 'withdrawn');
+  await reaches(action_id, 'withdrawn');
 });
 
 test('webhooks tell whoever made the statement that it lapsed, and that it was answered after that', async () => {
