@@ -10,6 +10,8 @@ let url: string;
 
 beforeAll(async () => {
   server = createServer((request, response) => answer(request, response));
+  // On a busy machine it would close a connection after five seconds, just as the next request takes it.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
