@@ -129,13 +129,13 @@ describe('an operator', () => {
       await other.json('import', other.file('first.ndjson', ACTIONS.slice(0, 200)));
       const [all, one] = [await lines(), await lines('tris:member-1')];
       await other.json('import', other.file('second.ndjson', ACTIONS.slice(200)));
-      for (const [earlier, later] of [
-        [all, await lines()],
-        [one, await lines('tris:member-1')],
+      for (const [earlier, later, about] of [
+        [all, await lines(), undefined],
+        [one, await lines('tris:member-1'), 'tris:member-1'],
       ] as const) {
         const events = earlier.slice(0, -1);
         const sha256 = createHash('sha256').update(events.join('')).digest('hex');
-        const end = { end_of_export: { events: events.length, damaged: 0, sha256 } };
+        const end = { end_of_export: { events: events.length, damaged: 0, sha256, about } };
         expect(JSON.parse(earlier.at(-1)!)).toEqual(end);
         expect(later.length).toBeGreaterThan(earlier.length);
         expect(later.slice(0, events.length)).toEqual(events);
