@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Cli } from '../dist/src/cli/cli.js';
 import { EXIT } from '../dist/src/cli/exit.js';
 import { withHandlers } from '../dist/src/cli/handlers.js';
-import { importActions } from '../dist/src/cli/import-actions.js';
+import { checkActions, recordActions } from '../dist/src/cli/import-actions.js';
 import { applyAll } from '../dist/src/cli/read-models.js';
 import { historyTable, replay } from '../dist/src/cli/replay.js';
 import { table } from '../dist/src/cli/table.js';
@@ -30,7 +30,8 @@ async function demo({ stores, config, get, print }) {
   const file = join(folder, 'actions.ndjson');
   const ratings = parseRatings(readFileSync(CSV, 'utf8'));
   writeFileSync(file, toNdjson(ratings));
-  const { recorded } = await importActions(stores, file, { clock: Date.now });
+  const { lines, read } = await checkActions(file);
+  const { recorded } = await recordActions(stores, read(), lines);
   await applyAll(stores, config);
 
   // As of the last rating: what was fresh then has decayed since.
