@@ -12,7 +12,7 @@ import { AccessProbes } from '../dist/src/features/access/access-probes.js';
 import { compile } from '../dist/src/features/access/evaluate.js';
 import { parseRules } from '../dist/src/features/access/rules.js';
 import { Summarizer } from '../dist/src/features/validation-policies/comparison.js';
-import { eachIdentity } from '../dist/src/features/validation-policies/population.js';
+import { eachIdentity } from '../dist/src/features/disc/population.js';
 import { EncodedRows } from '../dist/src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../dist/src/stores/lmdb/lmdb-read-models.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
@@ -124,7 +124,7 @@ async function tenOf(rulesOf) {
       return { rule, evaluate: compile(rule) };
     },
   };
-  const noRows = { read: async () => ({ results: [[]] }) };
+  const noRows = { rows: async () => [] };
   return new AccessProbes(noRows, accessPolicies, {}).probes(
     { scope: 'platform', tris_org: null },
     all.map(({ policy_id }) => policy_id),
