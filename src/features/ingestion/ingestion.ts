@@ -3,11 +3,12 @@ import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
-import type { Position } from '../../kernel/event.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
+import { isInLog } from '../../read-side/manifest.js';
+import type { Checkpoint } from '../../stores/ports/read-models.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
@@ -45,7 +46,7 @@ export interface IngestionInput {
 interface KeptCursor extends Cursor {
   job: string;
   result: IngestionResultDto;
-  log?: { head: Position; event: string | null };
+  log?: Checkpoint;
 }
 
 /** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
@@ -76,7 +77,7 @@ export class Ingestion implements OnModuleInit {
         scope: 'identity:write',
         isOf: (organization, { id }) => this.wasAskedBy(id, organization),
         // Others may wait for it, too.
-        isCancelledBy: (organization, { input }) => input['started_by'] === organization,
+        mayCancel: (organization, { input }) => input['started_by'] === organization,
         result: IngestionResultDto,
       },
       (job) => this.run(job),
@@ -175,9 +176,9 @@ export class Ingestion implements OnModuleInit {
         // again, and each occurrence still counts once.
         result.to_block = cursor.next_block - 1;
         result.logs += read.logs;
-        const head = await this.store.head();
-        const event = (await this.store.readAt(head))?.id ?? null;
-        const kept = { ...cursor, job: id, result: { ...result }, log: { head, event } };
+        const position = await this.store.head();
+        const log = { log: this.store.logId, position, event_id: (await this.store.readAt(position))?.id ?? null };
+        const kept = { ...cursor, job: id, result: { ...result }, log };
         await this.keyValue.put(cursorKey, kept, FOREVER_MS);
         progress(cursor.next_block - first, last + 1 - first);
       }
@@ -199,7 +200,7 @@ export class Ingestion implements OnModuleInit {
     const start = continues ? kept : startAt(fromBlock ?? 0);
     // An older copy may have replaced the log, so that what was recorded is gone.
     const log = continues ? kept.log : undefined;
-    const isLost = log !== undefined && ((await this.store.readAt(log.head))?.id ?? null) !== log.event;
+    const isLost = log !== undefined && !(await isInLog(log, this.store));
     const { since, next_block, last_hash, tokens } = start;
     const cursor = { since, next_block, last_hash, tokens, attestations: kept?.attestations ?? {} };
     return { cursor, result: isOwn ? { ...nothingFrom(cursor), ...kept.result } : nothingFrom(cursor), isLost };

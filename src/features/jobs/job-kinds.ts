@@ -13,10 +13,10 @@ export interface JobKind<T extends object | string = object | string> {
   prefix: string;
   /** The scope that starts such a job. It is also needed to read or cancel one, unless the key has `ops`. */
   scope: Scope;
-  /** Whether keys of this organization may read and cancel the job. Keys without an organization may. */
+  /** Whether keys of this organization may read the job, and cancel it. Keys without an organization may. */
   isOf(organization: string, job: Job): boolean | Promise<boolean>;
-  /** Whether keys of this organization, which may read the job, may cancel it. Absent: yes. */
-  isCancelledBy?(organization: string, job: Job): boolean;
+  /** Whether keys of this organization that may read the job may also cancel it. Absent: yes. */
+  mayCancel?(organization: string, job: Job): boolean;
   /** The part of the job that this actor may read; undefined: none, nor may it cancel the job. Absent: all of it. */
   shownTo?(actor: Actor, job: Job): Promise<Job | undefined>;
   /** What describes the result of a completed job to clients: a DTO, or the schema of a text. */

@@ -77,8 +77,8 @@ export class CancelJobHandler implements ICommandHandler<CancelJob> {
   /** @throws Problem job_not_found, also for a job that the actor may not read; forbidden */
   async execute({ jobId, actor }: CancelJob): Promise<JobDto> {
     const { kind, job: found } = await this.kinds.find(jobId, actor);
-    if (actor.organization !== null && kind.isCancelledBy?.(actor.organization, found) === false) {
-      throw new Problem('forbidden', 'Another organization waits for this job: only who started it can cancel it.');
+    if (actor.organization !== null && kind.mayCancel?.(actor.organization, found) === false) {
+      throw new Problem('forbidden', 'Somebody else started this job: only they and operators can cancel it.');
     }
     const job = await this.jobs.cancel(kind.kind, jobId);
     if (!job) throw unknownJob(jobId);
