@@ -82,18 +82,20 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
     const isOwn = owner !== null && [record.tris_id, record.operator_tris].includes(owner);
     const body_hash = hashOf(JOB_KIND, recordId, String(record.proofs));
     const context = jobContext(`job:${JOB_KIND}`, jobOf(record), body_hash);
-    let reason_code = !issuer
+    let refusal = !issuer
       ? 'issuer_unknown'
       : isOwn
         ? 'self_statement'
         : await failureOf(record, proof, issuer, this.clock());
-    if (reason_code === null && !(await this.counted.take(record, issuer!.platform_id, owner, context))) {
-      reason_code = 'already_counted';
+    if (refusal === null && !(await this.counted.take(record, issuer!.platform_id, owner, context))) {
+      refusal = 'already_counted';
     }
+    let reason_code = refusal;
     const decide = (history: readonly RecordedEvent[]) => {
       const current = troveRecordOf(history)!;
       if (isSettled(current) || !isSameCase(current, record)) return [];
-      if (reason_code === null && countsOn(current, issuer!.platform_id)) reason_code = 'already_counted';
+      // Of a conflict, the last decision counts.
+      reason_code = refusal ?? (countsOn(current, issuer!.platform_id) ? 'already_counted' : null);
       const decision: Decision = {
         method: proof.type === 'eas' ? 'attestation' : 'signature',
         decided_by: proof.issuer,
