@@ -166,11 +166,13 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
       decided_by: context.actor.organization ?? context.actor.name,
       note_hash: note === null ? null : sha256Hex(note),
     };
-    const update =
-      (await this.writer.firstTry(context)) ??
-      (await withTexts(this.keyValue, note !== null && decideAnswer(dispute, answer).length > 0 ? [note] : [], () =>
+    const record = () => {
+      const texts = note !== null && decideAnswer(dispute, answer).length > 0 ? [note] : [];
+      return withTexts(this.keyValue, texts, () =>
         this.writer.execute(stream, context, (history) => decideAnswer(disputeOf(history)!, answer)),
-      ));
+      );
+    };
+    const update = (await this.writer.firstTry(context)) ?? (await record());
     const isDue = dispute.action_id !== null && (outcome === 'upheld' || dispute.state === 'lapsed');
     if (isDue) await this.outcomes.enqueue({ dispute_id: disputeId, position: update.position });
     const body = await dtoOf(disputeAfter(update), this.keyValue, context.actor);

@@ -125,8 +125,10 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
     const isNew = !(await this.webhooks.read(webhook_id));
     // A retry is answered, whatever has become of the policy.
-    if (isNew) await checkPolicy(this.policies, policy_id, owner);
-    if (isNew) await this.limit.take(webhook_id, owner);
+    if (isNew) {
+      await checkPolicy(this.policies, policy_id, owner);
+      await this.limit.take(webhook_id, owner);
+    }
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
     let position: Position;
     try {
