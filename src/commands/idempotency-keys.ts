@@ -94,8 +94,7 @@ export class IdempotencyKeys {
    * @throws Problem idempotency_key_reused
    */
   async claimedFor(context: CommandContext): Promise<string | undefined> {
-    if (context.idempotency === null) return undefined;
-    const [claimed] = await this.store.readStream(claimsStream(context.idempotency), { limit: 1 });
+    const claimed = await this.firstClaim(context);
     if (!claimed) return undefined;
     const stream = claimed.data['stream'] as string;
     await this.claim(stream, context);
@@ -103,8 +102,12 @@ export class IdempotencyKeys {
   }
 
   /** Whether any request has claimed the key of this command. */
-  async isClaimed({ idempotency }: CommandContext): Promise<boolean> {
-    return idempotency !== null && (await this.store.readStream(claimsStream(idempotency), { limit: 1 })).length > 0;
+  async isClaimed(context: CommandContext): Promise<boolean> {
+    return (await this.firstClaim(context)) !== undefined;
+  }
+
+  private async firstClaim({ idempotency }: CommandContext): Promise<RecordedEvent | undefined> {
+    return idempotency === null ? undefined : (await this.store.readStream(claimsStream(idempotency), { limit: 1 }))[0];
   }
 
   /** Whether the key was recorded by an earlier try of the command; known once it is claimed. */
