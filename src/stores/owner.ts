@@ -1,8 +1,9 @@
-import { lstatSync, mkdirSync, realpathSync, statfsSync } from 'node:fs';
+import { lstatSync, realpathSync, statfsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { FileLock } from '../kernel/file-lock.js';
 import { sentenceFor } from '../kernel/failures.js';
+import { makeFolder } from '../kernel/make-folder.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 
@@ -59,7 +60,7 @@ export class Ownership {
    * @throws FolderOwned; StartError for a folder that cannot be locked
    */
   static take(data: string, command = ''): Ownership {
-    mkdirSync(data, { recursive: true, mode: 0o700 });
+    makeFolder(data);
     const folder = realpathSync(data);
     let ownership = Ownership.held.get(folder);
     if (!ownership) {
