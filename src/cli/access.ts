@@ -1,6 +1,6 @@
 import { type Audited, audit } from '../features/access/audit.js';
 import { refuseMisspelled } from '../kernel/problems.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { EXIT } from './exit.js';
 import { count } from './progress.js';
 import { table } from './table.js';
@@ -15,7 +15,7 @@ export function accessCommands(cli: Cli): void {
     .argument('<subject>', 'TRIS id of the subject')
     .option('--json', 'print the decisions as JSON')
     .action(
-      cli.withStores('existing', async ({ stores, print, progress }, subject: string, { json }: { json?: boolean }) => {
+      cli.withStores('existing', async ({ stores, print, progress }, subject: string, { json }: JsonOption) => {
         checkedTrisId(subject);
         const bar = progress('Reading', 'events');
         const decisions: Audited[] = [];

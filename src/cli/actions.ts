@@ -5,7 +5,7 @@ import { ActionParams, ChangeActionDto } from '../features/withdrawals/withdrawa
 import { ChangeAction, GetAction, PreviewChange } from '../features/withdrawals/withdrawals.handlers.js';
 import { WithdrawalsModule } from '../features/withdrawals/withdrawals.module.js';
 import { readBody, readParams } from '../http/validation.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
@@ -66,7 +66,7 @@ async function change(context: HandlersContext, id: string, to: ActionState, { r
   await applyAll(stores, config);
 }
 
-async function show({ queries, print }: HandlersContext, id: string, { json }: { json?: boolean }) {
+async function show({ queries, print }: HandlersContext, id: string, { json }: JsonOption) {
   const { action_id } = readParams(ActionParams, { action_id: id });
   const action = await queries.execute(new GetAction(action_id, OPERATOR));
   if (json) {

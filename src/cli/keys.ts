@@ -10,7 +10,7 @@ import {
   storedKeys,
 } from '../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../credentials/caller.js';
-import type { Cli, Context } from './cli.js';
+import type { Cli, Context, JsonOption } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { table } from './table.js';
 
@@ -54,7 +54,7 @@ async function create({ config, print, note }: Context, { id, scopes, organizati
   print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
 }
 
-async function list({ config, print }: Context, { json }: { json?: boolean }) {
+async function list({ config, print }: Context, { json }: JsonOption) {
   const file = config.inData('dev-api-key');
   const isDevelopment = hasDevelopmentKey(config) && existsSync(file);
   if (isDevelopment) readDevelopmentKey(file);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RATINGS } from '../scoring/model.js';
 import { GetReplay } from '../features/validation-policies/replays.handlers.js';
 import type { ReplayDto, ReplayResultDto } from '../features/validation-policies/vp.dto.js';
+import type { JsonOption } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';
@@ -18,7 +19,7 @@ const SHOWN_MOVERS = 10;
 export async function printReplay(
   { queries, stores, print, progress }: HandlersContext,
   started: ReplayDto,
-  { json }: { json?: boolean },
+  { json }: JsonOption,
 ): Promise<void> {
   await stores.jobs.start();
   const bar = progress('Replaying', 'identities');

@@ -7,7 +7,7 @@ import { beginOrigin } from '../features/checkpoints/begin-origin.js';
 import { REASON_CODE } from '../kernel/identifiers.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
 import { Views } from '../read-side/views.js';
-import type { Cli, Context, StoresContext } from './cli.js';
+import type { Cli, Context, JsonOption, StoresContext } from './cli.js';
 import { CommandFailed, UsageError } from './exit.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { table } from './table.js';
@@ -100,7 +100,7 @@ async function create({ config, print }: Context, options: Options) {
   print(`Created ${file.path}; keep it secret.`);
 }
 
-async function list({ config, print }: Context, { json, ...options }: Options & { json?: boolean }) {
+async function list({ config, print }: Context, { json, ...options }: Options & JsonOption) {
   const listed = existing(config, options)
     .list(Date.now())
     .map(({ kid, status, signs_from, prunable_from }) => ({

@@ -2,7 +2,7 @@ import { viewNames } from '../read-side/generations.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { GetStatus } from '../features/operations/status.handlers.js';
 import type { StatusDto } from '../features/operations/operations.dto.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
 import { table } from './table.js';
@@ -13,7 +13,7 @@ export function statusCommand(cli: Cli): void {
     .description('show the log, the generations of read models with their lag, dead letters and failed jobs')
     .option('--json', 'print it as JSON')
     .action(
-      withHandlers(cli, 'existing', [OperationsModule], async ({ queries, print }, { json }: { json?: boolean }) => {
+      withHandlers(cli, 'existing', [OperationsModule], async ({ queries, print }, { json }: JsonOption) => {
         const status = await queries.execute(new GetStatus(true));
         print(json ? JSON.stringify(status) : render(status));
       }),
