@@ -162,7 +162,7 @@ function stopOnSignals(app: INestApplication, eventStore: EventStore, logger: Lo
     // A request to a collector of traces, or timers of BullMQ where Redis gives no answer, would keep it alive.
     process.exit(0);
   };
-  // A second signal ends the process at once.
+  // In place of what ends the start (boot.ts). A second signal ends the process at once.
   for (const signal of ['SIGTERM', 'SIGINT']) process.removeAllListeners(signal).once(signal, stop);
 }
 

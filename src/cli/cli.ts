@@ -316,7 +316,7 @@ export class Cli {
   }
 }
 
-/** A sentence for what the system says of a file that it does not write; undefined for other errors. */
+/** A sentence for a file that the system does not let this process write; undefined for other errors. */
 function fileFailure(error: NodeJS.ErrnoException): string | undefined {
   const { code = '', path = 'A file' } = error;
   return /^E(ROFS|NOSPC|DQUOT|ACCES|PERM)$/.test(code) ? sentenceFor(`${path} cannot be used`, error) : undefined;

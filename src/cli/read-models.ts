@@ -56,7 +56,10 @@ export async function applyAll(
   }
 }
 
-/** Does it after an import, with a progress. @throws CommandFailed if the store refuses, which says that all is recorded */
+/**
+ * Does the same after an import, and shows the progress.
+ * @throws CommandFailed, which says that all is recorded, if a store is unavailable
+ */
 export async function applyImported({ stores, config, progress }: Context & { stores: Stores }): Promise<void> {
   const bar = progress('Updating the read models', 'events');
   try {
