@@ -135,14 +135,20 @@ namespaceTest(
   SLOW,
 );
 
+/** A command that owns the folder, and a server that waits for it. */
+async function waiting(run?: string): Promise<{ other: Child; server: Started }> {
+  const other = new Child(OWNER, [data, 'import file']);
+  others.push(other);
+  await other.printed(1);
+  const server = start(run);
+  await eventually(() => server.output().includes('waiting until'), 'the line of the server');
+  return { other, server };
+}
+
 test(
   'a server waits while a command owns the folder, and takes over when it ends',
   async () => {
-    const other = new Child(OWNER, [data, 'import file']);
-    others.push(other);
-    await other.printed(1);
-    const server = start();
-    await eventually(() => server.output().includes('waiting until'), 'the line of the server');
+    const { other, server } = await waiting();
     expect(server.output()).toContain(
       `waiting until ${data} is free: process ${other.pid} on ${hostname()} (credence import file`,
     );
@@ -155,11 +161,7 @@ test(
 namespaceTest(
   'a server that waits as process 1 of a container ends with the first SIGTERM',
   async () => {
-    const other = new Child(OWNER, [data, 'import file']);
-    others.push(other);
-    await other.printed(1);
-    const server = start(program('container', ANOTHER_CONTAINER));
-    await eventually(() => server.output().includes('waiting until'), 'the line of the server');
+    const { server } = await waiting(program('container', ANOTHER_CONTAINER));
     process.kill(Number(execFileSync('pgrep', ['-P', String(server.child.pid)])), 'SIGTERM');
     expect((await server.ran).code).toBe(0);
   },
