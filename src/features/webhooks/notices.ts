@@ -1,14 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { disputeRow } from '../../../projections/disputes.js';
 import type { DomainEvent } from '../../../projections/events.js';
-import { type IdentityEvent, isActionChange, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
+import { type IdentityEvent, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { hashOf } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import type { Standing } from '../../scoring/score.js';
 import { judge } from '../access/access-check.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { TRUE } from '../access/evaluate.js';
@@ -17,13 +16,12 @@ import { codesOf } from '../access/notice.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { type Dispute, disputeIdIn } from '../disputes/domain/dispute.js';
-import { disputedDto } from '../disputes/stored-disputes.js';
 import { Lenses } from '../lenses/lenses.js';
 import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
 import type { Webhook } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
-import type { MessageData } from './messages.dto.js';
+import { type Change, type Said, saidOfDispute, saidOfIdentity, saidOfPromotion, saidOfScore } from './said.js';
 
 /** A message for a webhook before it is sent. */
 export interface Notice {
@@ -62,12 +60,6 @@ export class Standings {
     this.byIdentity.clear();
     this.size = 0;
   }
-}
-
-interface Change {
-  before: Standing;
-  after: Standing;
-  lens: Scoring;
 }
 
 /** Derives the messages of webhooks from events. The same events and lenses always give the same messages. */
@@ -120,17 +112,25 @@ export class Notices {
       for (const webhook of webhooks) {
         if (isDue()) await yieldIfDue();
         if (event.position <= from(webhook)) continue;
-        const change = changes?.get(webhook.owner);
-        notices.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
-        if (dispute) notices.get(webhook)!.push(...this.aboutDispute(webhook, event, dispute));
-        if (trisId === null || !concerns(webhook, trisId)) continue;
-        for (const decision of (reviews(webhook) && differing.get(webhook.owner)?.get(event.id)) || []) {
-          const data = { tris_id: trisId, ...dtoOf(decision) };
-          notices.get(webhook)!.push(this.notice(webhook, event, 'decision.would_differ', trisId, data, decision.jti));
+        const said = [saidOfPromotion(event, webhook.owner)];
+        if (dispute && concerns(webhook, dispute.tris_id)) said.push(saidOfDispute(dispute, event, webhook.owner));
+        if (trisId !== null && concerns(webhook, trisId)) {
+          const change = changes?.get(webhook.owner);
+          said.push(saidOfIdentity(trisId, event));
+          if (change) said.push(...saidOfScore(trisId, change, webhook.filter));
+          for (const decision of differing.get(webhook.owner)?.get(event.id) ?? []) {
+            const data = { tris_id: trisId, ...dtoOf(decision) };
+            said.push({ type: 'decision.would_differ', data, detail: decision.jti });
+          }
+          if (webhook.events.includes('access.denied_now')) {
+            said.push(await this.deniedNow(webhook, trisId, previous, event));
+          }
         }
-        if (!webhook.events.includes('access.denied_now')) continue;
-        const denied = await this.deniedNow(webhook, trisId, previous, event);
-        if (denied) notices.get(webhook)!.push(denied);
+        for (const one of said) {
+          if (one && webhook.events.includes(one.type)) {
+            notices.get(webhook)!.push(this.notice(webhook, event, one));
+          }
+        }
       }
       previous = event.position;
     }
@@ -181,13 +181,13 @@ export class Notices {
     return first !== undefined && Number(first.sort) <= position;
   }
 
-  /** A message if the policy would have granted access before the event, and refuses it after it. */
+  /** Said if the policy would have granted access before the event, and refuses it after it. */
   private async deniedNow(
     webhook: Webhook,
     trisId: string,
     previous: number,
     event: DomainEvent,
-  ): Promise<Notice | undefined> {
+  ): Promise<Said | undefined> {
     if (webhook.policy_id === null || !(await this.isKnown(trisId, previous))) return undefined;
     const policy = await this.accessPolicies.get(webhook.policy_id);
     if (policy.retired) return undefined;
@@ -205,8 +205,7 @@ export class Notices {
     if (judgement.granted) return undefined;
     const { score, reasons } = judgement;
     const codes = codesOf(judgement, known);
-    const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons, codes };
-    return this.notice(webhook, event, 'access.denied_now', trisId, data);
+    return { type: 'access.denied_now', data: { tris_id: trisId, policy_id: policy.policy_id, score, reasons, codes } };
   }
 
   private async disputeOf(event: DomainEvent): Promise<Dispute | undefined> {
@@ -215,94 +214,13 @@ export class Notices {
     return results[0] as Dispute | undefined;
   }
 
-  /** A message for whoever made the disputed statement, and for the operators: nobody else may read the dispute. */
-  private aboutDispute(webhook: Webhook, event: DomainEvent, dispute: Dispute): Notice[] {
-    const { tris_id, issuer } = dispute;
-    const type = event.type === 'DisputeOpened' ? 'dispute.opened' : 'dispute.answered';
-    const isParty = webhook.owner === null || webhook.owner === issuer;
-    if (!isParty || !webhook.events.includes(type) || !concerns(webhook, tris_id)) return [];
-    const outcome =
-      event.type === 'DisputeAnswered'
-        ? { outcome: event.data.outcome }
-        : event.type === 'DisputeLapsed' && { outcome: 'lapsed' as const };
-    return [this.notice(webhook, event, type, tris_id, { ...disputedDto(dispute), ...outcome })];
-  }
-
-  private notice<Type extends WebhookEvent>(
-    webhook: Webhook,
-    event: DomainEvent,
-    type: Type,
-    trisId: string | null,
-    data: MessageData<Type>,
-    detail = '',
-  ): Notice {
+  private notice(webhook: Webhook, event: DomainEvent, { type, data, detail = '' }: Said): Notice {
     const position = formatPosition(this.views.logId, event.position);
     const hash = hashOf(webhook.webhook_id, event.id, type, detail).slice(0, 32);
     const timestamp = new Date(event.recorded_at).toISOString();
     const body = JSON.stringify({ type, timestamp, data: { ...data, position } });
-    return { message_id: `msg_${hash}`, event: type, tris_id: trisId, position: event.position, body };
-  }
-
-  private messages(webhook: Webhook, event: DomainEvent, trisId: string | null, change: Change | undefined): Notice[] {
-    const { events, filter, owner } = webhook;
-    const notices: Notice[] = [];
-    const say = <Type extends WebhookEvent>(type: Type, data: MessageData<Type>, detail = '') =>
-      void notices.push(this.notice(webhook, event, type, trisId, data, detail));
-    const wants = (type: WebhookEvent) => events.includes(type);
-    if (event.type === 'LensActivated' || event.type === 'ModelActivated') {
-      const scope = event.type === 'LensActivated' ? event.data.scope : 'platform';
-      const org = event.type === 'LensActivated' ? event.data.tris_org : null;
-      if (!wants('policy.promoted') || (org !== null && org !== owner)) return notices;
-      const { reason, previous } = event.data;
-      const active =
-        event.type === 'LensActivated'
-          ? { policy_id: event.data.policy_id, content_hash: event.data.content_hash }
-          : event.data.model;
-      const what = event.type === 'LensActivated' ? 'lens' : 'model';
-      say('policy.promoted', { scope, tris_org: org, reason, what, active: { ...active }, previous: { ...previous } });
-      return notices;
-    }
-    if (trisId === null || !concerns(webhook, trisId)) return notices;
-    if (event.type === 'BadStatusSet' && wants('bad_status.changed')) {
-      const { level, reason_code } = event.data;
-      say('bad_status.changed', { tris_id: trisId, level, reason_code });
-    }
-    if (event.type === 'BadStatusCleared' && wants('bad_status.changed')) {
-      say('bad_status.changed', { tris_id: trisId, level: null, reason_code: null });
-    }
-    if (event.type === 'VerificationGranted' && wants('verification.changed')) {
-      const { status, issuer, scheme, expires_at } = event.data;
-      say('verification.changed', { tris_id: trisId, change: 'granted', status, issuer, scheme, expires_at });
-    }
-    if (event.type === 'VerificationRevoked' && wants('verification.changed')) {
-      const { status, issuer, scheme } = event.data;
-      say('verification.changed', { tris_id: trisId, change: 'revoked', status, issuer, scheme, expires_at: null });
-    }
-    if (isActionChange(event)) {
-      const { action_id, metric, criticality, platform_id, reason } = event.data;
-      const type = event.type === 'ActionWithdrawn' ? 'action.withdrawn' : 'action.reinstated';
-      if (wants(type)) say(type, { tris_id: trisId, action_id, metric, criticality, platform_id, reason });
-    }
-    if (!change || !followsScores(webhook)) return notices;
-    const { before, after, lens } = change;
-    const data = {
-      tris_id: trisId,
-      ...shown(after),
-      previous: shown(before),
-      lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
-      model: { id: lens.model.id, hash: lens.model.hash },
-    };
-    const isListed = filter.ratings === null || filter.ratings.includes(after.score_rating);
-    if (wants('rating.changed') && after.score_rating !== before.score_rating && isListed) say('rating.changed', data);
-    if (!wants('score.crossed')) return notices;
-    const { score_below: below, score_above: above } = filter;
-    if (below !== null && before.score >= below && after.score < below) {
-      say('score.crossed', { ...data, direction: 'below', threshold: below }, 'below');
-    }
-    if (above !== null && before.score <= above && after.score > above) {
-      say('score.crossed', { ...data, direction: 'above', threshold: above }, 'above');
-    }
-    return notices;
+    const tris_id = 'tris_id' in data ? data.tris_id : null;
+    return { message_id: `msg_${hash}`, event: type, tris_id, position: event.position, body };
   }
 }
 
@@ -314,5 +232,3 @@ const followsScores = ({ events }: Webhook): boolean =>
 /** Whether a webhook reports on this identity. */
 const concerns = ({ filter }: Webhook, trisId: string | null): boolean =>
   trisId !== null && (filter.tris_ids === null || filter.tris_ids.includes(trisId));
-
-const shown = ({ score, score_rating, total_tct }: Standing) => ({ score, score_rating, total_tct });
