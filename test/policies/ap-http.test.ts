@@ -747,6 +747,23 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     expect(answer).toMatchObject({ active: false, reason: 'eligibility_unknown', claims });
   });
 
+  test('a token that says something else than its decision is unknown, although a key of the service signed it', async () => {
+    const first = claimsOf((await token({ audience: 'app' })).token);
+    const other = claimsOf((await token()).token);
+    const keys = service.app.get(SigningKeys, { strict: false });
+    for (const changed of [
+      { sub: other.sub },
+      { exp: first.exp + 1_000_000 },
+      { policy_id: other.policy_id, policy_hash: other.policy_hash },
+      { aud: 'another' },
+    ]) {
+      const claims = { ...first, ...changed };
+      const jwt = await keys.sign(claims, 'eligibility+jwt');
+      const answer = await verify({ token: jwt, audience: claims.aud });
+      expect([changed, answer]).toMatchObject([changed, { active: false, reason: 'eligibility_unknown' }]);
+    }
+  });
+
   test('a revocation counts at once, by token or by jti, and may be repeated', async () => {
     const first = await token({ audience: 'app' });
     expect((await service.post('/v1/eligibility/revoke', { token: first.token })).json).toMatchObject({

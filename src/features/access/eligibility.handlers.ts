@@ -3,9 +3,11 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import type { EligibilityClaims } from '../../credentials/jws.js';
 import { AccessPolicies } from './access-policies.js';
 import { Problem } from '../../kernel/problems.js';
 import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
+import type { AccessDecision } from './domain/ap.events.js';
 import { JTI, accessStream, decideRevoke, grantOf } from './domain/decision.js';
 import { EligibilityTokens } from './tokens.js';
 
@@ -33,7 +35,7 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     const { claims } = verification;
     // Read from the stream, so that a revocation takes effect as soon as it is acknowledged.
     const grant = JTI.test(claims.jti) ? grantOf(await this.store.readStream(accessStream(claims.jti))) : undefined;
-    if (!grant) {
+    if (!grant || !isOf(grant.event.data, claims)) {
       const detail = 'The log does not contain the decision of this token. Check the subject again.';
       return { active: false, reason: 'eligibility_unknown', detail, claims };
     }
@@ -43,6 +45,14 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     return { active: true, claims };
   }
 }
+
+/** Whether a token says what was decided: whoever has the signing key can sign other claims with the id of a decision. */
+const isOf = (decision: AccessDecision, { sub, aud, exp, policy_id, policy_hash }: EligibilityClaims): boolean =>
+  sub === decision.subject_tris &&
+  (aud ?? null) === decision.audience &&
+  exp === decision.exp &&
+  policy_id === decision.policy_id &&
+  policy_hash === decision.policy_hash;
 
 /** Revokes a token. */
 export class RevokeEligibility extends Command<Recorded<RevokedEligibilityDto>> {
