@@ -96,6 +96,26 @@ test('after revoking the key nothing that it signed is accepted, cursors include
   expect(await wallets(json.access_token)).toEqual([200, undefined]);
 });
 
+test('after revoking the key a retry of a check makes another one, whose token is valid', async () => {
+  const rules = { disc_min: 0 };
+  expect((await service.post('/v1/policies/ap', { policy_id: 'AP_ALL_V1', rules })).status).toBe(201);
+  const body = { policy_id: 'AP_ALL_V1', subject_tris: tokens.tris_id };
+  const check = async () => (await service.post('/v1/policies/ap/check', body, { 'idempotency-key': 'once' })).json;
+  const verify = async (token: string) => (await service.post('/v1/eligibility/verify', { token })).json.active;
+  const first = await check();
+  expect(await verify(first.eligibility_token)).toBe(true);
+  expect(await check()).toEqual(first);
+  await file().revoke(stolen().kid, Date.now());
+  await becomes(
+    () => verify(first.eligibility_token),
+    (active) => active === false,
+  );
+  const second = await check();
+  expect(second.granted).toBe(true);
+  expect(await verify(second.eligibility_token)).toBe(true);
+  expect(await check()).toEqual(second);
+});
+
 test('a retired or announced key can be revoked, and an unknown one is said to be', async () => {
   const [first] = file().list(Date.now());
   const { kid } = await file().rotate(Date.now(), 600_000);

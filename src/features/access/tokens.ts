@@ -25,9 +25,14 @@ export class EligibilityTokens {
     return this.keys.kid;
   }
 
+  /** Whether the key of a token is still there. */
+  signsWith(kid: string): boolean {
+    return this.keys.signsWith(kid);
+  }
+
   /**
-   * The token of a decision, always the same bytes. null if the decision did not grant, or if the key has been pruned,
-   * which is done only after its last token has expired.
+   * The token of a decision, always the same bytes. null if the decision did not grant, if its key has been pruned,
+   * which is done only after its last token has expired, or if its key was revoked.
    */
   async sign(decision: AccessDecision): Promise<string | null> {
     const { iss, kid, iat, exp, lens_hash, audience } = decision;
