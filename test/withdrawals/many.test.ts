@@ -183,6 +183,15 @@ test('times limit a set, both ends included', async () => {
   expect(await found({ recorded_from: new Date(Date.parse(recorded_at) + 1).toISOString() })).toBe(1);
 });
 
+test('a set may have an action that occurs only in the next hour, by which its identity is not known yet', async () => {
+  const nextHour = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS;
+  ahead = nextHour - 20_000 - Date.now();
+  await relay('leaked', 'tris:soon', 'loan', { occurred_at: new Date(nextHour + 20_000).toISOString() });
+  expect((await scoreOf('tris:soon')).code).toBe('identity_not_found');
+  const { result } = await dryRun({ key_id: 'leaked' });
+  expect(result).toMatchObject({ actions: 1, identities: 1, largest: [{ tris_id: 'tris:soon', score_after: 7 }] });
+});
+
 test('a set is kept for 24 hours, and longer while it is withdrawn, also if the queue is lost', async () => {
   const [first, second] = [await relay('leaked', 'tris:bob'), await relay('leaked', 'tris:bob')];
   const early = await dryRun({ action_id: first });

@@ -171,10 +171,10 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   }
 
   private async effectOn(tris_id: string, actions: readonly SetAction[]): Promise<WithdrawalEffectDto> {
-    const snapshot = await this.identities.snapshot(tris_id, {});
-    const counted = actions.filter(({ occurred_at }) => occurred_at <= snapshot.as_of);
+    // With what occurs only after this hour: by nothing else an identity may be known.
+    const snapshot = await this.identities.snapshot(tris_id, { now: Infinity });
     const now = standing(snapshot);
-    const after = standing({ ...snapshot, state: changedBy(snapshot.state, counted, -1, snapshot.lens) });
+    const after = standing({ ...snapshot, state: changedBy(snapshot.state, actions, -1, snapshot.lens) });
     return {
       tris_id,
       actions: actions.length,
