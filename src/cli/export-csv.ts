@@ -73,7 +73,10 @@ export async function exportCsv(context: HandlersContext, name: string): Promise
   note(`${count(written)} ${name} in ${duration((performance.now() - started) / 1000)}`);
 }
 
-/** Every identity as `GET /v1/disc/score` answers it, by the lens and model that served the platform at the start. */
+/**
+ * Every identity that is known now, as `GET /v1/disc/score` answers it, by the lens and model that served the platform at
+ * the start.
+ */
 async function* identities({ get, stores: { readModels } }: HandlersContext): ReturnType<Pages> {
   const reader = get(IdentityReader);
   const manifest = await get(Views).manifest();
@@ -87,7 +90,8 @@ async function* identities({ get, stores: { readModels } }: HandlersContext): Re
     const snapshots = ids.length > 0 ? await reader.snapshots(ids, coordinates) : [];
     const rows: Row[] = [];
     for (const snapshot of snapshots) {
-      if (snapshot instanceof Problem) throw snapshot;
+      // Not known yet: all of its events occur later.
+      if (snapshot instanceof Problem) continue;
       rows.push(await identityRow(reader.logId, snapshot));
     }
     yield { rows, total };
