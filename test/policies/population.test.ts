@@ -1,5 +1,10 @@
+import { UNATTRIBUTED } from '../../projections/dead-letters.js';
+import type { Config } from '../../src/kernel/config.js';
+import { decorated } from '../../src/kernel/decorated.js';
+import { openStores } from '../../src/stores/open.js';
+import type { ReadModels, RowQuery } from '../../src/stores/ports/read-models.js';
 import { eventually } from '../contracts/harness.js';
-import { type Service, as, seen, startServiceWithKeys } from './service.fixture.js';
+import { type Service, as, relay, seen, startService, startServiceWithKeys } from './service.fixture.js';
 
 /** An access policy, evaluated for all identities as a job. */
 
@@ -12,6 +17,8 @@ const KEYS = [
 ];
 /** More than one part of a stored result. */
 const IDENTITIES = 1_100;
+const DEED = { metric: 'social_deed', criticality: 'High', weight: 0.1 };
+const METADATA = { total_weight: 1, visibility: 'public', version: 'v1.0' };
 const RULES = { any: [{ disc_min: 7.5 }, { verification: ['zk-KYH'] }] };
 
 let service: Service;
@@ -175,4 +182,52 @@ test('sees an identity as of the time that a clock ahead has given to an event a
   const { job_id } = (await start('AP_HELD_V1', 'operator')).json;
   // Only the identity whose verification has no end.
   expect((await completed(job_id, 'operator')).result.granted).toBe(1);
+});
+
+test('knows of nobody while an event is damaged that may be about anybody, as checks and scores say', async () => {
+  const opened = async ({ data }: Config) => {
+    const stores = await openStores(data, Date.now);
+    const read: ReadModels['read'] = async (generation, queries) => {
+      const answer = await stores.readModels.read(generation, queries);
+      if (!answer) return answer;
+      const isCount = (query: RowQuery) => 'get' in query && query.get.view === UNATTRIBUTED.view;
+      return { ...answer, results: answer.results.map((row, i) => (isCount(queries[i]!) ? damaged : row)) };
+    };
+    return { ...stores, readModels: decorated(stores.readModels, { read }) };
+  };
+  let damaged: number | undefined;
+  const other = await startService({}, Date.now, opened);
+  try {
+    await relay(other, [{ tris_id: 'tris:known', category: 'social', action_type: 'deed', criticality: 'High' }]);
+    await other.post('/v1/policies/ap', { policy_id: 'AP_ALL_V1', rules: { disc_min: 0 } });
+    const policy = { policy_id: 'VP_ALL_V1', tris_org: 'tris:a', inputs: [DEED], metadata: METADATA };
+    await other.post('/v1/policies/vp', policy);
+    const { headers, json: score } = await other.get('/v1/disc/score/tris:known', await seen(other));
+    const path = `/v1/disc/score/tris:known?as_of=${score.as_of}&as_of_position=${score.position}`;
+    const { etag } = (await other.get(path)).headers;
+    const sums = async () => {
+      const check = { policy_id: 'AP_ALL_V1', subject_tris: 'tris:known' };
+      const { granted } = (await other.post('/v1/policies/ap/check', check)).json;
+      const { job_id } = (await other.post('/v1/policies/ap/AP_ALL_V1/population')).json;
+      let job: Awaited<ReturnType<Service['get']>>['json'];
+      await eventually(async () => {
+        job = (await other.get(`/v1/jobs/${job_id}`, { 'x-api-key': other.key })).json;
+        return job.status === 'completed';
+      });
+      const preview = { policy_id: 'VP_ALL_V1', access_policies: ['AP_ALL_V1'] };
+      const of = async (subjects: object) =>
+        (await other.post('/v1/policies/vp/evaluate', { ...preview, ...subjects })).json.summary.access[0]
+          .granted_after;
+      const { result } = job;
+      return [granted, result.granted, result.unknown, await of({}), await of({ subjects: ['tris:known'] })];
+    };
+    expect(headers['etag']).toBeDefined();
+    expect(await sums()).toEqual([true, 1, 0, 1, 1]);
+    damaged = 1;
+    const again = await other.get(path, { 'if-none-match': etag as string });
+    expect([again.status, again.json?.incomplete]).toEqual([200, true]);
+    expect(await sums()).toEqual([false, 0, 1, 0, 0]);
+  } finally {
+    await other.close();
+  }
 });

@@ -116,7 +116,6 @@ export class IdentityReader {
         readers.push(reader.at(position, end));
       }
     }
-    // A damaged event about an unknown identity may be about any identity.
     const mayLackMore = ((results.at(-1) as number | undefined) ?? 0) > 0;
     return { readers, lens, generation, mayLackMore };
   }
@@ -146,7 +145,7 @@ export class IdentityReader {
         snapshots.push(unknownIdentity(tris_id, 'at that time'));
         continue;
       }
-      if (mayLackMore) state = { ...state, dead_letters: [...state.dead_letters, 'unattributed'] };
+      if (mayLackMore) state = lackingMore(state);
       for (const held of state.verifications) {
         if (isTrusted(held, undefined, position)) continue;
         issuers.set(held.issuer, undefined);
@@ -196,6 +195,11 @@ export class IdentityReader {
     await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
+}
+
+/** A state while there is a damaged event about an unknown identity: it may be about this one. */
+export function lackingMore(state: IdentityState): IdentityState {
+  return { ...state, dead_letters: [...state.dead_letters, 'unattributed'] };
 }
 
 function areAllFound(found: readonly unknown[]): boolean {

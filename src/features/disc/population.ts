@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { rebuilding } from '../../kernel/problems.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -6,6 +7,7 @@ import type { Views } from '../../read-side/views.js';
 import type { Lens } from '../../scoring/lens.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
 import { EvidenceReader } from './evidence-reader.js';
+import { lackingMore } from './identity-reader.js';
 
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
@@ -17,6 +19,8 @@ export interface Population {
   position: number;
   /** Number of identities. */
   total: number;
+  /** Whether an event is damaged that may be about any of them. */
+  mayLackMore?: boolean;
 }
 
 /** @throws Problem projection_rebuilding */
@@ -25,7 +29,9 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
   const read = generation === undefined ? undefined : await readModels.read(generation, []);
   if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are being rebuilt');
   const total = await readModels.count(generation, 'identities');
-  return { generation, position: read.checkpoint.position, total };
+  const letters = manifest.views['dead_letters'];
+  const count = letters && (await readModels.read(letters, [{ get: UNATTRIBUTED }]))?.results[0];
+  return { generation, position: read.checkpoint.position, total, ...(Number(count) > 0 && { mayLackMore: true }) };
 }
 
 /**
@@ -37,11 +43,12 @@ export async function eachIdentity(
   readModels: ReadModels,
   views: Pick<Views, 'readSince'>,
   lenses: readonly Lens[],
-  { generation }: Population,
+  { generation, mayLackMore }: Population,
   signal: AbortSignal,
   visit: (state: IdentityState, reader: EvidenceReader) => void,
   onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
+  const stateSeen = (state: IdentityState) => (mayLackMore ? lackingMore(state) : state);
   let done = 0;
   let cursor: string | null = null;
   do {
@@ -50,12 +57,12 @@ export async function eachIdentity(
       const identity = value as unknown as IdentityRow;
       const reader = new EvidenceReader(views, row.key, identity, identity.changed);
       // An await for each would take longer than the visit.
-      if (reader.known) visit(reader.known, reader);
+      if (reader.known) visit(stateSeen(reader.known), reader);
       else {
         const read = await readModels.read(generation, [{ get: identityRow(row.key) }]);
         if (!read) break;
         const now = new EvidenceReader(views, row.key, read.results[0] as IdentityRow, read.checkpoint.position);
-        visit(await now.state(lenses), now);
+        visit(stateSeen(await now.state(lenses)), now);
       }
       if (isDue()) await yieldIfDue();
     }

@@ -1,4 +1,4 @@
-import { isIncomplete } from '../../../projections/identities.js';
+import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
@@ -122,9 +122,13 @@ export function etagPartsOf({
   lens,
   generation,
   reader,
+  state,
 }: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> & {
   reader?: EvidenceReader;
+  state?: IdentityState;
 }): (string | number)[] {
   const disputed = reader?.row.disputes?.length ?? 0;
-  return [position, lens.content_hash, lens.model.hash, as_of, generation, disputed];
+  // No coordinates determine whether another event is damaged.
+  const lacking = state?.dead_letters.length ?? 0;
+  return [position, lens.content_hash, lens.model.hash, as_of, generation, disputed, lacking];
 }

@@ -1,12 +1,14 @@
 import { type Actor, ownerOfTurns, refuseUnlessAccepted } from '../../commands/context.js';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { EvidenceReader } from '../disc/evidence-reader.js';
+import { lackingMore } from '../disc/identity-reader.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -119,8 +121,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const selector = { organization: owner.tris_org, model };
     const probes = await this.access.probes(owner, accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.lenses.queries(selector)]);
-    const before = await this.lenses.resolve(selector, read.manifest, read.results.slice(subjects.length));
+    const read = await this.views.read([...rows, ...this.lenses.queries(selector), { get: UNATTRIBUTED }]);
+    const before = await this.lenses.resolve(selector, read.manifest, read.results.slice(subjects.length, -1));
     const after = scoringBy(lens, before.model);
     const now = this.clock();
     const as_of = endOfHour(now);
@@ -135,7 +137,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
         continue;
       }
       const reader = new EvidenceReader(this.views, tris_id, row, read.position);
-      const state = await reader.state(lenses);
+      const known = await reader.state(lenses);
+      const state = read.results.at(-1) ? lackingMore(known) : known;
       const reasons = await reasonsOf(reader, state, before, after);
       await yieldIfDue();
       fold.add(tris_id, state, () => Promise.resolve(reasons));
