@@ -185,8 +185,8 @@ test('times limit a set, both ends included', async () => {
 
 test('a set may have an action that occurs only in the next hour, by which its identity is not known yet', async () => {
   const nextHour = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS;
-  ahead = nextHour - 20_000 - Date.now();
-  await relay('leaked', 'tris:soon', 'loan', { occurred_at: new Date(nextHour + 20_000).toISOString() });
+  ahead = nextHour - 50_000 - Date.now();
+  await relay('leaked', 'tris:soon', 'loan', { occurred_at: new Date(nextHour + 5_000).toISOString() });
   expect((await scoreOf('tris:soon')).code).toBe('identity_not_found');
   const { result } = await dryRun({ key_id: 'leaked' });
   expect(result).toMatchObject({ actions: 1, identities: 1, largest: [{ tris_id: 'tris:soon', score_after: 7 }] });
