@@ -9,7 +9,7 @@ import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
 import { OpenApi, type OpenApiDocument } from '../e2e/openapi.js';
 import { servedDocument } from '../openapi.mjs';
-import { applied, policyBody, seen } from '../policies/service.fixture.js';
+import { applied, policyBody, relay, seen } from '../policies/service.fixture.js';
 import {
   ALL,
   clock,
@@ -30,6 +30,7 @@ import {
   LENDCO,
   OTHER,
 } from './webhooks.fixture.js';
+import type { Received } from './receiver.js';
 
 /** From what is recorded to the messages that arrive, each of which is as the OpenAPI document says. */
 
@@ -705,6 +706,28 @@ test('a webhook leaves nothing that waits when it is deleted', async () => {
   await remove(id);
   const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:{${id}}${key}`)));
   await eventually(async () => (await stored()).every((value) => value === undefined));
+});
+
+test('messages go on about an identity that is known only by an action of the next hour', async () => {
+  const nextHour = Math.ceil(Date.now() / 3_600_000) * 3_600_000;
+  clock.ahead = nextHour - 50_000 - Date.now();
+  try {
+    const occurred_at = new Date(nextHour + 5_000).toISOString();
+    const action = { category: 'financial', action_type: 'repayment', criticality: 'critical', occurred_at };
+    await relay(service, [{ tris_id: 'tris:soon', ...action }], OPERATOR);
+    await service.post('/v1/policies/ap', { policy_id: 'AP_SOON_V1', rules: { disc_min: 7 } }, LENDCO);
+    const filter = { tris_ids: ['tris:soon'] };
+    const events = ['rating.changed', 'access.denied_now'];
+    const { id } = await create({ events, filter, policy_id: 'AP_SOON_V1' });
+    await setBad('tris:soon', 3);
+    await eventually(() => receiver.received.length > 0);
+    expect(Date.now() + clock.ahead).toBeLessThan(nextHour);
+    const [{ message }] = receiver.received as [Received];
+    expect(message).toMatchObject({ type: 'rating.changed', data: { score: 3, previous: { score: 7.9 } } });
+    await remove(id);
+  } finally {
+    clock.ahead = 0;
+  }
 });
 
 /** The last test: what it stops is not started again. */

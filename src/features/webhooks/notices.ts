@@ -4,6 +4,7 @@ import type { DomainEvent } from '../../../projections/events.js';
 import { type IdentityEvent, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
 import { hashOf } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
@@ -172,7 +173,8 @@ export class Notices {
   ): Promise<RunningStanding> {
     if (!(await this.isKnown(trisId, position))) return new RunningStanding(lens);
     const as_of_position = formatPosition(this.views.logId, position);
-    const { state } = await this.identities.snapshot(trisId, { as_of_position, organization });
+    // What follows is applied whenever it occurred, so what precedes counts in the same way.
+    const { state } = await this.identities.snapshot(trisId, { as_of_position, organization, now: Infinity });
     return RunningStanding.of(state, lens);
   }
 
@@ -199,7 +201,12 @@ export class Notices {
       const { state, lens, as_of, trusts } = await this.identities.snapshot(trisId, coordinates);
       return { as_of, model: lens.model, seen: { facts: factsOf(state, lens, as_of, trusts), lens, state } };
     };
-    if (evaluate((await seenAt(previous)).seen.facts) !== TRUE) return undefined;
+    const before = await seenAt(previous).catch((error: unknown) => {
+      // By nothing that had occurred.
+      if (error instanceof Problem && error.code === 'identity_not_found') return undefined;
+      throw error;
+    });
+    if (!before || evaluate(before.seen.facts) !== TRUE) return undefined;
     const known = await seenAt(event.position);
     const judgement = judge(rule, evaluate, known.seen.facts, known.model);
     if (judgement.granted) return undefined;
