@@ -49,6 +49,11 @@ export class IssuerKeys {
     return this.ring?.current.kid;
   }
 
+  /** Whether the file contains the private key of an issuer, also if it does not sign now. */
+  signsWith(issuer: string): boolean {
+    return this.ring?.signer(issuer) !== undefined;
+  }
+
   list(): ListedKey[] {
     return this.ring?.list() ?? [];
   }

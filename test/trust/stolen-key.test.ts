@@ -2,6 +2,7 @@ import { createPrivateKey, sign as signBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { issuerKeyFile } from '../../src/credentials/issuer-keys.js';
 import { signingKeyFile } from '../../src/credentials/signing-keys.js';
 import { ConfigError, loadConfig } from '../../src/kernel/config.js';
 import { becomes } from '../contracts/harness.js';
@@ -19,7 +20,7 @@ const file = () => signingKeyFile(loadConfig({ CREDENCE_SIGNING_KEYS: path() }))
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'credence-stolen-'));
-  service = await startService({ CREDENCE_SIGNING_KEYS: path() });
+  service = await startService({ CREDENCE_SIGNING_KEYS: path(), CREDENCE_RPC_31337: 'http://127.0.0.1:9' });
   tokens = await claim(service, newAccount());
 });
 afterEach(async () => {
@@ -113,6 +114,25 @@ test('after revoking the key a retry of a check makes another one, whose token i
   const second = await check();
   expect(second.granted).toBe(true);
   expect(await verify(second.eligibility_token)).toBe(true);
+  expect(await check()).toEqual(second);
+});
+
+test('after revoking the key of vouchers a retry of a check makes another one, with a voucher', async () => {
+  expect((await service.post('/v1/policies/ap', { policy_id: 'AP_ALL_V1', rules: { disc_min: 0 } })).status).toBe(201);
+  const contract = `0x${'12'.repeat(20)}`;
+  const target = { wallet: tokens.wallet, chain_id: 31_337, verifying_contract: contract };
+  const body = { policy_id: 'AP_ALL_V1', subject_tris: tokens.tris_id, ...target };
+  const check = async () => (await service.post('/v1/policies/ap/check', body, { 'idempotency-key': 'once' })).json;
+  const issuers = async () => (await service.get('/v1/eligibility/issuers')).json.issuers.map(addressOf);
+  const addressOf = ({ address }: { address: string }) => address;
+  const first = await check();
+  expect(first.voucher).not.toBeNull();
+  expect(await check()).toEqual(first);
+  const [issuer] = await issuers();
+  await issuerKeyFile(service.config).revoke(issuer, Date.now());
+  await becomes(issuers, (all) => !all.includes(issuer));
+  const second = await check();
+  expect([second.granted, second.voucher]).toEqual([true, expect.objectContaining({ signature: expect.any(String) })]);
   expect(await check()).toEqual(second);
 });
 

@@ -106,7 +106,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
   /**
    * The last check with this Idempotency-Key, if its answer can be repeated; else the id of the next one. A granted
-   * check whose token has expired, or whose key was revoked, is made again, since its token is of no use.
+   * check whose token has expired, or whose key was revoked, is made again, since its token or voucher is of no use.
    * @throws Problem idempotency_key_reused
    */
   private async earlierCheck({ idempotency, body_hash }: CommandContext) {
@@ -127,8 +127,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       else next = middle;
     }
     if (check && check.metadata.body_hash !== body_hash) throw idempotencyKeyReused();
-    const { exp = null, kid = null } = (check?.data ?? {}) as Partial<AccessDecision>;
-    const isDead = exp !== null && (exp * 1000 <= this.clock() || !this.tokens.signsWith(kid!));
+    const { exp = null, kid = null, voucher_issuer = null } = (check?.data ?? {}) as Partial<AccessDecision>;
+    const isSigned = () =>
+      this.tokens.signsWith(kid!) && (voucher_issuer === null || this.vouchers.signsWith(voucher_issuer));
+    const isDead = exp !== null && (exp * 1000 <= this.clock() || !isSigned());
     return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
   }
 

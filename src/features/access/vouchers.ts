@@ -35,6 +35,11 @@ export class Vouchers {
     return this.keys.issuer;
   }
 
+  /** Whether the key of a voucher is still there. */
+  signsWith(issuer: string): boolean {
+    return this.keys.signsWith(issuer);
+  }
+
   issuers(): VoucherIssuersDto {
     const issuers = this.keys.list().map(({ kid, status, signs_from, prunable_from }) => ({
       address: kid,
