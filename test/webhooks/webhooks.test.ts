@@ -212,6 +212,16 @@ test('a change that is refused does not store its URL', async () => {
   await remove(id);
 });
 
+test('changes at the same time together leave no webhook that could not be created', async () => {
+  for (let n = 0; n < 10; n++) {
+    const { id } = await create({ events: ['rating.changed'], filter: { score_below: 50 } });
+    await Promise.all([patch(id, { filter: {} }), patch(id, { events: ['score.crossed'] })]);
+    const { events, filter } = (await service.get(`${path}/${id}`, LENDCO)).json;
+    expect(events[0] !== 'score.crossed' || filter.score_below === 50).toBe(true);
+    await remove(id);
+  }
+});
+
 test.each(['decision.would_differ', 'dispute.opened', 'dispute.answered'])(
   'what only parties may read is for keys of an organization and for operators: %s',
   async (event) => {

@@ -173,12 +173,14 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
   async execute({ webhookId, change: { url, ...change }, context }: ChangeWebhook) {
     const before = await this.webhooks.get(webhookId, context.actor);
     if (url !== undefined) checkUrl(this.receivers, url);
-    check({ ...before, ...change });
     refuseEventsOfAll(context.actor, change.events ?? []);
     await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
     const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
     const { position } = await withTexts(this.keyValue, url === undefined ? [] : [url], () =>
-      this.webhooks.change(webhookId, context, (webhook) => decideChange(webhook, changed)),
+      this.webhooks.change(webhookId, context, (webhook) => {
+        check({ ...webhook, ...change });
+        return decideChange(webhook, changed);
+      }),
     );
     return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
   }
