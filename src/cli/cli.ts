@@ -138,6 +138,8 @@ export class Cli {
   exitCode: ExitCode = EXIT.ok;
   /** Whether it was ended by an error. */
   hasFailed = false;
+  /** Whether it writes lines to standard output, of which the reader may want only the first. */
+  isStreaming = false;
   private argv: readonly string[] = [];
 
   /** @param hosted if this is the command of another process */
@@ -179,7 +181,10 @@ export class Cli {
       }
       if (profile === 'embedded' && folder === 'create') prepareFolder(data);
       const { value, items = Readable.from([]), output = new StandardOutput(this.io.stdout) } = prepared;
-      const write = (text: string) => output.write(text);
+      const write = (text: string) => {
+        this.isStreaming = output instanceof StandardOutput;
+        return output.write(text);
+      };
       let isComplete = false;
       try {
         const answer =

@@ -16,10 +16,13 @@ async function serve(data: string | undefined): Promise<void> {
 const { env, stdin, stdout, stderr } = process;
 const cli = await programFor(process.argv, { env, stdin, stdout, stderr, serve });
 process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  // The reader of the output may close the pipe, as `head` does.
-  if (code === 'EPIPE') process.exit(cli.exitCode);
+  // The reader of the output may close the pipe, as `head` does. A command that does more than write goes on.
+  if (code === 'EPIPE' && cli.isStreaming) process.exit(EXIT.ok);
+  if (code === 'EPIPE') return;
   process.stderr.write(`credence: the output cannot be written: ${message}\n`);
   process.exit(EXIT.finding);
 });
+// Whoever reads what it reports may go away before the command has ended.
+process.stderr.on('error', () => undefined);
 await cli.run(process.argv);
 process.exitCode = cli.exitCode;

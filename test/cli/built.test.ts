@@ -63,6 +63,20 @@ test('exits with 0 if the reader of its output closes the pipe, as head does', a
   expect(await code).toBe(0);
 });
 
+test('works on and ends with its own exit code if nobody reads what it reports', async () => {
+  const other = store.file('checkpoint.txt', ['credence.example/log', '3', `${'A'.repeat(43)}=`]);
+  for (const [stream, args, expected] of [
+    ['stdout', ['compare', other], 1],
+    ['stderr', ['export', '--out', join(store.folder, 'unread.export.ndjson')], 0],
+  ] as const) {
+    const child = store.spawn(args);
+    const code = new Promise((settle) => child.once('close', settle));
+    child[stream]!.destroy();
+    expect([args[0], await code]).toEqual([args[0], expected]);
+  }
+  expect(existsSync(join(store.folder, 'unread.export.ndjson'))).toBe(true);
+});
+
 test('refuses a line that is longer than any text can be', async () => {
   const file = store.file('long.ndjson', []);
   truncateSync(file, 600 * 2 ** 20);
