@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
@@ -32,6 +32,9 @@ export function compareCommand(cli: Cli): void {
 }
 
 async function open(_context: Context, file: string): Promise<Prepared<Kept, KeptLeaf[]>> {
+  const found = await stat(file).catch(() => undefined);
+  // A pipe can be read only once.
+  if (found && !found.isFile() && !found.isDirectory()) throw new UsageError(`${file} is not a regular file.`);
   const given = isExport(file).catch((error: unknown) => {
     throw unreadable(file, error);
   });

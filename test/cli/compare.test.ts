@@ -1,5 +1,5 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { leafOf, treeOf } from '../../clients/typescript/src/audit.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
@@ -215,7 +215,8 @@ test.each<[string, (text: string) => string, RegExp]>([
 test.each([
   ['is not there', 'nothing', 'does not exist'],
   ['is a folder', '', 'is a folder'],
+  ['can be read only once', '/dev/null', 'is not a regular file'],
 ])('a file that %s is a wrong usage, and named', async (_, name, said) => {
-  const file = join(store.folder, name);
+  const file = resolve(store.folder, name);
   expect(await compare(file)).toEqual([2, `credence: ${file} ${said}.\n`]);
 });
