@@ -11,6 +11,8 @@ import type { Output } from './cli.js';
 export class OutputFile implements Output {
   private readonly text = new PassThrough({ highWaterMark: 2 ** 20 });
   private readonly written: Promise<void>;
+  /** Where it takes space; undefined for a device or a pipe. */
+  private folder: string | undefined;
   private begin!: () => void;
   private readonly begun = new Promise<void>((resolve) => (this.begin = resolve));
 
@@ -31,7 +33,7 @@ export class OutputFile implements Output {
   /** @throws TargetRefused if the file cannot be written, or its disk is full */
   async write(text: string): Promise<void> {
     if (this.text.errored) await this.written;
-    requireSpace(dirname(this.path), Buffer.byteLength(text));
+    if (this.folder !== undefined) requireSpace(this.folder, Buffer.byteLength(text));
     if (!this.text.write(text)) await Promise.race([once(this.text, 'drain'), this.written]);
   }
 
@@ -48,6 +50,10 @@ export class OutputFile implements Output {
       this.begin();
       return pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
     };
-    await (found?.isFile() === false ? write(this.path) : writtenAside(this.path, write));
+    if (found?.isFile() === false) return write(this.path);
+    await writtenAside(this.path, (file) => {
+      this.folder = dirname(file);
+      return write(file);
+    });
   }
 }

@@ -7,9 +7,12 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
+  rmSync,
   rmdirSync,
   statSync,
+  symlinkSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -350,6 +353,16 @@ async function onSmallDisk(work: (place: string) => Promise<void>): Promise<void
     }
     const left = readdirSync(place, { recursive: true }) as string[];
     expect(left.filter((name) => !name.startsWith('data'))).toEqual([]);
+    // What is written through a device or a pipe, or a link to another disk, takes no space here.
+    const elsewhere = mkdtempSync(join(tmpdir(), 'credence-elsewhere-'));
+    for (const target of ['/dev/null', join(elsewhere, 'events.ndjson')]) {
+      writeFileSync(join(elsewhere, 'events.ndjson'), '');
+      const link = join(place, 'link');
+      symlinkSync(target, link);
+      expect(await credence(folder, 'export', '--out', link, '--force')).toMatchObject({ code: 0 });
+      rmSync(link);
+    }
+    rmSync(elsewhere, { recursive: true });
     expect((await server.relay({ tris_id: 'tris:later' })).status).toBe(202);
     await server.stop();
   }),
