@@ -1,4 +1,4 @@
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, rmSync } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -171,7 +171,17 @@ async function refuseCompressed(path: string, command: string, file: string): Pr
 /** A copy of standard input, since the input is read twice: checked, then recorded. */
 async function spool(stdin: Readable): Promise<Input> {
   const folder = await mkdtemp(join(tmpdir(), 'credence-import-'));
-  const remove = () => rm(folder, { recursive: true, force: true });
+  const end = (signal: NodeJS.Signals) => {
+    // The service that carries out the command ends it, and the copy is removed then.
+    if (process.listenerCount(signal) > 1) return;
+    rmSync(folder, { recursive: true, force: true });
+    process.off(signal, end).kill(process.pid, signal);
+  };
+  process.on('SIGINT', end).on('SIGTERM', end);
+  const remove = async () => {
+    process.off('SIGINT', end).off('SIGTERM', end);
+    await rm(folder, { recursive: true, force: true });
+  };
   const path = join(folder, 'input.ndjson');
   try {
     await pipeline(stdin, createWriteStream(path));

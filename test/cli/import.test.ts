@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { eventually } from '../contracts/harness.js';
 import { ended } from '../servers/launch.js';
 import { action, actions, exported, SLOW, Store } from './credence.js';
 
@@ -102,6 +103,19 @@ test('reads standard input in place of a file', async () => {
   const { code, stdout } = await ended(store.spawn(['import', '-']), `${JSON.stringify(action(1))}\n`);
   expect(stdout).toMatch(/^1 lines: 1 recorded/);
   expect(code).toBe(0);
+});
+
+test('Ctrl-C leaves no copy of standard input', async () => {
+  const copies = join(store.folder, 'copies');
+  mkdirSync(copies);
+  store.variables['TMPDIR'] = copies;
+  const child = store.spawn(['import', '-']);
+  child.stdin!.write(`${JSON.stringify(action(1))}\n`);
+  await eventually(() => readdirSync(copies).length === 1, 'it is read');
+  const end = new Promise((settle) => child.once('close', (_, signal) => settle(signal)));
+  child.kill('SIGINT');
+  expect(await end).toBe('SIGINT');
+  expect(readdirSync(copies)).toEqual([]);
 });
 
 test(
