@@ -144,7 +144,9 @@ async function ask(url: string, query: string): Promise<{ to: number; from_root:
     throw new CommandFailed(`${address} gives no answer: ${String(error.cause ?? error)}.`);
   });
   if (!response.ok) throw new CommandFailed(`${address} answered ${response.status}: ${await response.text()}`);
-  return (await response.json()) as { to: number; from_root: string };
+  const answer = (await response.json().catch(() => null)) as { to: number; from_root: string } | null;
+  if (typeof answer?.from_root === 'string') return answer;
+  throw new CommandFailed(`${address} is not answered by a service of Credence.`);
 }
 
 /** Every event that was kept is there. */

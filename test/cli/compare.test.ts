@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { leafOf, treeOf } from '../../clients/typescript/src/audit.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
@@ -173,6 +176,22 @@ test(
   },
   SLOW,
 );
+
+test.each(['{}', 'null', '<html>'])('an answer that no service gives is none: %s', async (body) => {
+  const server = createServer((_, response) => response.end(body)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  try {
+    for (const file of [kept, root]) {
+      const said = new RegExp(
+        `^credence: http://127.0.0.1:${port}/\\S+ is not answered by a service of Credence\\.\n$`,
+      );
+      expect(await compare(file, '--url', `http://127.0.0.1:${port}`)).toEqual([1, expect.stringMatching(said)]);
+    }
+  } finally {
+    server.close();
+  }
+});
 
 test.each<[string, string[], number, RegExp]>([
   ['a file that is neither', ['hello'], 2, /is neither an export nor a checkpoint/],
