@@ -322,9 +322,13 @@ test('a webhook tells when an access policy would refuse a watched identity that
   const retiring = { url: receiver.url, ...watched, policy_id: 'AP_RETIRED_V1' };
   const key = { ...LENDCO, 'idempotency-key': 'before-it-is-retired' };
   const early = (await service.post(path, retiring, key)).json;
+  const change = () => patch(early.webhook_id, { policy_id: 'AP_RETIRED_V1' }, key);
+  expect((await change()).status).toBe(200);
   expect((await service.post('/v1/policies/ap/AP_RETIRED_V1/retire', {}, LENDCO)).status).toBe(200);
   expect(await refused({ policy_id: 'AP_RETIRED_V1' })).toBe('policy_retired');
   expect((await service.post(path, retiring, key)).json).toEqual(early);
+  expect((await change()).status).toBe(200);
+  expect((await patch(early.webhook_id, { policy_id: 'AP_RETIRED_V1' })).json.code).toBe('policy_retired');
   await remove(early.webhook_id);
 
   const { id, secret } = await create(watched);

@@ -153,6 +153,19 @@ test('a retry of the creation does not store a deleted URL again', async () => {
   await remove(id);
 });
 
+test('a retry of a change does not store a deleted URL again', async () => {
+  const { id } = await create({ events: ['policy.promoted'] });
+  const url = `${receiver.url}/changed`;
+  const change = () => patch(id, { url }, { ...LENDCO, 'idempotency-key': 'change-and-delete' });
+  expect((await change()).json.url).toBe(url);
+  await deleteText(service.stores.keyValue, sha256Hex(url));
+  const { status, headers, json } = await change();
+  expect([status, headers['idempotency-replayed'], json.url]).toEqual([200, 'true', null]);
+  // Setting it again is another request.
+  expect((await patch(id, { url })).json.url).toBe(url);
+  await remove(id);
+});
+
 test('a retry of the deletion gets the first answer again, any other is refused', async () => {
   const { id } = await create({ events: ['policy.promoted'] });
   const deletion = (key: string, by = LENDCO) => remove(id, { ...by, 'idempotency-key': key });

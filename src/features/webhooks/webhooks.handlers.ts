@@ -160,6 +160,7 @@ export class ChangeWebhook extends Command<Recorded<WebhookDto>> {
 @CommandHandler(ChangeWebhook)
 export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
   constructor(
+    private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly receivers: Receivers,
     private readonly policies: AccessPolicies,
@@ -170,18 +171,22 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
    * @throws Problem webhook_not_found, validation_failed, policy_not_found, forbidden, policy_retired,
    * idempotency_key_reused
    */
-  async execute({ webhookId, change: { url, ...change }, context }: ChangeWebhook) {
-    const before = await this.webhooks.get(webhookId, context.actor);
-    if (url !== undefined) checkUrl(this.receivers, url);
-    refuseEventsOfAll(context.actor, change.events ?? []);
-    await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
-    const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
-    const { position } = await withTexts(this.keyValue, url === undefined ? [] : [url], () =>
-      this.webhooks.change(webhookId, context, (webhook) => {
-        check({ ...webhook, ...change });
-        return decideChange(webhook, changed);
-      }),
-    );
+  async execute({ webhookId, change: { url, ...asked }, context }: ChangeWebhook) {
+    const { owner } = await this.webhooks.get(webhookId, context.actor);
+    const change = async () => {
+      if (url !== undefined) checkUrl(this.receivers, url);
+      refuseEventsOfAll(context.actor, asked.events ?? []);
+      await checkPolicy(this.policies, asked.policy_id ?? null, owner);
+      const changed = { ...asked, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
+      return withTexts(this.keyValue, url === undefined ? [] : [url], () =>
+        this.webhooks.change(webhookId, context, (webhook) => {
+          check({ ...webhook, ...asked });
+          return decideChange(webhook, changed);
+        }),
+      );
+    };
+    // A retry is answered, whatever has become of the policy, and does not store a URL that was deleted since.
+    const { position } = (await this.writer.firstTry(context)) ?? (await change());
     return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
   }
 }
