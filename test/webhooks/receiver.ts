@@ -13,7 +13,10 @@ export interface Received {
 export class Receiver {
   readonly received: Received[] = [];
   answer: (received: Received, response: ServerResponse) => void = (_, response) => void response.writeHead(204).end();
-  private readonly server = createServer((request, response) => void this.take(request, response));
+  private readonly server = createServer(
+    { keepAliveTimeout: 0 },
+    (request, response) => void this.take(request, response),
+  );
 
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));

@@ -1,4 +1,5 @@
 import type { LookupAddress } from 'node:dns';
+import type { Socket } from 'node:net';
 import { loadConfig } from '../../src/kernel/config.js';
 import { Receivers, isPublic } from '../../src/features/webhooks/receivers.js';
 import { eventually } from '../contracts/harness.js';
@@ -210,6 +211,23 @@ describe('a connection', () => {
     });
     receivers.onApplicationShutdown();
   });
+});
+
+test('a connection that is not used is closed, though its receiver keeps it open', async () => {
+  const receiver = new Receiver();
+  await receiver.start();
+  const receivers = configured('on');
+  receivers.idleMs = 200;
+  let connection: Socket | undefined;
+  receiver.answer = (_, response) => {
+    connection = response.socket!;
+    // An answer may take longer.
+    setTimeout(() => response.writeHead(204).end(), 400);
+  };
+  expect((await receivers.post(OWNER, receiver.url, {}, '{}')).status).toBe(204);
+  await eventually(() => connection!.readableEnded, 'the end of the connection');
+  receivers.onApplicationShutdown();
+  await receiver.stop();
 });
 
 test('a receiver has its five seconds from the connection on, however many messages wait for one', async () => {

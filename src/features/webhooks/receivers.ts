@@ -8,6 +8,8 @@ import { ReceiverNames } from './receiver-names.js';
 
 /** How long a receiver may take to answer, ms. */
 const TIMEOUT_MS = 5_000;
+/** How long a connection is kept without a message, ms. Receivers could keep theirs open for as long as they like. */
+const IDLE_MS = 10_000;
 /** An answer's body is not used; a connection whose answer is larger is closed. */
 const MAX_BYTES = 16 * 1024;
 const MAX_URL = 2_048;
@@ -86,6 +88,8 @@ class NotPublic extends Error {}
 export class Receivers implements OnApplicationShutdown {
   /** Replaced by tests. */
   names: Pick<ReceiverNames, 'addressesOf'> = new ReceiverNames();
+  /** Replaced by tests. */
+  idleMs = IDLE_MS;
   /** By owner: many have webhooks at the same provider, and a slow one must not keep others from it. */
   private readonly agents = new Map<string | null, Record<'http:' | 'https:', http.Agent>>();
 
@@ -183,7 +187,7 @@ export class Receivers implements OnApplicationShutdown {
   private agentOf(owner: string | null, protocol: 'http:' | 'https:'): http.Agent {
     let agents = this.agents.get(owner);
     if (!agents) {
-      const options = { keepAlive: true, maxSockets: CONNECTIONS };
+      const options = { keepAlive: true, maxSockets: CONNECTIONS, timeout: this.idleMs };
       this.agents.set(owner, (agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) }));
     }
     return agents[protocol];
