@@ -59,7 +59,8 @@ const lastLogged = new WeakMap<Logger, Map<string, number>>();
 function isNews(code: ProblemCode, error: unknown, logger: Logger): boolean {
   let loggedAt = lastLogged.get(logger);
   if (!loggedAt || loggedAt.size >= MAX_REASONS) lastLogged.set(logger, (loggedAt = new Map()));
-  const reason = `${code} ${(error as Error | null)?.message}`;
+  // Without its numbers: how far a build is, or the position that a client waits for, differ in each request.
+  const reason = `${code} ${(error as Error | null)?.message}`.replaceAll(/\d[\d.,]*/g, '#');
   const now = performance.now();
   if (now - (loggedAt.get(reason) ?? -Infinity) < REPEAT_MS) return false;
   loggedAt.set(reason, now);
