@@ -340,7 +340,10 @@ const BY_STATUS = {
       'A store is unavailable',
       'no definite answer from the log or the read models; the same request may be repeated; see `Retry-After`',
     ],
-    too_many_streams: ['Too many streams are open', 'the process has 10,000 open streams of changes'],
+    too_many_streams: [
+      'Too many streams are open',
+      'the process has 10,000 open streams of changes, or 5,000 without a key',
+    ],
     preview_busy: [
       'Another preview of all identities is running',
       'another preview over all identities is running in this process; see `Retry-After`, or start a replay',

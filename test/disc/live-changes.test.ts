@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import type { Change, ChangeFeed, FeedScope } from '../../src/features/disc/change-feed.js';
 import { LiveChanges } from '../../src/features/disc/live-changes.js';
 import type { ApiKeys } from '../../src/credentials/api-keys.js';
-import type { Session } from '../../src/credentials/caller.js';
+import type { Caller, Session } from '../../src/credentials/caller.js';
 import type { SessionEnds } from '../../src/features/accounts/session-ends.js';
 import type { SessionStanding } from '../../src/features/accounts/session-standing.js';
 import { Cursors } from '../../src/kernel/cursor.js';
@@ -355,11 +355,32 @@ test('a stream of a session ends with the session, and the others go on', async 
   await eventually(() => late.writableEnded);
 });
 
-test('there are at most 10,000 streams; one that ends makes room', async () => {
-  const outs = await Promise.all(Array.from({ length: 10_000 }, () => opened()));
-  await expect(opened()).rejects.toMatchObject({ code: 'too_many_streams' });
-  outs[0]!.end();
-  await opened();
+test('there are at most 10,000 streams, half of them without a key; one that ends makes room', async () => {
+  const key = { keyId: 'k', organization: null, session: null } as unknown as Caller;
+  const session = {
+    ...key,
+    keyId: 'session:0x',
+    session: { family: 'f', wallet: '0x' },
+    expiresAt: Infinity,
+  } as Caller;
+  const streams = async (caller: Caller | null, count: number) => {
+    const outs = Array.from({ length: count }, () => new Out());
+    for (const out of outs) (await live.stream(caller, undefined, null))(out as never);
+    return outs;
+  };
+  const anonymous = await streams(null, 2_500);
+  const sessions = await streams(session, 2_500);
+  for (const caller of [null, session]) {
+    await expect(live.stream(caller, undefined, null)).rejects.toMatchObject({ code: 'too_many_streams' });
+  }
+  anonymous[0]!.end();
+  await streams(session, 1);
+  sessions[0]!.end();
+  await streams(null, 1);
+  const keys = await streams(key, 5_000);
+  await expect(live.stream(key, undefined, null)).rejects.toMatchObject({ code: 'too_many_streams' });
+  keys[0]!.end();
+  await streams(key, 1);
 });
 
 test('a service that stops ends all streams and opens no more', async () => {

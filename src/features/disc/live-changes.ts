@@ -29,7 +29,7 @@ const CREDENTIALS_MS = 1_000;
 const PART = 128;
 /** A stream with more bytes unsent is cut off. */
 const MAX_UNSENT = 64 * 1024;
-/** Streams of this process. */
+/** Streams of this process. Callers without a key, whom anybody can be, may have half of them together. */
 const MAX_STREAMS = 10_000;
 /** The last line of a stream. */
 const STOPPING = ': the service is stopping\n\n';
@@ -84,6 +84,8 @@ export class LiveChanges implements OnModuleDestroy {
   private readonly turns = new Turns<Stream>(MAX_CATCHING_UP, 1);
   /** Streams of sessions. */
   private sessions = 0;
+  /** Those and the streams without a credential. */
+  private keyless = 0;
   private closed = false;
   /** While streams of sessions are open: whether the ends of sessions are noticed. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
@@ -123,11 +125,11 @@ export class LiveChanges implements OnModuleDestroy {
     only: readonly string[] | null,
   ): Promise<(out: Out) => void> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
-    this.refuseIfFull();
+    this.refuseIfFull(caller);
     // A client reopens a stream that has ended.
     if (caller?.session) await this.standing.of(caller.session);
     const group = await this.groupOf(caller?.organization ?? null);
-    this.refuseIfFull();
+    this.refuseIfFull(caller);
     return (out) => {
       if (out.destroyed) return;
       // Its connection may have come free only now.
@@ -136,6 +138,7 @@ export class LiveChanges implements OnModuleDestroy {
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
       if (caller?.session) this.sessions++;
+      if (isKeyless(caller)) this.keyless++;
       if (group.streams.size === 0) this.follow(group);
       group.streams.add(stream);
       this.open.set(this.streams.size);
@@ -155,11 +158,11 @@ export class LiveChanges implements OnModuleDestroy {
     for (const { out } of this.streams) out.end(STOPPING);
   }
 
-  private refuseIfFull(): void {
+  private refuseIfFull(caller: Caller | null): void {
     const headers = { 'retry-after': '5' };
     if (this.closed) throw new Problem('shutting_down', 'The service is stopping.', { headers });
-    if (this.streams.size < MAX_STREAMS) return;
-    const detail = `This process has ${MAX_STREAMS} open streams, which is the limit; try again later.`;
+    if (this.streams.size < MAX_STREAMS && (!isKeyless(caller) || this.keyless < MAX_STREAMS / 2)) return;
+    const detail = `This process has ${MAX_STREAMS} open streams, or half as many without a key, which is the limit; try again later.`;
     throw new Problem('too_many_streams', detail, { headers });
   }
 
@@ -189,6 +192,7 @@ export class LiveChanges implements OnModuleDestroy {
     if (stream.group.streams.size === 0) stream.group.left.abort();
     this.detach(stream);
     this.open.set(this.streams.size);
+    if (isKeyless(stream.caller)) this.keyless--;
     if (!stream.caller?.session || --this.sessions > 0) return;
     this.watch?.stop.abort();
     this.watch = undefined;
@@ -413,6 +417,8 @@ export class LiveChanges implements OnModuleDestroy {
     return this.cursors.seal(encodeCursor({ p, g, l, m }), LIST);
   }
 }
+
+const isKeyless = (caller: Caller | null): boolean => caller === null || caller.session !== null;
 
 /** A server-sent event. Its data has no line breaks. */
 function event(name: string, id: string, data: string): string {
