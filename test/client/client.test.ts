@@ -217,6 +217,16 @@ describe('a session', () => {
     expect(refreshes()).toBe(2);
   });
 
+  test('downloads what is recorded about it as the text of its lines', async () => {
+    const { data } = await newClient({ session: await signIn() }).get('/v1/me/export');
+    expect(
+      data
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as object),
+    ).toMatchObject([{ type: 'WalletLinked' }, { end_of_export: { events: 1 } }]);
+  });
+
   test('that has ended is an error, and the client goes on without it when told to', async () => {
     const tokens = await signIn();
     await client.post('/v1/tris/token/revoke', { body: { refresh_token: tokens.refresh_token } });
@@ -240,7 +250,8 @@ test('verifies an eligibility token by the key set of the service', async () => 
   });
   const [head, claims, signature] = token.split('.') as [string, string, string];
   const forged = `${head}.${claims}.${signature.startsWith('A') ? 'B' : 'A'}${signature.slice(1)}`;
-  expect(await client.verifyEligibility(forged, {})).toEqual({ active: false, reason: 'eligibility_signature' });
+  const { active, reason } = await client.verifyEligibility(forged, {});
+  expect([active, reason]).toEqual([false, 'eligibility_signature']);
   // The key set is fetched once, also if a signature is wrong.
   expect(sent.filter(({ url }) => url.endsWith('/jwks.json'))).toHaveLength(1);
 });

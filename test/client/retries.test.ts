@@ -248,3 +248,17 @@ test('a service with another log is asked again without the position', async () 
   expect(requests).toHaveLength(2);
   expect(client.position).toBeNull();
 });
+
+test('an answer is given as the text that the caller asked for, and one that is no JSON otherwise is not of the service', async () => {
+  const html = () => new Response('<html>', { headers: { 'content-type': 'text/html' } });
+  const { client, requests } = clientOf([html(), html()]);
+  const params = { path: { jti: 'a' } };
+  const { data } = await client.get('/v1/access/decisions/{jti}/notice', { params, headers: { accept: 'text/html' } });
+  expect(data).toBe('<html>');
+  await expect(client.get('/v1/access/decisions/{jti}/notice', { params })).rejects.toMatchObject({
+    name: 'ProblemError',
+    status: 200,
+    code: 'unknown',
+  });
+  expect(requests).toHaveLength(2);
+});

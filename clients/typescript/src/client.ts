@@ -5,11 +5,13 @@ import createFetchClient, {
 } from 'openapi-fetch';
 import { type EligibilityOptions, type EligibilityVerification, type Jwks, verifyEligibility } from './eligibility.js';
 import { live, type LiveEvent, type LiveOptions } from './live.js';
+import { ProblemError } from './problem.js';
 import type { paths } from './schema.js';
 import type { Tokens } from './session.js';
 import { Transport, type TransportOptions } from './transport.js';
 
-export { ConnectionError, type FieldError, type ProblemCode, ProblemError } from './problem.js';
+export { ConnectionError, type FieldError, type ProblemCode } from './problem.js';
+export { ProblemError };
 export type { LiveEvent, LiveOptions } from './live.js';
 export type { components, paths } from './schema.js';
 export type { Tokens } from './session.js';
@@ -57,9 +59,6 @@ export type ListPath = {
 type ItemIn<Page> = { [K in keyof Page]-?: Page[K] extends readonly (infer T)[] ? T : never }[keyof Page];
 /** The type of a list's items. */
 export type Item<P extends ListPath> = ItemIn<Data<'get', P>>;
-
-/** Its answer is lines of JSON, which are given as a text; all others are JSON. */
-const LINES: Path<'get'> = '/v1/jobs/{job_id}/result';
 
 /** A key set is fetched again for a token with an unknown key, but not more often than this, ms. */
 const KEY_SET_MS = 60_000;
@@ -146,8 +145,15 @@ export class CredenceClient {
 
   async #call<T>(method: Uppercase<Method>, path: string, [init]: readonly unknown[]): Promise<Answer<T>> {
     const call = this.#calls[method] as (path: string, init: unknown) => Promise<Answer<T>>;
-    const { data, response } = await call(path, path === LINES ? { parseAs: 'text', ...(init as object) } : init);
-    return { data, response };
+    const { parseAs, headers } = (init ?? {}) as {
+      parseAs?: string;
+      headers?: ConstructorParameters<typeof Headers>[0];
+    };
+    const { data, response } = await call(path, { parseAs: 'text', ...(init as object) });
+    if (parseAs !== undefined || typeof data !== 'string') return { data, response };
+    const type = response.headers.get('content-type') ?? '';
+    const isText = type.startsWith('text/') && new Headers(headers).get('accept')?.startsWith('text/');
+    return { data: isText || type.startsWith('application/x-ndjson') ? data : parsed(data, response), response };
   }
 
   #keySet(maxAge: number): Promise<Jwks> {
@@ -158,6 +164,14 @@ export class CredenceClient {
       fetched.catch(() => (this.#jwks = undefined));
     }
     return this.#jwks;
+  }
+}
+
+function parsed<T>(text: string, { status }: Response): T {
+  try {
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  } catch {
+    throw new ProblemError(status, 'unknown', 'The answer is not JSON.', [], null, null, {});
   }
 }
 

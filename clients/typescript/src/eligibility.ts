@@ -44,7 +44,7 @@ export type EligibilityRefusal =
   | 'eligibility_expired';
 
 export type EligibilityVerification =
-  | { active: true; claims: EligibilityClaims }
+  | { active: true; claims: EligibilityClaims; reason?: never }
   /** `claims` only where the signature is sound. */
   | { active: false; reason: EligibilityRefusal; claims?: EligibilityClaims };
 

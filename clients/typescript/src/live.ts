@@ -14,7 +14,7 @@ export interface LiveOptions {
   /** Only changes of these identities, at most 100. */
   trisIds?: readonly string[];
   /** A `next_cursor` of `GET /v1/disc/changes`, or the id of an event. Default: from now on. */
-  cursor?: string;
+  cursor?: string | undefined;
   /** false: the iteration ends with its first connection, and what ends that otherwise is thrown. */
   reconnects?: boolean;
   /** Ends the iteration with its reason. */
