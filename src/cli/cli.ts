@@ -314,7 +314,7 @@ export class Cli {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
     const isStore = error instanceof StoreUnavailable;
-    const message = isStore ? error.explanation : (fileFailure(error) ?? error.message + whoBuilds(error));
+    const message = isStore ? `${error.explanation}.` : (fileFailure(error) ?? error.message + whoBuilds(error));
     this.io.stderr.write(`credence: ${visible(isBug ? error.stack! : message)}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.status === 400) ? EXIT.usage : EXIT.finding;

@@ -4,6 +4,7 @@ import { chownSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { sentenceOf } from '../../src/app/start-failure.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { StartError } from '../../src/kernel/start-error.js';
 import { EncodedRows, PlacedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -667,7 +668,9 @@ describePostgres('read models in a PostgreSQL', () => {
       ),
     ]);
     const opened = PostgresReadModels.open({ url, folder: postgres.folder });
-    await expect(opened).rejects.toThrow(/credence_store\.migrations is gone or empty/);
+    const sentence = sentenceOf(await opened.catch((error: unknown) => error))!;
+    expect(sentence.match(/credence_store\.migrations is gone or empty/g)).toHaveLength(1);
+    expect(sentence).toMatch(/docs\/runbook\.md says\.$/);
     const [remedy] = blocks(section(read('docs/runbook.md'), 'The table of migrations is gone'));
     await postgres.sql(remedy!.text, url);
     await rows.resume();

@@ -159,11 +159,11 @@ export class StoreUnavailable extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Its message with those of its causes, such as a full disk: for operators, since it may name folders. */
+  /** Its message with those of its causes, such as a full disk, without a full stop: for operators, it may name folders. */
   get explanation(): string {
     const messages = [this.message];
     for (let { cause } = this as Error; cause instanceof Error; { cause } = cause) messages.push(cause.message);
-    return messages.join(': ');
+    return messages.join(': ').replace(/\.$/, '');
   }
 
   /** Whether the store may work again without anyone's help: work that can wait should wait. */

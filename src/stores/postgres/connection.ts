@@ -305,7 +305,7 @@ export class PostgresConnection {
 
   private noAnswer(error: Error): StoreUnavailable {
     return new StoreUnavailable(`PostgreSQL at ${this.where} gives no answer: ${error.message}`, {
-      cause: error instanceof pg.DatabaseError ? this.refused(error) : new Error(error.message),
+      ...(error instanceof pg.DatabaseError && { cause: this.refused(error) }),
       ...(error instanceof pg.DatabaseError && error.code === FULL && { code: 'store_full' as const }),
     });
   }
