@@ -177,6 +177,10 @@ describeBrowser('the operations view', () => {
       .getByRole('button', { name: /^Result of/ })
       .click();
     await page.getByText(/There is no generation g99/).waitFor();
+    // As with a zoom of 400 %: what has happened is still told in whole.
+    await page.setViewportSize({ width: 320, height: 256 });
+    const label = page.getByTestId('job-swap').getByText('failed', { exact: true });
+    expect(await label.evaluate((element) => element.scrollWidth - element.clientWidth)).toBe(0);
   });
 
   if (process.env['SCREENSHOTS'] !== undefined) {
