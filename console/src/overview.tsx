@@ -1,8 +1,8 @@
 import { Anchor, Badge, Box, Code, Group, Paper, Progress, Stack, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { currentKey, type Schemas } from './api.ts';
+import { currentKey, hasCredential, type Schemas } from './api.ts';
 import { count, counted, linkTo, percent, Rating, score, Time } from './format.tsx';
-import { Needs, useMay } from './lab/needs.tsx';
+import { Needs, useMay, useMe } from './lab/needs.tsx';
 import { useAccessPolicies, usePolicies } from './lab/policies.ts';
 import { Empty, Loaded } from './loading.tsx';
 import { Details, Note, Panel } from './panel.tsx';
@@ -67,9 +67,11 @@ export function OverviewView() {
   );
 }
 
-/** A number, or a dash where the key may not read it. */
-function Tile({ label, value, note }: { label: ReactNode; value: number | null | undefined; note?: ReactNode }) {
-  const mayOperate = useMay('ops');
+/** A number, or a dash where there is none yet, or the key may not read it. */
+function Tile(props: { label: ReactNode; value: number | null | undefined; note?: ReactNode; isPublic?: boolean }) {
+  const { label, value, note, isPublic = false } = props;
+  const { data: me } = useMe();
+  const mayNot = !isPublic && (hasCredential() ? me && !me.scopes.includes('ops') : true);
   return (
     <Paper component="section" withBorder p="md">
       <Title order={2} size="sm" fw={500} c="dimmed">
@@ -79,7 +81,7 @@ function Tile({ label, value, note }: { label: ReactNode; value: number | null |
         {value == null ? '–' : count(value)}
       </Text>
       <Note>
-        {value == null && !mayOperate ? (
+        {value == null && mayNot ? (
           <>
             needs a key with <Code>ops</Code>
           </>
@@ -96,12 +98,12 @@ function PoliciesTile() {
   const aps = useAccessPolicies().data;
   const lenses = vps?.filter(({ active_for }) => active_for.length > 0).length ?? 0;
   const checked = aps?.filter(({ status }) => status === 'active').length ?? 0;
-  const note = (
+  const note = vps && aps && (
     <Anchor href={hrefOf('lab')}>
       {lenses === 1 ? '1 lens' : `${count(lenses)} lenses`}, {count(checked)} for access
     </Anchor>
   );
-  return <Tile label="Active policies" value={vps && aps ? lenses + checked : undefined} note={note} />;
+  return <Tile label="Active policies" value={vps && aps && lenses + checked} note={note} isPublic />;
 }
 
 type Minute = Schemas['MinuteDto'];

@@ -116,7 +116,17 @@ describeBrowser('the console', () => {
     expect(text).toContain('needs a key with ops');
     expect(text).toContain('The traffic of this process needs a key with the scope ops.');
     expect(text).toContain('Read models');
+    const asked = page.waitForResponse('**/v1/me');
+    await page.route('**/v1/**', (route) =>
+      route.fulfill({ status: 503, json: { code: 'store_unavailable', detail: '' } }),
+    );
     await withKey(page);
+    await asked;
+    // Nobody knows yet what the key may read.
+    await main.getByText('Identities').waitFor();
+    expect(await main.innerText()).not.toContain('needs a key');
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.reload();
     await settled(page);
     const { json } = await server.get('/v1/disc/overview');
     await main.getByText(json.actions.toLocaleString('en'), { exact: true }).waitFor();
