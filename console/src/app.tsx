@@ -20,6 +20,12 @@ const TITLES = [
   ['administration', 'Admin'],
 ] as const;
 
+/** What `#/lab/<id>` shows that is no policy. */
+const DRAFTS = new Map([
+  ['draft', 'Draft of a validation policy'],
+  ['access', 'Draft of an access policy'],
+]);
+
 function subscribe(changed: () => void): () => void {
   window.addEventListener('hashchange', changed);
   return () => window.removeEventListener('hashchange', changed);
@@ -30,7 +36,8 @@ export function App() {
   const { id, parameters } = place;
   const view = viewOf(place) ?? '';
   const name = TITLES.find(([one]) => one === view)?.[1] ?? id;
-  const title = view !== '' && id !== '' ? id : view === 'lab' ? 'Policy lab' : name;
+  const inLab = id === '' ? 'Policy lab' : (DRAFTS.get(id) ?? id);
+  const title = view === 'lab' ? inLab : view !== '' && id !== '' ? id : name;
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);

@@ -536,6 +536,7 @@ describeBrowser('the policy lab', () => {
     await page.getByText('A dry run needs a key with the scope policies:write.').waitFor();
     await goTo(page, '#/lab/access');
     await page.getByText('A check of rules needs a key with the scope policies:write.').waitFor();
+    expect(await page.title()).toBe('Draft of an access policy · Credence console');
     const unknown = await open('#/lab', 'secret-unknown');
     await unknown.getByRole('alert').filter({ hasText: 'Enter a key with “API key”' }).first().waitFor();
     const busy = await open('#/lab/draft');
