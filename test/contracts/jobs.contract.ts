@@ -4,10 +4,15 @@ import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { type Job, JobGivenUp, type Jobs, type JobStatus, type RunningJob } from '../../src/stores/ports/jobs.js';
 import { eventually, type Harness } from './harness.js';
 
+/** `keptMs`: how long finished jobs are kept; by default for longer than a test takes. */
+interface JobsHarness extends Harness<Jobs> {
+  open(keptMs?: number): Promise<Jobs>;
+}
+
 /** The rules of background work that every adapter keeps. Real time: back-offs here are a few milliseconds. */
-export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jobs>>): void {
+export function describeJobs(name: string, makeHarness: () => Promise<JobsHarness>): void {
   describe(`${name}: jobs contract`, () => {
-    let harness: Harness<Jobs>;
+    let harness: JobsHarness;
     let jobs: Jobs;
     let kind: string;
 
@@ -268,6 +273,35 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(await ids({ limit: 2 })).toEqual(['d', 'c']);
       expect(await ids({ status: 'cancelled' })).toEqual(['b']);
       expect(await ids({ status: 'queued', limit: 2 })).toEqual(['d', 'c']);
+    });
+
+    test('a job that finished long ago is removed, and its id is a new one; what has not finished stays', async () => {
+      await jobs.close();
+      jobs = await harness.open(300);
+      let runs = 0;
+      jobs.handle(kind, async ({ input }) => {
+        runs++;
+        if (input['fails'] === true) throw new JobGivenUp('in vain');
+        return null;
+      });
+      jobs.handle(`${kind}-held`, untilAborted());
+      await jobs.start();
+      await jobs.enqueue(`${kind}-held`, 'running', {});
+      await jobs.enqueue(`${kind}-held`, 'cancelled', {});
+      await jobs.enqueue(`${kind}-held`, 'queued', {});
+      await jobs.cancel(`${kind}-held`, 'cancelled');
+      await jobs.enqueue(kind, 'one', {});
+      await jobs.enqueue(kind, 'two', { fails: true });
+      await eventually(() => runs === 2);
+      await eventually(async () => (await jobs.list()).length === 2, 'only the open jobs are left');
+      expect((await jobs.list()).map(({ id, status }) => [id, status])).toEqual([
+        ['queued', 'queued'],
+        ['running', 'running'],
+      ]);
+      expect(await Promise.all(['one', 'two'].map((id) => jobs.get(kind, id)))).toEqual([undefined, undefined]);
+      expect(await jobs.get(`${kind}-held`, 'cancelled')).toBeUndefined();
+      await jobs.enqueue(kind, 'one', {});
+      await eventually(() => runs === 3);
     });
 
     test('closing aborts running jobs; after the next start they run again from the beginning', async () => {

@@ -8,7 +8,10 @@ import { temporaryFolder } from './temporary-folder.js';
 
 describeJobs('LMDB', async () => {
   const folder = await temporaryFolder();
-  return { open: oneHandle(() => LmdbJobs.open(folder.path, { clock: Date.now })), destroy: folder.remove };
+  const open = oneHandle((keptMs?: number) =>
+    LmdbJobs.open(folder.path, { clock: Date.now, ...(keptMs && { keptMs }) }),
+  );
+  return { open, destroy: folder.remove };
 });
 
 describe('jobs of a process that was killed', () => {

@@ -178,6 +178,30 @@ export class JobStore {
     });
   }
 
+  /** Removes the jobs that have been finished for longer than this, ms. */
+  async sweep(keptMs: number): Promise<void> {
+    const before = new Date(this.clock() - keptMs).toISOString();
+    const isOld = (job: StoredJob | undefined) => job?.finished_at != null && job.finished_at < before;
+    for (let last = 0; ;) {
+      await yieldIfDue();
+      const sequences = [...this.order.getKeys({ start: last + 1, limit: OPEN_SLICE })];
+      for (const sequence of sequences) {
+        last = sequence;
+        const job = this.jobAt(sequence);
+        // Those after it have not finished earlier.
+        if (job && job.enqueued_at >= before) return;
+        if (!isOld(job)) continue;
+        await this.env.write(() => {
+          // It may have been put back meanwhile.
+          if (!isOld(this.jobAt(sequence))) return;
+          this.jobs.removeSync(keyOf(job!.kind, job!.id));
+          this.order.removeSync(sequence);
+        });
+      }
+      if (sequences.length < OPEN_SLICE) return;
+    }
+  }
+
   async close(): Promise<void> {
     await this.env.close();
   }

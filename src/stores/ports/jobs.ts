@@ -41,6 +41,11 @@ export function isPassing(error: unknown): boolean {
   return error instanceof StoreUnavailable && error.isPassing;
 }
 
+/** How long a finished job is kept, ms. */
+export const KEPT_MS = 30 * 86_400_000;
+/** How often finished jobs are looked for that were kept for long enough, ms. */
+export const SWEEP_MS = 3_600_000;
+
 /** The longest wait of a job for its next attempt, ms. */
 export const LONGEST_WAIT_MS = 600_000;
 
@@ -55,8 +60,8 @@ export function waitOf(made: number, { attempts, backoffMs }: { attempts: number
 export type JobHandler = (job: RunningJob) => Promise<Json>;
 
 /**
- * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
- * run again from the start, so a handler's effect must be idempotent. If an attempt failed for a passing reason, the job is
+ * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A finished job is removed after
+ * `KEPT_MS`; its id is a new one then. A job survives a crash: it is run again from the start, so a handler's effect must be idempotent. If an attempt failed for a passing reason, the job is
  * run again later, as often as necessary: that attempt does not count.
  */
 export interface Jobs {

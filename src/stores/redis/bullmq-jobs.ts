@@ -9,7 +9,17 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { inTime } from '../../kernel/turn.js';
 import { CHECK_MS, createRedis, DEMOTED, leaveReplica, parseRedisUrl } from './connection.js';
-import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
+import {
+  type Job,
+  JobGivenUp,
+  type JobHandler,
+  type Jobs,
+  type JobStatus,
+  KEPT_MS,
+  SWEEP_MS,
+  isPassing,
+  waitOf,
+} from '../ports/jobs.js';
 
 /** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
@@ -68,7 +78,7 @@ interface Run {
 
 /**
  * Jobs in Redis with BullMQ, one queue for each kind. Any number of processes enqueue, read and run jobs; each process
- * runs one job of a kind at a time. A finished job is kept, so that its id is never run again.
+ * runs one job of a kind at a time.
  *
  * Two things that BullMQ does not have are stored beside its keys, in the same hash slot: the order in which jobs were
  * enqueued, and the outcome of a job, written once: that its handler succeeded, or when it was cancelled, whichever
@@ -83,12 +93,21 @@ export class BullmqJobs implements Jobs {
   private readonly said = new Map<string, number>();
   private runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
   private timer: NodeJS.Timeout | undefined;
+  private sweepTimer: NodeJS.Timeout | undefined;
   private readonly roleTimer: NodeJS.Timeout;
   private closing = false;
 
-  /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
-  static async open(url: string, options: { prefix: string; logger?: Logger; lockMs?: number }): Promise<BullmqJobs> {
-    return new BullmqJobs(url, options.prefix, options.logger, options.lockMs ?? LOCK_MS);
+  /**
+   * @param options.prefix of all keys, in braces so that they share a hash slot
+   * @param options.lockMs, options.keptMs for tests
+   * @throws StartError
+   */
+  static async open(
+    url: string,
+    options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number },
+  ): Promise<BullmqJobs> {
+    const { prefix, logger, lockMs = LOCK_MS, keptMs = KEPT_MS } = options;
+    return new BullmqJobs(url, prefix, logger, lockMs, keptMs);
   }
 
   private constructor(
@@ -96,6 +115,7 @@ export class BullmqJobs implements Jobs {
     private readonly prefix: string,
     private readonly logger: Logger | undefined,
     private readonly lockMs: number,
+    private readonly keptMs: number,
   ) {
     this.client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
@@ -125,6 +145,10 @@ export class BullmqJobs implements Jobs {
     });
     this.runtime = { context, hosts: processors.map((type) => context.get(type)), client };
     this.timer = setInterval(() => void this.poll(), POLL_MS);
+    // What cannot be removed now is removed next time.
+    const sweep = () => void this.sweep().catch(() => undefined);
+    this.sweepTimer = setInterval(sweep, Math.min(SWEEP_MS, this.keptMs));
+    sweep();
   }
 
   async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
@@ -196,6 +220,7 @@ export class BullmqJobs implements Jobs {
     if (this.closing) return;
     this.closing = true;
     clearInterval(this.timer);
+    clearInterval(this.sweepTimer);
     clearInterval(this.roleTimer);
     if (this.runtime) {
       const { context, hosts, client } = this.runtime;
@@ -377,6 +402,27 @@ export class BullmqJobs implements Jobs {
   private whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
     const held = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end\n${script}`;
     return this.attempt(() => this.client.eval(held, 2, `${this.jobKey(job)}:lock`, key, token, argument));
+  }
+
+  /** Removes the jobs that finished long ago. */
+  private async sweep(): Promise<void> {
+    const before = new Date(Date.now() - this.keptMs).toISOString();
+    let kept = 0;
+    for (
+      let names;
+      (names = await this.client.zrange(this.orderKey, `${kept}`, `${kept + LIST_SLICE - 1}`)).length > 0;
+    ) {
+      for (const name of names) {
+        const [kind, id] = splitName(name);
+        const job = await this.find(kind, id);
+        // Those after it have not finished earlier.
+        if (job && job.enqueued_at >= before) return;
+        if (job?.finished_at != null && job.finished_at < before) {
+          await (await this.queue(kind).getJob(keyOf(id)))?.remove();
+          await this.client.multi().del(this.outcomeKey(kind, id)).zrem(this.orderKey, name).exec();
+        } else kept++;
+      }
+    }
   }
 
   private async poll(): Promise<void> {
