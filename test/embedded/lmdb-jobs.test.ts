@@ -8,9 +8,7 @@ import { temporaryFolder } from './temporary-folder.js';
 
 describeJobs('LMDB', async () => {
   const folder = await temporaryFolder();
-  const open = oneHandle((keptMs?: number) =>
-    LmdbJobs.open(folder.path, { clock: Date.now, ...(keptMs && { keptMs }) }),
-  );
+  const open = oneHandle((keptMs?: number) => LmdbJobs.open(folder.path, { clock: Date.now, keptMs }));
   return { open, destroy: folder.remove };
 });
 

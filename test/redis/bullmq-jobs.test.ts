@@ -12,7 +12,7 @@ describeRedis('BullMQ', () => {
 
   describeJobs('BullMQ', async () => {
     const { url, prefix, clear } = place();
-    return { open: (keptMs) => BullmqJobs.open(url, { prefix, ...(keptMs && { keptMs }) }), destroy: clear };
+    return { open: (keptMs) => BullmqJobs.open(url, { prefix, keptMs }), destroy: clear };
   });
 
   describe('beyond the contract', () => {

@@ -7,6 +7,7 @@ import type { JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import { type Job, type JobStatus, LONGEST_WAIT_MS } from '../ports/jobs.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { finishedBefore } from '../sweeper.js';
 
 export interface StoredJob extends Job {
   /** Order of enqueueing, from 1. */
@@ -178,10 +179,8 @@ export class JobStore {
     });
   }
 
-  /** Removes the jobs that have been finished for longer than this, ms. */
-  async sweep(keptMs: number): Promise<void> {
-    const before = new Date(this.clock() - keptMs).toISOString();
-    const isOld = (job: StoredJob | undefined) => job?.finished_at != null && job.finished_at < before;
+  /** Removes the jobs that finished before this time. */
+  async sweep(before: string): Promise<void> {
     for (let last = 0; ;) {
       await yieldIfDue();
       const sequences = [...this.order.getKeys({ start: last + 1, limit: OPEN_SLICE })];
@@ -190,11 +189,11 @@ export class JobStore {
         const job = this.jobAt(sequence);
         // Those after it have not finished earlier.
         if (job && job.enqueued_at >= before) return;
-        if (!isOld(job)) continue;
+        if (!job || !finishedBefore(job, before)) continue;
         await this.env.write(() => {
           // It may have been put back meanwhile.
-          if (!isOld(this.jobAt(sequence))) return;
-          this.jobs.removeSync(keyOf(job!.kind, job!.id));
+          if (!finishedBefore(this.jobAt(sequence), before)) return;
+          this.jobs.removeSync(keyOf(job.kind, job.id));
           this.order.removeSync(sequence);
         });
       }

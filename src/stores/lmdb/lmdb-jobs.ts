@@ -2,17 +2,8 @@ import type { Clock } from '../../kernel/clock.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { inTime } from '../../kernel/turn.js';
 import { JobStore, type StoredJob } from './job-store.js';
-import {
-  type Job,
-  JobGivenUp,
-  type JobHandler,
-  type Jobs,
-  type JobStatus,
-  KEPT_MS,
-  SWEEP_MS,
-  isPassing,
-  waitOf,
-} from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
+import { type Sweeper, jobSweeper } from '../sweeper.js';
 
 /** How often progress is written, and how often to look for jobs whose next attempt is due, ms. */
 const POLL_MS = 250;
@@ -42,20 +33,20 @@ export class LmdbJobs implements Jobs {
   private readonly kinds = new Map<string, Registration>();
   private readonly runs = new Map<string, Run>();
   private timer: NodeJS.Timeout | undefined;
-  private sweepTimer: NodeJS.Timeout | undefined;
-  private sweeping: Promise<void> | undefined;
+  private sweeper: Sweeper | undefined;
   private looking: Promise<void> | undefined;
   private lookAgain = false;
   private closing = false;
 
-  /** @param options.keptMs for tests */
-  static async open(folder: string, options: { clock: Clock; keptMs?: number }): Promise<LmdbJobs> {
-    return new LmdbJobs(await JobStore.open(folder, options.clock), options.keptMs ?? KEPT_MS);
+  /** @param options.keptMs how long finished jobs are kept, for tests */
+  static async open(folder: string, options: { clock: Clock; keptMs?: number | undefined }): Promise<LmdbJobs> {
+    return new LmdbJobs(await JobStore.open(folder, options.clock), options.clock, options.keptMs);
   }
 
   private constructor(
     private readonly store: JobStore,
-    private readonly keptMs: number,
+    private readonly clock: Clock,
+    private readonly keptMs: number | undefined,
   ) {}
 
   handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
@@ -64,8 +55,7 @@ export class LmdbJobs implements Jobs {
 
   async start(): Promise<void> {
     this.timer ??= setInterval(() => this.poll(), POLL_MS);
-    this.sweepTimer ??= setInterval(() => this.sweep(), Math.min(SWEEP_MS, this.keptMs));
-    this.sweep();
+    this.sweeper ??= jobSweeper((before) => this.store.sweep(before), this.clock, this.keptMs);
     this.look();
     await this.looking;
   }
@@ -108,8 +98,7 @@ export class LmdbJobs implements Jobs {
     if (this.closing) return;
     this.closing = true;
     clearInterval(this.timer);
-    clearInterval(this.sweepTimer);
-    await Promise.all([this.looking, this.sweeping]);
+    await Promise.all([this.looking, this.sweeper?.stop()]);
     const runs = [...this.runs.values()];
     for (const { controller } of runs) controller.abort(new Error('the process is shutting down'));
     await Promise.all(runs.map(({ job, settled }) => this.stop(job, settled)));
@@ -129,14 +118,6 @@ export class LmdbJobs implements Jobs {
       this.store.change(run.job, { progress: { ...run.progress } }).catch(() => (run.unwritten = true));
     }
     this.look();
-  }
-
-  /** What cannot be removed now is removed next time. */
-  private sweep(): void {
-    this.sweeping ??= this.store
-      .sweep(this.keptMs)
-      .catch(() => undefined)
-      .finally(() => (this.sweeping = undefined));
   }
 
   /** Starts all jobs that can run now. A call during a check causes one more check. */

@@ -5,6 +5,7 @@ import type { Json } from '../../kernel/json.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import { LmdbEnvironment } from './environment.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
+import { Sweeper } from '../sweeper.js';
 
 const SWEEP_MS = 60_000;
 /** Entries checked in one transaction of a sweep. */
@@ -23,8 +24,7 @@ interface Entry {
  * as if the folder had been deleted, and the next sweep removes it.
  */
 export class LmdbKeyValue implements KeyValue {
-  private readonly sweeper: NodeJS.Timeout;
-  private sweeping: Promise<void> | undefined;
+  private readonly sweeper: Sweeper;
   private closed = false;
 
   /** @param options.onWarning told of damaged entries that were removed */
@@ -40,13 +40,7 @@ export class LmdbKeyValue implements KeyValue {
     private readonly clock: Clock,
     private readonly onWarning: ((message: string) => void) | undefined,
   ) {
-    this.sweeper = setInterval(() => {
-      // A sweep that fails is repeated with the next.
-      this.sweeping ??= this.sweep()
-        .catch(() => undefined)
-        .then(() => (this.sweeping = undefined));
-    }, SWEEP_MS);
-    this.sweeper.unref();
+    this.sweeper = new Sweeper(() => this.sweep(), SWEEP_MS);
   }
 
   async get(key: string): Promise<Json | undefined> {
@@ -133,8 +127,7 @@ export class LmdbKeyValue implements KeyValue {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
-    clearInterval(this.sweeper);
-    await this.sweeping;
+    await this.sweeper.stop();
     await this.env.close();
   }
 

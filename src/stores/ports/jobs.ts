@@ -41,11 +41,6 @@ export function isPassing(error: unknown): boolean {
   return error instanceof StoreUnavailable && error.isPassing;
 }
 
-/** How long a finished job is kept, ms. */
-export const KEPT_MS = 30 * 86_400_000;
-/** How often finished jobs are looked for that were kept for long enough, ms. */
-export const SWEEP_MS = 3_600_000;
-
 /** The longest wait of a job for its next attempt, ms. */
 export const LONGEST_WAIT_MS = 600_000;
 
@@ -60,9 +55,10 @@ export function waitOf(made: number, { attempts, backoffMs }: { attempts: number
 export type JobHandler = (job: RunningJob) => Promise<Json>;
 
 /**
- * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A finished job is removed after
- * `KEPT_MS`; its id is a new one then. A job survives a crash: it is run again from the start, so a handler's effect must be idempotent. If an attempt failed for a passing reason, the job is
- * run again later, as often as necessary: that attempt does not count.
+ * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
+ * run again from the start, so a handler's effect must be idempotent. If an attempt failed for a passing reason, the job is
+ * run again later, as often as necessary: that attempt does not count. A finished job is removed after 30 days; one with
+ * its id is another job then.
  */
 export interface Jobs {
   /** Registers the one handler of a kind, before `start`. */

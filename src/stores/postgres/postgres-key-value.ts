@@ -2,6 +2,7 @@ import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
 import { type KeyValue, storedKey } from '../ports/key-value.js';
+import { Sweeper } from '../sweeper.js';
 import type { PostgresConnection } from './connection.js';
 import { NOW } from './statements.js';
 
@@ -41,7 +42,7 @@ const SWEEP = `
 
 /** State with a time to live that must outlast a cache. */
 export class PostgresKeyValue implements KeyValue {
-  private readonly sweeper: NodeJS.Timeout;
+  private readonly sweeper: Sweeper;
 
   /**
    * @param connection that of the read models, which close it: so there is one answer to whether PostgreSQL is available
@@ -53,8 +54,7 @@ export class PostgresKeyValue implements KeyValue {
     private readonly log: string,
     private readonly clock: Clock,
   ) {
-    // A sweep that fails is repeated with the next.
-    this.sweeper = setInterval(() => void this.sweep().catch(() => undefined), SWEEP_MS).unref();
+    this.sweeper = new Sweeper(() => this.sweep(), SWEEP_MS);
   }
 
   async get(key: string): Promise<Json | undefined> {
@@ -94,7 +94,7 @@ export class PostgresKeyValue implements KeyValue {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.sweeper);
+    void this.sweeper.stop();
   }
 
   /** @returns whether the statement changed the entry */

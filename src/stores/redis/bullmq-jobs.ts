@@ -9,17 +9,8 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { inTime } from '../../kernel/turn.js';
 import { CHECK_MS, createRedis, DEMOTED, leaveReplica, parseRedisUrl } from './connection.js';
-import {
-  type Job,
-  JobGivenUp,
-  type JobHandler,
-  type Jobs,
-  type JobStatus,
-  KEPT_MS,
-  SWEEP_MS,
-  isPassing,
-  waitOf,
-} from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus, isPassing, waitOf } from '../ports/jobs.js';
+import { type Sweeper, finishedBefore, jobSweeper } from '../sweeper.js';
 
 /** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
@@ -93,20 +84,21 @@ export class BullmqJobs implements Jobs {
   private readonly said = new Map<string, number>();
   private runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private sweepTimer: NodeJS.Timeout | undefined;
+  private sweeper: Sweeper | undefined;
   private readonly roleTimer: NodeJS.Timeout;
   private closing = false;
 
   /**
    * @param options.prefix of all keys, in braces so that they share a hash slot
-   * @param options.lockMs, options.keptMs for tests
+   * @param options.lockMs how long a worker holds a job without a sign of life, for tests
+   * @param options.keptMs how long finished jobs are kept, for tests
    * @throws StartError
    */
   static async open(
     url: string,
-    options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number },
+    options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
   ): Promise<BullmqJobs> {
-    const { prefix, logger, lockMs = LOCK_MS, keptMs = KEPT_MS } = options;
+    const { prefix, logger, lockMs = LOCK_MS, keptMs } = options;
     return new BullmqJobs(url, prefix, logger, lockMs, keptMs);
   }
 
@@ -115,7 +107,7 @@ export class BullmqJobs implements Jobs {
     private readonly prefix: string,
     private readonly logger: Logger | undefined,
     private readonly lockMs: number,
-    private readonly keptMs: number,
+    private readonly keptMs: number | undefined,
   ) {
     this.client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
@@ -145,10 +137,7 @@ export class BullmqJobs implements Jobs {
     });
     this.runtime = { context, hosts: processors.map((type) => context.get(type)), client };
     this.timer = setInterval(() => void this.poll(), POLL_MS);
-    // What cannot be removed now is removed next time.
-    const sweep = () => void this.sweep().catch(() => undefined);
-    this.sweepTimer = setInterval(sweep, Math.min(SWEEP_MS, this.keptMs));
-    sweep();
+    this.sweeper = jobSweeper((before) => this.sweep(before), Date.now, this.keptMs);
   }
 
   async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
@@ -220,7 +209,7 @@ export class BullmqJobs implements Jobs {
     if (this.closing) return;
     this.closing = true;
     clearInterval(this.timer);
-    clearInterval(this.sweepTimer);
+    void this.sweeper?.stop();
     clearInterval(this.roleTimer);
     if (this.runtime) {
       const { context, hosts, client } = this.runtime;
@@ -404,20 +393,17 @@ export class BullmqJobs implements Jobs {
     return this.attempt(() => this.client.eval(held, 2, `${this.jobKey(job)}:lock`, key, token, argument));
   }
 
-  /** Removes the jobs that finished long ago. */
-  private async sweep(): Promise<void> {
-    const before = new Date(Date.now() - this.keptMs).toISOString();
-    let kept = 0;
-    for (
-      let names;
-      (names = await this.client.zrange(this.orderKey, `${kept}`, `${kept + LIST_SLICE - 1}`)).length > 0;
-    ) {
+  /** Removes the jobs that finished before this time. */
+  private async sweep(before: string): Promise<void> {
+    for (let kept = 0; ;) {
+      const names = await this.client.zrange(this.orderKey, `${kept}`, `${kept + LIST_SLICE - 1}`);
+      if (names.length === 0) return;
       for (const name of names) {
         const [kind, id] = splitName(name);
         const job = await this.find(kind, id);
         // Those after it have not finished earlier.
         if (job && job.enqueued_at >= before) return;
-        if (job?.finished_at != null && job.finished_at < before) {
+        if (finishedBefore(job, before)) {
           await (await this.queue(kind).getJob(keyOf(id)))?.remove();
           await this.client.multi().del(this.outcomeKey(kind, id)).zrem(this.orderKey, name).exec();
         } else kept++;
