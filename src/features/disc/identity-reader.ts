@@ -116,8 +116,7 @@ export class IdentityReader {
         readers.push(reader.at(position, end));
       }
     }
-    const mayLackMore = ((results.at(-1) as number | undefined) ?? 0) > 0;
-    return { readers, lens, generation, mayLackMore };
+    return { readers, lens, generation, unattributed: results.at(-1) };
   }
 
   /**
@@ -126,7 +125,7 @@ export class IdentityReader {
    * known, if it is later.
    */
   private async read(
-    { readers, lens, generation, mayLackMore }: Awaited<ReturnType<IdentityReader['find']>>,
+    { readers, lens, generation, unattributed }: Awaited<ReturnType<IdentityReader['find']>>,
     known_at: number | undefined,
   ): Promise<(IdentitySnapshot | Problem)[]> {
     const snapshots: (IdentitySnapshot | Problem)[] = [];
@@ -139,13 +138,13 @@ export class IdentityReader {
         snapshots.push(reader);
         continue;
       }
-      let state = reader.known ?? (await reader.state([lens]));
+      const known = reader.known ?? (await reader.state([lens]));
       const { tris_id, as_of, isPresent, position } = reader;
-      if (state.changed === 0 && !reader.isAll) {
+      if (known.changed === 0 && !reader.isAll) {
         snapshots.push(unknownIdentity(tris_id, 'at that time'));
         continue;
       }
-      if (mayLackMore) state = lackingMore(state);
+      const state = lackingMore(known, unattributed);
       for (const held of state.verifications) {
         if (isTrusted(held, undefined, position)) continue;
         issuers.set(held.issuer, undefined);
@@ -197,9 +196,12 @@ export class IdentityReader {
   }
 }
 
-/** A state while there is a damaged event about an unknown identity: it may be about this one. */
-export function lackingMore(state: IdentityState): IdentityState {
-  return { ...state, dead_letters: [...state.dead_letters, 'unattributed'] };
+/**
+ * A state while there are damaged events about an unknown identity: one may be about this one.
+ * @param unattributed the row of their number
+ */
+export function lackingMore(state: IdentityState, unattributed: unknown): IdentityState {
+  return Number(unattributed ?? 0) > 0 ? { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } : state;
 }
 
 function areAllFound(found: readonly unknown[]): boolean {

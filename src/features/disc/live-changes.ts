@@ -162,7 +162,8 @@ export class LiveChanges implements OnModuleDestroy {
     const headers = { 'retry-after': '5' };
     if (this.closed) throw new Problem('shutting_down', 'The service is stopping.', { headers });
     if (this.streams.size < MAX_STREAMS && (!isKeyless(caller) || this.keyless < MAX_STREAMS / 2)) return;
-    const detail = `This process has ${MAX_STREAMS} open streams, or half as many without a key, which is the limit; try again later.`;
+    const keyless = `${MAX_STREAMS / 2} of callers without a key`;
+    const detail = `This process has ${MAX_STREAMS} open streams, or ${keyless}, which is the limit; try again later.`;
     throw new Problem('too_many_streams', detail, { headers });
   }
 

@@ -19,8 +19,8 @@ export interface Population {
   position: number;
   /** Number of identities. */
   total: number;
-  /** Whether an event is damaged that may be about any of them. */
-  mayLackMore?: boolean;
+  /** The number of damaged events that may be about any of them. */
+  unattributed?: unknown;
 }
 
 /** @throws Problem projection_rebuilding */
@@ -30,8 +30,8 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
   if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are being rebuilt');
   const total = await readModels.count(generation, 'identities');
   const letters = manifest.views['dead_letters'];
-  const count = letters && (await readModels.read(letters, [{ get: UNATTRIBUTED }]))?.results[0];
-  return { generation, position: read.checkpoint.position, total, ...(Number(count) > 0 && { mayLackMore: true }) };
+  const unattributed = letters && (await readModels.read(letters, [{ get: UNATTRIBUTED }]))?.results[0];
+  return { generation, position: read.checkpoint.position, total, unattributed };
 }
 
 /**
@@ -43,12 +43,11 @@ export async function eachIdentity(
   readModels: ReadModels,
   views: Pick<Views, 'readSince'>,
   lenses: readonly Lens[],
-  { generation, mayLackMore }: Population,
+  { generation, unattributed }: Population,
   signal: AbortSignal,
   visit: (state: IdentityState, reader: EvidenceReader) => void,
   onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
-  const stateSeen = (state: IdentityState) => (mayLackMore ? lackingMore(state) : state);
   let done = 0;
   let cursor: string | null = null;
   do {
@@ -57,12 +56,12 @@ export async function eachIdentity(
       const identity = value as unknown as IdentityRow;
       const reader = new EvidenceReader(views, row.key, identity, identity.changed);
       // An await for each would take longer than the visit.
-      if (reader.known) visit(stateSeen(reader.known), reader);
+      if (reader.known) visit(lackingMore(reader.known, unattributed), reader);
       else {
         const read = await readModels.read(generation, [{ get: identityRow(row.key) }]);
         if (!read) break;
         const now = new EvidenceReader(views, row.key, read.results[0] as IdentityRow, read.checkpoint.position);
-        visit(stateSeen(await now.state(lenses)), now);
+        visit(lackingMore(await now.state(lenses), unattributed), now);
       }
       if (isDue()) await yieldIfDue();
     }

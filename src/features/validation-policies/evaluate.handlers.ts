@@ -137,8 +137,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
         continue;
       }
       const reader = new EvidenceReader(this.views, tris_id, row, read.position);
-      const known = await reader.state(lenses);
-      const state = read.results.at(-1) ? lackingMore(known) : known;
+      const state = lackingMore(await reader.state(lenses), read.results.at(-1));
       const reasons = await reasonsOf(reader, state, before, after);
       await yieldIfDue();
       fold.add(tris_id, state, () => Promise.resolve(reasons));

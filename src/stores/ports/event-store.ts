@@ -159,7 +159,7 @@ export class StoreUnavailable extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Its message with those of its causes, such as a full disk, without a full stop: for operators, it may name folders. */
+  /** Its message with those of its causes, such as a full disk, without a full stop. For operators: it may name folders. */
   get explanation(): string {
     const messages = [this.message];
     for (let { cause } = this as Error; cause instanceof Error; { cause } = cause) messages.push(cause.message);
