@@ -144,7 +144,7 @@ export class IdentityReader {
         snapshots.push(unknownIdentity(tris_id, 'at that time'));
         continue;
       }
-      const state = lackingMore(known, unattributed);
+      const state = unattributed ? lackingMore(known, unattributed) : known;
       for (const held of state.verifications) {
         if (isTrusted(held, undefined, position)) continue;
         issuers.set(held.issuer, undefined);
