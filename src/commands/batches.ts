@@ -2,7 +2,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import { type Position, START } from '../kernel/event.js';
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
-import { yieldIfDue } from '../kernel/turn.js';
+import { yieldBatchIfDue } from '../kernel/turn.js';
 import { Turns } from '../kernel/turns.js';
 
 /** Batches that are recorded at the same time, one fewer of one owner. Others wait. */
@@ -10,7 +10,10 @@ const MAX_RUNNING = 4;
 /** Batches that may wait, and those of one owner. With more, a batch is refused: each holds its items in memory. */
 const MAX_WAITING = 32;
 const MAX_WAITING_OF_OWNER = 12;
-/** Items of one batch that are in flight. Those that arrive together are committed together. */
+/**
+ * Items that are in flight, divided among the batches that run when one begins. Those that arrive together are committed
+ * together.
+ */
 const MAX_IN_FLIGHT = 64;
 
 /** What became of an item of a batch. */
@@ -49,7 +52,8 @@ export class Batches {
     }
     return this.turns.run(owner, async () => {
       await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
-      const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run();
+      const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
+      const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
       const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
@@ -69,6 +73,7 @@ class Batch<I, T> {
   private next = 0;
   /** Why the log takes nothing more: the remaining items are not tried, so that the answer comes soon. */
   private failure: StoreUnavailable | undefined;
+  private resting: Promise<void> | undefined;
   /** An error that is no outcome. */
   private unexpected: Error | undefined;
 
@@ -80,9 +85,9 @@ class Batch<I, T> {
     private readonly orderOf: BatchOptions<I>['orderOf'],
   ) {}
 
-  async run(): Promise<ItemOutcome<T>[]> {
-    const lines = Math.min(MAX_IN_FLIGHT, this.items.length);
-    await Promise.all(Array.from({ length: lines }, () => this.runInTurn()));
+  /** @param lines items that are in flight at most */
+  async run(lines: number): Promise<ItemOutcome<T>[]> {
+    await Promise.all(Array.from({ length: Math.min(lines, this.items.length) }, () => this.runInTurn()));
     // All have ended before the answer, also if one of them fails.
     if (this.unexpected) throw this.unexpected;
     return this.outcomes;
@@ -94,8 +99,14 @@ class Batch<I, T> {
       const item = this.items[index]!;
       if (item instanceof Problem) this.outcomes[index] = item;
       else await this.inOrder(item, index);
-      await yieldIfDue();
+      for (let rest; (rest = this.rest());) await rest;
     }
+  }
+
+  /** One wait for all items: a batch has one turn among others, however many of its items are in flight. */
+  private rest(): Promise<void> | undefined {
+    this.resting ??= yieldBatchIfDue()?.then(() => (this.resting = undefined));
+    return this.resting;
   }
 
   private inOrder(item: I, index: number): Promise<void> {

@@ -66,60 +66,75 @@ export function inTime<T>(
   });
 }
 
-/**
- * How long one piece of work may hold the event loop, in ms. A few of them in one turn still stay below ten
- * milliseconds.
- */
-const BUDGET_MS = 3;
+/** How long one piece of work may hold the event loop, in ms. A few of them in one turn still stay below ten milliseconds. */
+const BUDGET_MS = 2;
 
 /** When long work began in this turn of the event loop. */
 let began: number | undefined;
-const waiting: (() => void)[] = [];
-/** The folds of the log, of which there are few. They do not wait behind the reads, of which there may be any number. */
+/** Loops that wait for a turn. There may be any number of reads; folds and batches are few. */
+const reads: (() => void)[] = [];
 const folds: (() => void)[] = [];
-let isFoldNext = true;
+const batches: (() => void)[] = [];
+/** The kinds of loops, which take turns. The one that was resumed last comes last. */
+const kinds = [folds, reads, batches];
+/** Whether the loop that was resumed in this turn is a read that has not yielded again. */
+let isReadResumed = false;
 
 /**
  * Await this in every loop whose length grows with the stored data. It yields to other work once long work has used
  * its share of this turn of the event loop. Of several loops that wait, one continues in each turn.
  */
 export function yieldIfDue(): Promise<void> | undefined {
-  return isDue() ? nextTurn(waiting) : undefined;
+  return isDue() ? nextTurn(reads) : undefined;
 }
 
-/**
- * Does what `yieldIfDue` does, for loops that apply events for which a read may wait. While such loops and others wait,
- * they take turns. Builds wait with the others.
- */
+/** Does what `yieldIfDue` does, for loops that apply events for which a read may wait. Builds wait with the reads. */
 export function yieldFoldIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn(folds) : undefined;
+}
+
+/** Does what `yieldIfDue` does, for batches of commands. */
+export function yieldBatchIfDue(): Promise<void> | undefined {
+  return isDue() ? nextTurn(batches) : undefined;
 }
 
 /** Whether long work has used its share of this turn. For loops that check more often than they can await. */
 export function isDue(): boolean {
   const now = performance.now();
-  if (began === undefined) {
-    began = now;
-    setImmediate(() => (began = undefined));
-  }
-  return now - began >= BUDGET_MS;
+  if (began === undefined) begin(now);
+  return now - began! >= BUDGET_MS;
+}
+
+function begin(now: number): void {
+  began = now;
+  setImmediate(() => (began = undefined));
 }
 
 function nextTurn(queue: (() => void)[]): Promise<void> {
+  if (queue === reads && isReadResumed) {
+    // Requests that arrive in this turn get a share of their own, instead of waiting behind all long reads.
+    isReadResumed = false;
+    began = undefined;
+  }
   return new Promise((resolve) => {
     queue.push(resolve);
     // What a message or a timer asks of the first `setImmediate` still runs in this turn.
-    if (waiting.length + folds.length === 1) setImmediate(() => setImmediate(resumeOne));
+    if (countWaiting() === 1) setImmediate(() => setImmediate(resumeOne));
   });
 }
 
+function countWaiting(): number {
+  return folds.length + reads.length + batches.length;
+}
+
 function resumeOne(): void {
-  const queue = waiting.length === 0 || (isFoldNext && folds.length > 0) ? folds : waiting;
-  isFoldNext = queue === waiting;
+  const queue = kinds.find(({ length }) => length > 0)!;
+  kinds.splice(kinds.indexOf(queue), 1);
+  kinds.push(queue);
+  isReadResumed = queue === reads;
   const resume = queue.shift()!;
-  began = performance.now();
-  setImmediate(() => (began = undefined));
-  if (waiting.length + folds.length > 0) setImmediate(resumeOne);
+  begin(performance.now());
+  if (countWaiting() > 0) setImmediate(resumeOne);
   resume();
 }
 

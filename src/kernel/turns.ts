@@ -61,6 +61,10 @@ export class Turns<Owner = string> {
     private readonly mostOfOne: number,
   ) {}
 
+  get runningCount(): number {
+    return this.running;
+  }
+
   /** How much work waits. */
   get waitingCount(): number {
     return this.waiting.size;

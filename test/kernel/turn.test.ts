@@ -1,6 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { SharedLookUps, endOfTurn, inTime, yieldFoldIfDue, yieldIfDue } from '../../src/kernel/turn.js';
+import {
+  SharedLookUps,
+  endOfTurn,
+  inTime,
+  isDue,
+  yieldBatchIfDue,
+  yieldFoldIfDue,
+  yieldIfDue,
+} from '../../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(ifDue = yieldIfDue): Promise<void> {
@@ -41,6 +49,28 @@ test('a fold of the log does not wait behind other long work, nor does that wait
   const folds = Array.from({ length: 3 }, () => begin('fold', yieldFoldIfDue));
   await Promise.all([...others, ...folds]);
   expect(order.join(' ')).toMatch(/^(fold )?(other fold ){2,3}(other ?){3,4}$/);
+});
+
+test('a read waits behind one turn of batches and one of folds, however many of those wait', async () => {
+  const order: string[] = [];
+  const begin = (name: string, ifDue?: typeof yieldIfDue) => work(ifDue).then(() => void order.push(name));
+  const batches = Array.from({ length: 6 }, () => begin('batch', yieldBatchIfDue));
+  const folds = Array.from({ length: 6 }, () => begin('fold', yieldFoldIfDue));
+  await Promise.all([...batches, ...folds, begin('read')]);
+  expect(order.indexOf('read')).toBeLessThanOrEqual(2);
+  expect(order).toHaveLength(13);
+});
+
+test('what begins in the turn of a resumed read has a share of its own once that read has yielded, other work has not', async () => {
+  const shares: boolean[] = [];
+  for (const ifDue of [yieldIfDue, yieldBatchIfDue, yieldFoldIfDue]) {
+    await work(ifDue);
+    const again = work(ifDue);
+    shares.push(!isDue());
+    await again;
+    await sleep(1);
+  }
+  expect(shares).toEqual([true, false, false]);
 });
 
 test('a look-up is shared by those who ask in one turn, and not by one who asks while it is under way', async () => {

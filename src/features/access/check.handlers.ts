@@ -13,7 +13,7 @@ import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
 import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
@@ -35,6 +35,7 @@ export class CheckAccess extends Command<Recorded<AccessDto>> {
     readonly context: CommandContext,
     /** The caller has chosen how old the read models may be: it has waited for a position. */
     readonly hasWaited: boolean,
+    readonly isOfMany = false,
   ) {
     super();
   }
@@ -69,7 +70,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
    * vouchers_not_configured, identity_not_found if the subject is misspelled, idempotency_key_reused, projection_rebuilding, projection_behind
    */
-  async execute({ request, context, hasWaited }: CheckAccess): Promise<Recorded<AccessDto>> {
+  async execute({ request, context, hasWaited, isOfMany }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
     if (earlier) {
@@ -83,7 +84,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const observation = await this.subjects.observe(request.subject_tris, policy);
     if (!hasWaited) await this.staleness.refuse(observation.position);
     // The checks of a batch come here together, and the advice of each may take long.
-    if (isDue()) await yieldIfDue();
+    await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
@@ -222,7 +223,7 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
     const outcomes = await this.batches.execute(ownerOfTurns(actor), checks, (check, index) => {
       const body_hash = bodyHash({ audience, wallet: null, ...check });
       const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
-      return this.single.execute(new CheckAccess({ audience, target: null, ...check }, context, hasWaited));
+      return this.single.execute(new CheckAccess({ audience, target: null, ...check }, context, hasWaited, true));
     });
     const behind = outcomes.find((outcome) => outcome instanceof Problem && outcome.code === 'projection_behind');
     if (behind && outcomes.every((outcome) => outcome instanceof Error)) throw behind;
