@@ -104,7 +104,7 @@ export class EvidenceReader {
     const totals = await cells.totals();
     for (const [metric, { days }] of Object.entries(evidence)) {
       takeDays(totals[totalOf(metric)]!.days, days);
-      await yieldIfDue();
+      if (this.rows.isDue()) await yieldIfDue();
     }
     for (const [total, others] of Object.entries(totals)) evidence[nameOfOthers(total)] = others;
     return evidence;

@@ -8,13 +8,22 @@ import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 
 /** Rows of one range in one read: about a millisecond's work. */
 export const PAGE = 256;
+/** For so many ms a read does not yield. */
+const FIRST_MS = 2;
 
 /** Reads rows of one identity, at or after a position, in pages of bounded size. Other work can run between two pages. */
 export class RowPages {
+  private readonly began = performance.now();
+
   constructor(
     private readonly views: Pick<Views, 'readSince'>,
     readonly position: Position,
   ) {}
+
+  /** Whether to yield. A read that has just begun does not, so that a short one waits for no long one. */
+  isDue(): boolean {
+    return performance.now() - this.began >= FIRST_MS && isDue();
+  }
 
   /** Yields before, not after: requests that arrive together begin in one turn of the event loop. */
   async read(queries: readonly RowQuery[]): Promise<unknown[]> {
@@ -23,7 +32,7 @@ export class RowPages {
 
   /** Reads rows, and returns the position that they reflect as well. */
   async readAt(queries: readonly RowQuery[]): Promise<{ results: unknown[]; position: Position }> {
-    if (isDue()) await yieldIfDue();
+    if (this.isDue()) await yieldIfDue();
     return this.views.readSince(this.position, queries);
   }
 

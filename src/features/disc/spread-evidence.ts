@@ -20,7 +20,7 @@ import {
   totalsOf,
 } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { yieldIfDue } from '../../kernel/turn.js';
 import { type Evidence, STRIDE, addToDays, dayOf, isEmpty } from '../../scoring/evidence.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -121,7 +121,7 @@ export class SpreadEvidence {
         for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
       }
     }
-    return this.upTo(lists, await evidenceFrom(cells, this.identity.as_of));
+    return this.upTo(lists, await evidenceFrom(cells, this.identity.as_of, this.rows));
   }
 
   /** Adds the actions of the last day, which the cells do not include. */
@@ -244,7 +244,7 @@ export class SpreadEvidence {
     }
     for (const each of changed) {
       each.cell = { ...each.cell, slots: slotsAt(each.cell, position) };
-      if (isDue()) await yieldIfDue();
+      if (this.rows.isDue()) await yieldIfDue();
     }
   }
 }
@@ -260,7 +260,7 @@ function isAction(entry: DayEntry): entry is ActionEntry {
 }
 
 /** @param asOf leaves out this time's day and all later days */
-async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined): Promise<Evidence> {
+async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined, rows: RowPages): Promise<Evidence> {
   const evidence: Evidence = {};
   const end = asOf === undefined ? Infinity : dayOf(asOf);
   for (const { name, slots } of cells) {
@@ -269,7 +269,7 @@ async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefin
       const entry = (evidence[name] ??= { last: 0, days: [] });
       for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
     }
-    if (isDue()) await yieldIfDue();
+    if (rows.isDue()) await yieldIfDue();
   }
   return evidence;
 }
