@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { Problem } from '../kernel/problems.js';
@@ -9,6 +10,10 @@ import type { Views } from './views.js';
 const SAMPLE_MS = 500;
 /** How long a check waits for a log that has been silent, ms. */
 const ASK_MS = 500;
+/** Batches are held back while the read models are further behind than this, ms. */
+const CLOSE_MS = 1_000;
+/** How often a batch that is held back looks: it waits for 2 s at most, so that relays go on while no worker runs. */
+const LOOKS = 4;
 /** A sample is dropped if those beside it are closer together than this part of their age. */
 const PRECISION = 1 / 32;
 
@@ -64,6 +69,14 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
         `The log has given no answer for ${secondsOf(silence)} s, so that the read models may be as far behind`,
       );
     }
+  }
+
+  /**
+   * Holds a batch back while the read models are behind, but not for long. A flood of batches would otherwise leave them
+   * so far behind that the checks of all callers are refused.
+   */
+  async holdBack(): Promise<void> {
+    for (let looks = 0; looks < LOOKS && this.lagAt(this.applied) > CLOSE_MS; looks++) await sleep(SAMPLE_MS);
   }
 
   /** Looks at the log and at what is served. Concurrent callers share one look. */

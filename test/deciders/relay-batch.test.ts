@@ -10,6 +10,8 @@ import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { MetricLimit } from '../../src/features/relay/metric-limit.js';
 import type { Vetting } from '../../src/features/organizations/vetting.js';
 import { type Action, METRICS_PER_ORGANIZATION } from '../../src/features/relay/domain/relay.js';
+import { yieldBatchIfDue } from '../../src/kernel/turn.js';
+import type { Staleness } from '../../src/read-side/staleness.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
@@ -35,13 +37,14 @@ const request = (idempotency: string | null = null) => ({
 const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 
 const vetting = { sourceFor: async () => 'vouched' } as unknown as Vetting;
+const close = { holdBack: async () => undefined } as Staleness;
 
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
   let nth = 0;
   const execute = (command: RelayAction) => relay(command, nth++);
   const single = { execute, lookUp: async () => undefined } as unknown as RelayActionHandler;
-  return new RelayActionsHandler(single, vetting, store as EventStore);
+  return new RelayActionsHandler(single, vetting, close, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
   action_id: `${command.action.external_id}`,
@@ -75,7 +78,7 @@ test('what is damaged for one action of a batch affects no other', async () => {
     new RelayMetrics(),
   ];
   const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
-  const handler = new RelayActionsHandler(single, vetting, {} as EventStore);
+  const handler = new RelayActionsHandler(single, vetting, close, {} as EventStore);
   const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
 });
@@ -336,13 +339,54 @@ test('a batch that waits goes by the vetting once it is recorded', async () => {
     lookUp: async () => undefined,
   };
   const changing = { sourceFor: async () => source } as unknown as Vetting;
-  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, changing, {} as EventStore);
+  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, changing, close, {} as EventStore);
   const batches = Array.from({ length: 4 }, () => handler.execute(new RelayActions(actions(1), request())));
   while (sources.length < 3) await new Promise(setImmediate);
   source = 'unvouched';
   release();
   await Promise.all(batches);
   expect(sources).toEqual([...Array(3).fill('vouched'), 'unvouched']);
+});
+
+test('the items of a batch wait for their turn together, so that a read waits behind few batches, not behind all items', async () => {
+  let turns = 0;
+  let isDone = false;
+  const count = () => (isDone ? undefined : void (turns++, setImmediate(count)));
+  const handler = handlerOf(async (command, nth) => {
+    for (const until = performance.now() + 0.2; performance.now() < until;);
+    return recorded(command, nth);
+  });
+  const batches = Array.from({ length: 3 }, () => handler.execute(new RelayActions(actions(500), request())));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const waited: number[] = [];
+  setImmediate(count);
+  for (let n = 0; n < 5; n++) {
+    let turn: Promise<void> | undefined;
+    while (!turn) turn = yieldBatchIfDue();
+    const before = turns;
+    await turn;
+    waited.push(turns - before);
+  }
+  isDone = true;
+  await Promise.all(batches);
+  expect(Math.max(...waited)).toBeLessThan(10);
+});
+
+test('a batch is held back while the read models are behind, before it is looked up', async () => {
+  const order: string[] = [];
+  const single = {
+    execute: async () => ({ action_id: 'x', position: 1 }),
+    lookUp: async () => void order.push('looked up'),
+  } as unknown as RelayActionHandler;
+  const behind = {
+    holdBack: async () => {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      order.push('close');
+    },
+  } as Staleness;
+  const handler = new RelayActionsHandler(single, vetting, behind, {} as EventStore);
+  await handler.execute(new RelayActions(actions(1), request()));
+  expect(order).toEqual(['close', 'looked up']);
 });
 
 test('an unexpected error is no result: it fails the request once all that was begun has ended', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { Staleness } from '../../src/read-side/staleness.js';
 
@@ -124,4 +125,25 @@ test('the age of what is a week behind a busy log is known well enough, with som
     expect(told).toBeGreaterThan(age * 0.95 - 61);
   }
   expect(staleness['samples'].length).toBeLessThan(500);
+});
+
+test('a batch is held back while the read models are more than a second behind, and for two seconds at most', async () => {
+  const order: string[] = [];
+  const hold = (name: string, one = staleness) => one.holdBack().then(() => void order.push(name));
+  await pass(5);
+  head = 9;
+  await pass(1.5);
+  await Promise.race([hold('close enough'), sleep(100)]);
+  expect(order).toEqual(['close enough']);
+
+  await pass(0.5);
+  const remaining = new Staleness({ head: async () => 9 }, { applied: async () => 7 }, BOUND);
+  for (let ms = 0; ms <= 2_000; ms += 500, now += 500) await remaining.look();
+  const began = Date.now();
+  const held = [hold('caught up'), hold('still behind', remaining)];
+  applied = 9;
+  await pass(0.5);
+  await Promise.all(held);
+  expect(order).toEqual(['close enough', 'caught up', 'still behind']);
+  expect(Date.now() - began).toBeGreaterThan(1_900);
 });

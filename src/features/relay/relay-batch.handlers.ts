@@ -4,6 +4,7 @@ import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js'
 import { bodyHash, type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Staleness } from '../../read-side/staleness.js';
 import { Vetting } from '../organizations/vetting.js';
 import type { Action } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
@@ -30,6 +31,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
   constructor(
     private readonly single: RelayActionHandler,
     private readonly vetting: Vetting,
+    private readonly staleness: Staleness,
     @Inject(EVENT_STORE) store: EventStore,
   ) {
     this.batches = new Batches(store);
@@ -52,6 +54,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
       },
       {
         begin: async (group) => {
+          await this.staleness.holdBack();
           // Once, so that a batch is not divided by a change of the vetting.
           source = await this.vetting.sourceFor(actor.organization);
           await this.single.lookUp(group);
