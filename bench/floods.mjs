@@ -103,7 +103,10 @@ async function under(url, seconds, names, asked, keys, tell) {
     const quiet = await waited(url, keys.get('client'), seconds, asked);
     const options = { url: url + path, method, connections, ...(body && { body: JSON.stringify(body) }) };
     const senders = ids.length === 0 ? [''] : ids.map((id) => keys.get(id));
-    const flood = spawn(process.execPath, [join(ROOT, 'bench/flood.mjs')], { stdio: ['pipe', 'ignore', 'inherit'] });
+    // Of low priority, so that the client need not wait for a processor.
+    const flood = spawn('nice', ['-n', '15', process.execPath, join(ROOT, 'bench/flood.mjs')], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    });
     flood.stdin.end(JSON.stringify({ options, keys: senders }));
     try {
       await sleep(WARM_UP_MS);

@@ -121,7 +121,7 @@ const embedded = {
     add('GET p99 meanwhile, 400/s', ...times, ratio(p99.importing, p99.quiet), '≤ 2×');
   },
   floods: () =>
-    floods(options.quick ? 1 : 5, (flood, kind, ours, least) => {
+    floods(options.quick ? 1 : 10, (flood, kind, ours, least) => {
       const [time, before] = ours.map((each) => `${each.toFixed(1)} ms`);
       const peer = least ? `; least server: ${ratio(...least)}` : '';
       const what = `p99 of ${kind} of another client under ${flood}`;
