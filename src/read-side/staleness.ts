@@ -12,8 +12,10 @@ const SAMPLE_MS = 500;
 const ASK_MS = 500;
 /** Batches are held back while the read models are further behind than this, ms. */
 const CLOSE_MS = 1_000;
-/** How often a batch that is held back looks: it waits for 2 s at most, so that relays go on while no worker runs. */
+/** How often a batch that is held back looks: it waits for 2 s at most. */
 const LOOKS = 4;
+/** Nothing is held back for read models that have not moved for so long, ms: nobody applies the log to them. */
+const STILL_MS = 3_000;
 /** A sample is dropped if those beside it are closer together than this part of their age. */
 const PRECISION = 1 / 32;
 
@@ -36,6 +38,8 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   /** When the log has last answered. */
   private answeredAt = performance.now();
   private applied: Position = 0;
+  /** When that has last changed. */
+  private movedAt = -Infinity;
   private looking: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
 
@@ -72,11 +76,15 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Holds a batch back while the read models are behind, but not for long. A flood of batches would otherwise leave them
-   * so far behind that the checks of all callers are refused.
+   * Holds a batch back while the read models catch up, but not for long. A flood of batches would otherwise leave them so
+   * far behind that the checks of all callers are refused.
    */
   async holdBack(): Promise<void> {
-    for (let looks = 0; looks < LOOKS && this.lagAt(this.applied) > CLOSE_MS; looks++) await sleep(SAMPLE_MS);
+    for (let looks = 0; looks < LOOKS && this.isCatchingUp(); looks++) await sleep(SAMPLE_MS);
+  }
+
+  private isCatchingUp(): boolean {
+    return this.lagAt(this.applied) > CLOSE_MS && performance.now() - this.movedAt < STILL_MS;
   }
 
   /** Looks at the log and at what is served. Concurrent callers share one look. */
@@ -100,7 +108,9 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
 
   private async lookAtApplied(): Promise<void> {
     try {
-      this.applied = await this.views.applied();
+      const applied = await this.views.applied();
+      if (applied !== this.applied) this.movedAt = performance.now();
+      this.applied = applied;
     } catch {
       // They are where they were, or reads are refused.
     }

@@ -136,8 +136,10 @@ test('a batch is held back while the read models are more than a second behind, 
   await Promise.race([hold('close enough'), sleep(100)]);
   expect(order).toEqual(['close enough']);
 
+  applied = 8;
   await pass(0.5);
-  const remaining = new Staleness({ head: async () => 9 }, { applied: async () => 7 }, BOUND);
+  let slow = 1;
+  const remaining = new Staleness({ head: async () => 9 }, { applied: async () => slow++ }, BOUND);
   for (let ms = 0; ms <= 2_000; ms += 500, now += 500) await remaining.look();
   const began = Date.now();
   const held = [hold('caught up'), hold('still behind', remaining)];
@@ -146,4 +148,12 @@ test('a batch is held back while the read models are more than a second behind, 
   await Promise.all(held);
   expect(order).toEqual(['close enough', 'caught up', 'still behind']);
   expect(Date.now() - began).toBeGreaterThan(1_900);
+});
+
+test('no batch is held back for read models to which nobody applies the log', async () => {
+  await pass(5);
+  head = 9;
+  await pass(10);
+  const outcome = await Promise.race([staleness.holdBack().then(() => 'at once'), sleep(100).then(() => 'held back')]);
+  expect(outcome).toBe('at once');
 });
