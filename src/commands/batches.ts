@@ -5,11 +5,12 @@ import { Problem } from '../kernel/problems.js';
 import { yieldBatchIfDue } from '../kernel/turn.js';
 import { Turns } from '../kernel/turns.js';
 
-/** Batches that are recorded at the same time, one fewer of one owner. Others wait. */
+/** Batches that are recorded at the same time, and those of one owner. Others wait. */
 const MAX_RUNNING = 4;
-/** Batches that may wait, and those of one owner. With more, a batch is refused: each holds its items in memory. */
-const MAX_WAITING = 32;
-const MAX_WAITING_OF_OWNER = 12;
+const MAX_RUNNING_OF_OWNER = 3;
+/** Batches that run or wait, and those of one owner. With more, a batch is refused: each holds its items in memory. */
+const MAX_OPEN = MAX_RUNNING + 32;
+const MAX_OPEN_OF_OWNER = MAX_RUNNING_OF_OWNER + 12;
 /**
  * Items that are in flight, divided among the batches that run when one begins. Those that arrive together are committed
  * together.
@@ -28,7 +29,10 @@ export function lastRecordedPosition(outcomes: readonly (Error | { position: Pos
 
 /** Executes the commands of batches, each as if it were sent alone: what happens to one makes no difference to others. */
 export class Batches {
-  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING - 1);
+  /** Of each owner. What is held back keeps no other owner's batches waiting. */
+  private readonly own = new Turns(Infinity, MAX_RUNNING_OF_OWNER);
+  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING_OF_OWNER);
+  private open = 0;
 
   constructor(private readonly store: EventStore) {}
 
@@ -36,6 +40,7 @@ export class Batches {
    * @param owner whose batch it is, as `ownerOfTurns` says: owners take turns
    * @param items or why they are refused
    * @param execute one item; what it throws is the outcome, if it is a Problem or the failure of the log
+   * @param options.holdBack called first: the batch waits for it
    * @param options.begin called with the items before the first is executed
    * @param options.orderOf items with the same are executed in their order, one after the other
    * @returns the outcome of each item, in order
@@ -47,21 +52,37 @@ export class Batches {
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    if (this.turns.waitingCount >= MAX_WAITING || this.turns.waitingOf(owner) >= MAX_WAITING_OF_OWNER) {
+    if (this.open >= MAX_OPEN || this.own.countOf(owner) >= MAX_OPEN_OF_OWNER) {
       throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
     }
-    return this.turns.run(owner, async () => {
-      await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
-      const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
-      const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
-      const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
-      if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
-      return outcomes;
-    });
+    this.open++;
+    try {
+      return await this.own.run(owner, async () => {
+        await options.holdBack?.();
+        return this.turns.run(owner, () => this.inTurn(owner, items, execute, options));
+      });
+    } finally {
+      this.open--;
+    }
+  }
+
+  private async inTurn<I, T>(
+    owner: string,
+    items: readonly (I | Problem)[],
+    execute: (item: I, index: number) => Promise<T>,
+    options: BatchOptions<I>,
+  ): Promise<ItemOutcome<T>[]> {
+    await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
+    const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
+    const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
+    const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
+    if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
+    return outcomes;
   }
 }
 
 interface BatchOptions<I> {
+  holdBack?: () => Promise<void>;
   begin?: (items: readonly I[]) => Promise<void>;
   orderOf?: (item: I) => string | undefined;
 }

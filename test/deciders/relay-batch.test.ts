@@ -372,21 +372,26 @@ test('the items of a batch wait for their turn together, so that a read waits be
   expect(Math.max(...waited)).toBeLessThan(10);
 });
 
-test('a batch is held back while the read models are behind, before it is looked up', async () => {
-  const order: string[] = [];
-  const single = {
-    execute: async () => ({ action_id: 'x', position: 1 }),
-    lookUp: async () => void order.push('looked up'),
-  } as unknown as RelayActionHandler;
-  const behind = {
-    holdBack: async () => {
-      await new Promise((resolve) => setTimeout(resolve, 10));
-      order.push('close');
-    },
-  } as Staleness;
-  const handler = new RelayActionsHandler(single, vetting, behind, {} as EventStore);
-  await handler.execute(new RelayActions(actions(1), request()));
-  expect(order).toEqual(['close', 'looked up']);
+test('batches that are held back keep no batch of another caller waiting', async () => {
+  const order: unknown[] = [];
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let held = 0;
+  const behind = { holdBack: () => (held++ < 4 ? released : undefined) } as unknown as Staleness;
+  const single = { execute: async () => ({ action_id: 'x', position: 1 }), lookUp: async () => undefined };
+  const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, vetting, behind, {} as EventStore);
+  const batchOf = async (organization: string) => {
+    const actor = { ...internalActor(`key:${organization}`), organization };
+    await handler.execute(new RelayActions(actions(1), { ...request(), actor }));
+    order.push(organization);
+  };
+  const flood = Array.from({ length: 4 }, () => batchOf('flood'));
+  const slow = batchOf('b');
+  await Promise.all(['c', 'd'].map(batchOf));
+  expect([order, held]).toEqual([['c', 'd'], 6]);
+  release();
+  await Promise.all([...flood, slow]);
+  expect(order.slice(2).sort()).toEqual(['b', ...Array(4).fill('flood')]);
 });
 
 test('an unexpected error is no result: it fails the request once all that was begun has ended', async () => {

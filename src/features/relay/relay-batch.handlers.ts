@@ -53,8 +53,8 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
         return this.single.execute(new RelayAction(action, context), source);
       },
       {
+        holdBack: () => this.staleness.holdBack(),
         begin: async (group) => {
-          await this.staleness.holdBack();
           // Once, so that a batch is not divided by a change of the vetting.
           source = await this.vetting.sourceFor(actor.organization);
           await this.single.lookUp(group);
