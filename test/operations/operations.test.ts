@@ -192,6 +192,21 @@ test('a swap that took effect in an attempt that was interrupted is done once', 
   expect((await ended(await start('swap', { generation }))).problem.detail).toContain('already serves');
 });
 
+test('an operation whose job was removed as an old one is not done again by the next', async () => {
+  const [first] = [...(await servingIds())];
+  const { generation } = (await ended(await start('rebuild', { swap: true }))).result;
+  await ended(await start('rollback'));
+  await ended(await start('swap', { generation }));
+  await ended(await start('rollback'));
+  expect([...(await servingIds())]).toEqual([first]);
+  // As 30 days later.
+  await (service.stores.jobs as any).store.sweep('9999');
+  const asked = await ended(await start('swap', { generation: 'g99' }));
+  expect(asked.problem.detail).toContain('no generation g99');
+  expect(await ended(await start('rebuild', { views: ['timeline'] }))).toMatchObject({ result: { swapped: false } });
+  expect([...(await servingIds())]).toEqual([first]);
+});
+
 test('without a swap nothing is rolled back', async () => {
   expect((await service.post('/v1/ops/rollback')).json.code).toBe('generation_conflict');
 });

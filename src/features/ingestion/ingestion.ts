@@ -10,7 +10,7 @@ import { Logger } from '../../kernel/logger.js';
 import { isInLog } from '../../read-side/manifest.js';
 import type { Checkpoint } from '../../stores/ports/read-models.js';
 import { JobKinds } from '../jobs/job-kinds.js';
-import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
+import { jobId, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { ActionChanges } from '../relay/action-changes.js';
@@ -185,7 +185,6 @@ export class Ingestion implements OnModuleInit {
     } catch (error) {
       throw signal.aborted ? error : stoppedAt(cursor, error as Error);
     }
-    await noteFinished(this.keyValue, slotOf({ chain_id, wallet }), job);
     return result;
   }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type CommandContext, ownerOfTurns } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import type { Job, Jobs, RunningJob } from '../../stores/ports/jobs.js';
+import type { Job, Jobs } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 
 /** The maximum number of queued or running jobs of one kind and organization, or key without one. */
@@ -82,12 +82,12 @@ async function take({ jobs, keyValue, now }: StartsJobs, of: JobsOf, id: string,
   });
 }
 
-/** The last job that was started in a slot. A type, not an interface: it is stored as JSON. */
-type Slot = { id: string; input: JsonObject; finished?: true };
+/** The last job of a slot, `pending` until the queue has it. A type, not an interface: it is stored as JSON. */
+type Slot = { id: string; input: JsonObject; pending?: true };
 
 /**
- * Enqueues a job in a slot, in which at most one job is queued or running. A retry with the same Idempotency-Key gets the
- * first one.
+ * Enqueues a job in a slot, in which at most one job is queued or running. One that the queue had, and does not have any
+ * more, is neither. A retry with the same Idempotency-Key gets the first one.
  * @param id of `jobId`
  * @param meet called with the open job of another request: returns it if it does for this one, too
  * @throws Problem idempotency_key_reused, and what `meet` throws
@@ -102,24 +102,20 @@ export async function startInSlot(
 ): Promise<Job> {
   const known = await jobs.get(kind, id);
   if (known) return repeated(known, context);
-  const mine: Slot = { id, input: { ...input, body_hash: context.body_hash } };
+  const mine: Slot = { id, input: { ...input, body_hash: context.body_hash }, pending: true };
   for (;;) {
     const last = (await keyValue.get(slot)) as Slot | undefined;
-    if (last && !last.finished) {
-      // Creates it if a crash, or a concurrent request, left only the slot.
-      const job = await jobs.enqueue(kind, last.id, last.input, ownerOfTurns(context.actor));
-      if (last.id === id) return unlessReused(job, context);
-      if (job.status === 'queued' || job.status === 'running') return meet(job);
+    let job = last && !last.pending ? await jobs.get(kind, last.id) : undefined;
+    if (last?.pending) {
+      // Also if a crash, or a concurrent request, left only the slot.
+      job = await jobs.enqueue(kind, last.id, last.input, ownerOfTurns(context.actor));
+      await keyValue.replace(slot, last, { id: last.id, input: last.input }, FOREVER_MS);
     }
+    if (job && last!.id === id) return unlessReused(job, context);
+    if (job?.status === 'queued' || job?.status === 'running') return meet(job);
     if (last) await keyValue.replace(slot, last, mine, FOREVER_MS);
     else await keyValue.putIfAbsent(slot, mine, FOREVER_MS);
   }
-}
-
-/** Should the queue ever lose a finished job of a slot, the next request does not run it again. */
-export async function noteFinished(keyValue: KeyValue, slot: string, { id, input }: RunningJob): Promise<void> {
-  const mine: Slot = { id, input };
-  await keyValue.replace(slot, mine, { ...mine, finished: true }, FOREVER_MS);
 }
 
 /**
