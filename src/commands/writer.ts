@@ -87,8 +87,10 @@ export class Writer {
     decide: (state: S) => readonly Fact[],
     { once = false } = {},
   ): Promise<FoldedUpdate<S>> {
+    let seen: number | undefined;
     const refuse = async () => {
-      const { state } = await streams.of(stream);
+      const { state, events } = await streams.of(stream);
+      seen = events;
       try {
         decide(state);
       } catch (refusal) {
@@ -97,7 +99,9 @@ export class Writer {
       }
     };
     const isFirst = await this.idempotency.claimUnless(refuse, stream, context);
-    const update = () => this.updateFolded(stream, context, streams, decide, isFirst);
+    // Since it claimed the key, a try that was sent at the same time may have written what this one would write again.
+    const isAlone = (events: number) => isFirst && (events === seen || context.idempotency === null);
+    const update = () => this.updateFolded(stream, context, streams, decide, isAlone);
     return once ? update() : this.decidingAgain(stream, update);
   }
 
@@ -106,9 +110,10 @@ export class Writer {
     context: CommandContext,
     streams: FoldedStreams<S>,
     decide: (state: S) => readonly Fact[],
-    isFirst: boolean,
+    isAlone: (events: number) => boolean,
   ): Promise<FoldedUpdate<S>> {
-    if (!isFirst) {
+    const before = await streams.of(stream);
+    if (!isAlone(before.events)) {
       const { empty, fold } = streams;
       const stateOf = (history: readonly RecordedEvent[]) => fold(empty(stream), history);
       const { history, ...outcome } = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
@@ -116,7 +121,6 @@ export class Writer {
       const at = { events: history.length, position: last?.position ?? 0, last_id: last?.id ?? null };
       return { ...outcome, before: { state: stateOf(history), ...at } };
     }
-    const before = await streams.of(stream);
     return { ...(await this.record(stream, before, decide(before.state), context)), before };
   }
 

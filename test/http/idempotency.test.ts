@@ -44,6 +44,25 @@ describe('a verification', () => {
     expect(await head()).toBe(written);
   });
 
+  test('that another process has granted since this one claimed the key is granted once', async () => {
+    const { eventStore } = service.stores;
+    const { append } = eventStore;
+    const expires_at = inMs(60_000);
+    let other: Awaited<ReturnType<typeof grant>>;
+    // The other process is between the claim and the grant of this one.
+    jest.spyOn(eventStore, 'append').mockImplementationOnce(async (...claim) => {
+      const claimed = await append.apply(eventStore, claim);
+      other = await grant(expires_at, 'both');
+      return claimed;
+    });
+    const before = await head();
+    const slower = await grant(expires_at, 'both').finally(() => jest.restoreAllMocks());
+    expect([slower.status, slower.text]).toEqual([201, other!.text]);
+    expect(slower.headers['credence-position']).toBe(other!.headers['credence-position']);
+    // The claim, and one grant.
+    expect(await head()).toBe(before + 2);
+  });
+
   test('refused as expired is refused again, and a corrected one is granted', async () => {
     const expired = inMs(-1_000);
     const before = await head();
