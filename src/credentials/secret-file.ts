@@ -100,13 +100,13 @@ export class FileWatch {
 }
 
 /**
- * A text that changes when the file is replaced (inode), rewritten (mtime, size), created or removed, and when it cannot be
- * looked at any more.
+ * A text that changes when the file is replaced (inode), rewritten, given to another user (ctime, size), created or removed,
+ * and when it cannot be looked at any more.
  */
 function versionOf(file: string): string {
   try {
-    const { ino, mtimeMs, size } = statSync(file);
-    return `${ino}:${mtimeMs}:${size}`;
+    const { ino, ctimeMs, size } = statSync(file);
+    return `${ino}:${ctimeMs}:${size}`;
   } catch (error) {
     return String((error as NodeJS.ErrnoException).code);
   }

@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { exclusively, replaceFile } from '../../src/credentials/secret-file.js';
+import { FileWatch, exclusively, replaceFile } from '../../src/credentials/secret-file.js';
 import { Child } from '../embedded/processes/child.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
@@ -32,4 +32,16 @@ test('a failed change releases the lock', async () => {
   await expect(exclusively(file, fail)).rejects.toThrow('no');
   expect(existsSync(`${file}.lock`)).toBe(false);
   expect(await exclusively(file, () => 7)).toBe(7);
+});
+
+test('a file that may be read again has changed, although its content has not', async () => {
+  const file = join(folder.path, 'keys.json');
+  replaceFile(file, '[]');
+  let now = 0;
+  const watch = new FileWatch(file, () => now);
+  const changed = () => ((now += 1_000), watch.changed());
+  expect(changed()).toBe(false);
+  chmodSync(file, 0o640);
+  expect(changed()).toBe(true);
+  expect(changed()).toBe(false);
 });
