@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chownSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
@@ -10,12 +10,12 @@ import { makeFolder } from '../kernel/make-folder.js';
 import { replaceBySync } from '../kernel/replace-file.js';
 
 /**
- * Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. It
- * is on the disk once this returns.
+ * Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it, who
+ * stays the same. It is on the disk once this returns.
  */
 export function replaceFile(file: string, content: string): void {
   const draft = draftOf(file);
-  replaceBySync(file, draft, () => writeDraft(draft, content));
+  replaceBySync(file, draft, () => writeDraft(draft, file, content));
 }
 
 /**
@@ -25,7 +25,7 @@ export function replaceFile(file: string, content: string): void {
 export function createFile(file: string, content: string): boolean {
   const draft = draftOf(file);
   try {
-    writeDraft(draft, content);
+    writeDraft(draft, file, content);
     linkSync(draft, file);
     return true;
   } catch (error) {
@@ -114,7 +114,11 @@ function versionOf(file: string): string {
 
 const draftOf = (file: string): string => `${file}.${randomBytes(6).toString('hex')}.tmp`;
 
-function writeDraft(draft: string, content: string): void {
+function writeDraft(draft: string, file: string, content: string): void {
   makeFolder(dirname(draft));
   writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
+  if (process.getuid?.() !== 0) return;
+  // The service need not run as root, and could not read what a command of root has replaced.
+  const { uid, gid } = statSync(file, { throwIfNoEntry: false }) ?? statSync(dirname(file));
+  chownSync(draft, uid, gid);
 }

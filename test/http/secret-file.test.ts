@@ -1,6 +1,6 @@
-import { chmodSync, existsSync, readFileSync, readdirSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { FileWatch, exclusively, replaceFile } from '../../src/credentials/secret-file.js';
+import { FileWatch, createFile, exclusively, replaceFile } from '../../src/credentials/secret-file.js';
 import { Child } from '../embedded/processes/child.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
@@ -44,4 +44,18 @@ test('a file that may be read again has changed, although its content has not', 
   chmodSync(file, 0o640);
   expect(changed()).toBe(true);
   expect(changed()).toBe(false);
+});
+
+(process.getuid?.() === 0 ? test : test.skip)('a file that root writes belongs to whom its service runs as', () => {
+  const [keys, others] = ['keys.json', 'others.json'].map((name) => join(folder.path, name)) as [string, string];
+  chownSync(folder.path, 1234, 1235);
+  createFile(keys, '[1]');
+  replaceFile(others, '[1]');
+  chownSync(others, 1236, 1237);
+  for (const file of [keys, others]) replaceFile(file, '[2]');
+  const owners = [keys, others].map((file) => statSync(file)).map(({ uid, gid, mode }) => [uid, gid, mode & 0o777]);
+  expect(owners).toEqual([
+    [1234, 1235, 0o600],
+    [1236, 1237, 0o600],
+  ]);
 });
