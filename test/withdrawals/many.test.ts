@@ -166,6 +166,16 @@ test('a key finds what it may withdraw: its organization’s platforms, or what 
   expect((await post({ apply: job_id }, 'leaked')).status).toBe(202);
 });
 
+test('a dry run tells the digest of a key only to those who may know of the key', async () => {
+  for (const key of ['leaked', 'other', 'unbound']) await relay(key, 'tris:bob');
+  const digest = async (key_id: string, key: string) => (await dryRun({ key_id }, key)).result.key_digest;
+  const some = expect.stringMatching(/^[0-9a-f]+$/);
+  for (const key_id of ['leaked', 'other', 'unbound']) expect(await digest(key_id, 'only-ops')).toEqual(some);
+  const asked = async (key: string) => Promise.all(['leaked', 'other', 'unbound'].map((key_id) => digest(key_id, key)));
+  expect(await asked('lendco')).toEqual([some, null, null]);
+  expect(await asked('unbound')).toEqual([null, null, some]);
+});
+
 test('times limit a set, both ends included', async () => {
   ahead = 0;
   await relay('leaked', 'tris:bob');

@@ -6396,7 +6396,7 @@ export interface components {
              * @enum {string}
              */
             reason: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
-            /** @description The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown, or none is meant. */
+            /** @description The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown to the caller, or none is meant. */
             key_digest: string | null;
             /** @description Actions in the set. */
             actions: number;

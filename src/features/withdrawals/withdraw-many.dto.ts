@@ -115,7 +115,7 @@ export class WithdrawalDryRunDto {
   /** Why its actions are to be withdrawn. */
   @ApiProperty({ enum: REASONS })
   reason: Reason;
-  /** The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown, or none is meant. */
+  /** The beginning of the SHA-256 (hex) of the key `key_id`, by which its holder knows it; null: unknown to the caller, or none is meant. */
   key_digest: string | null;
   /** Actions in the set. */
   actions: number;

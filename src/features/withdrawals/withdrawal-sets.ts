@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type EventOf, decodeEvent } from '../../../projections/events.js';
 import type { Actor } from '../../commands/context.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JobGivenUp } from '../../stores/ports/jobs.js';
@@ -43,7 +44,7 @@ export class WithdrawalSets {
 
   /**
    * @returns `sets`: by identity, those up to the end of the log; actions that the actor may not withdraw are left out.
-   * `key_digest`: as `KeySeen` has it, of the key that is meant; null: unknown, or none is
+   * `key_digest`: as `KeySeen` has it, of the key that is meant; null: unknown to the actor, or none is
    * @throws JobGivenUp for more than `MAX_SET`
    */
   async find(
@@ -59,8 +60,9 @@ export class WithdrawalSets {
     for await (const slice of this.store.readAll(0)) {
       signal.throwIfAborted();
       for (const recorded of slice) {
-        if (recorded.type === 'KeySeen' && recorded.data['key_id'] === filter.key_id) {
-          key_digest = recorded.data['digest_prefix'] as string;
+        if (recorded.type === 'KeySeen') {
+          if (recorded.data['key_id'] === filter.key_id && mayKnow(recorded.data, actor))
+            key_digest = recorded.data['digest_prefix'] as string;
         } else if (recorded.type === 'ActionWithdrawn' || recorded.type === 'ActionReinstated') {
           const action = found.get(recorded.data['action_id'] as string);
           if (!action) continue;
@@ -99,6 +101,15 @@ export class WithdrawalSets {
     if (actor.scopes.has('ops')) return true;
     return mayChange({ tris_id, by, owner: await this.platforms.ownerOf(platform_id) }, actor);
   }
+}
+
+/** Whether an actor may know of a key: an operator of any, others of those of their organization, or of their own. */
+function mayKnow(
+  { key_id, organization }: JsonObject,
+  actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
+): boolean {
+  if (actor.scopes.has('ops')) return true;
+  return actor.organization === null ? actor.name === `key:${String(key_id)}` : actor.organization === organization;
 }
 
 function isMeant({ id, data, metadata }: RecordedEvent, filter: SetFilter): boolean {
