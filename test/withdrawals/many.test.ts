@@ -316,7 +316,12 @@ describe('decisions', () => {
     const { job_id, result } = await dryRun({ key_id: 'leaked' });
     expect(result).toMatchObject({ actions: 1, decisions: 2, decisions_differ: 2 });
     expect((await linesOf(job_id)).slice(1).map(({ jti }) => jti)).toEqual([othersId, deniedId]);
-    expect((await dryRun({ key_id: 'leaked' }, 'lendco')).result).toMatchObject({ decisions: 1, decisions_differ: 1 });
+    expect((await linesOf(job_id, 'only-ops')).map(({ jti }) => jti)).toEqual([undefined]);
+    const own = await dryRun({ key_id: 'leaked' }, 'lendco');
+    expect(own.result).toMatchObject({ decisions: 1, decisions_differ: 1 });
+    expect((await linesOf(own.job_id, 'lendco')).map(({ jti }) => jti)).toEqual([undefined, deniedId]);
+    // Of the same organization, but it may not read decisions.
+    expect((await linesOf(own.job_id, 'leaked')).map(({ jti }) => jti)).toEqual([undefined]);
     expect((await dryRun({ key_id: 'leaked' }, 'only-ops')).result).toMatchObject({ decisions: 0 });
     await completed((await post({ apply: job_id })).json.job_id);
     const after = await check();

@@ -3,6 +3,7 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, type CommandContext, bodyHash, jobContext } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { isDue, mapInParts, yieldIfDue } from '../../kernel/turn.js';
@@ -75,8 +76,11 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const isOf = (organization: string, { input }: Job) => input['organization'] === organization;
     // A key of the operators that may relay only sees what it asked for itself.
     const shownTo = async (actor: Actor, job: Job) => (mayUse(actor, job) ? job : undefined);
-    const lines = (job: Job) => this.linesOf(job);
-    this.kinds.add({ ...DRY_RUN, scope, isOf, shownTo, lines, result: WithdrawalDryRunDto }, (job) => this.find(job));
+    const found = {
+      shownTo: async (actor: Actor, job: Job) => foundFor(actor, job),
+      lines: (job: Job) => this.linesOf(job),
+    };
+    this.kinds.add({ ...DRY_RUN, ...found, scope, isOf, result: WithdrawalDryRunDto }, (job) => this.find(job));
     this.kinds.add({ ...APPLY, scope, isOf, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
   }
 
@@ -263,6 +267,16 @@ const begunKey = (dryRun: string): string => `withdrawals:${dryRun}`;
 function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'input'>): boolean {
   if (scopes.has('ops')) return true;
   return organization === null ? input['caller'] === name : input['organization'] === organization;
+}
+
+/** What a caller may see of a dry run: decisions that would differ only if it may read them. */
+function foundFor(actor: Actor, job: Job): Job | undefined {
+  if (!mayUse(actor, job)) return undefined;
+  const own = ownDecisions(actor);
+  const of = job.input['decisions_of'] as FindInput['decisions_of'];
+  if (!job.result || !of || own === null || own === of.owner) return job;
+  const found = job.result as unknown as Found;
+  return { ...job, result: { ...found, stored_decisions: found.stored } as unknown as Json };
 }
 
 function linesIn(text: string): SetLine[] {
