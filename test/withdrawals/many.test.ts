@@ -1,3 +1,4 @@
+import { Quotas } from '../../src/commands/quotas.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { eventually } from '../contracts/harness.js';
@@ -328,6 +329,24 @@ describe('decisions', () => {
     expect(after.granted).toBe(true);
     // Nothing recorded is rewritten, and a decision made without the action is not about it.
     expect((await affected(flag, 'lendco')).json).toMatchObject({ decisions: 1, differ: [{ jti: deniedId }] });
+  });
+
+  test('and actions are one result, also where an organization may have only one', async () => {
+    const limits = service.app.get(Quotas, { strict: false }).limits as { job_results: number };
+    limits.job_results = 1;
+    await relay('lendco', 'tris:bob');
+    await check();
+    await relay('leaked', 'tris:bob', 'default_flags');
+    await check();
+    const { job_id, result } = await dryRun({ key_id: 'leaked' }, 'lendco');
+    expect(result).toMatchObject({ actions: 1, decisions_differ: 1 });
+    expect(await linesOf(job_id, 'lendco')).toEqual([
+      expect.objectContaining({ action_id: expect.any(String) }),
+      expect.objectContaining({ jti: expect.any(String) }),
+    ]);
+    const applied = await post({ apply: job_id }, 'lendco');
+    expect(applied.status).toBe(202);
+    expect((await completed(applied.json.job_id, 'lendco')).result).toMatchObject({ actions: 1 });
   });
 
   test('that were made while an action was withdrawn are not about it', async () => {

@@ -133,17 +133,20 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const { sets: set, key_digest } = await this.sets.find(filter, actor, signal, progress);
     const position = await this.store.head();
     await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
-    const owner = ownerOfJob({ input });
-    const [lines, affected] = [this.lines.begin(owner), this.lines.begin(owner)];
-    const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
-    const effects: WithdrawalEffectDto[] = [];
+    const lines = this.lines.begin(ownerOfJob({ input }));
     for (const [tris_id, actions] of set) {
-      signal.throwIfAborted();
       for (const { action_id, stream, platform_id, position: at, changes } of actions) {
         lines.add({ action_id, tris_id, platform_id, position: formatPosition(this.store.logId, at), stream, changes });
         await lines.store();
         if (isDue()) await yieldIfDue();
       }
+      signal.throwIfAborted();
+    }
+    const stored = await lines.end();
+    const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
+    const effects: WithdrawalEffectDto[] = [];
+    for (const [tris_id, actions] of set) {
+      signal.throwIfAborted();
       const effect = await this.effectOn(tris_id, actions);
       sums.actions += actions.length;
       if (effect.score_rating !== effect.score_rating_after) sums.ratings_changed++;
@@ -155,13 +158,12 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
           sums.decisions++;
           if (!differs(decision)) continue;
           sums.decisions_differ++;
-          affected.add(dtoOf(decision));
+          lines.add(dtoOf(decision));
         }
-        await affected.store();
+        await lines.store();
       }
     }
     keepLargest(effects);
-    const stored = await lines.end();
     return {
       reason,
       key_digest,
@@ -170,7 +172,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
       position: formatPosition(this.store.logId, position),
       lines_until: stored.until,
       stored,
-      stored_decisions: await affected.end(),
+      stored_decisions: await lines.end(),
     };
   }
 
@@ -232,10 +234,11 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   /** The actions of a set, then the decisions that would differ. */
   private async linesOf({ result }: Job): Promise<AsyncIterable<string>> {
     const { stored, stored_decisions } = result as unknown as Found;
-    const [actions, decisions] = [await this.lines.read(stored), await this.lines.read(stored_decisions)];
+    // Of a dry run of an earlier build, the decisions are apart.
+    const runs = stored.run === stored_decisions.run ? [stored_decisions] : [stored, stored_decisions];
+    const texts = await Promise.all(runs.map((each) => this.lines.read(each)));
     return (async function* () {
-      yield* actions;
-      yield* decisions;
+      for (const text of texts) yield* text;
     })();
   }
 }
