@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
+import { SessionStanding } from '../../src/features/accounts/session-standing.js';
 import { Signatures } from '../../src/features/accounts/signatures.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
@@ -322,6 +323,31 @@ describe('/api/link-account in a session', () => {
       jest.restoreAllMocks();
     }
     expect(await trisOf(wallet)).toBe(tris);
+  });
+
+  test('does not link the wallet again if its link was ended meanwhile', async () => {
+    const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
+    await link(wallet, owner);
+    const session = (await signIn(service, wallet)).json as Tokens;
+    const standing = service.app.get(SessionStanding, { strict: false });
+    const of = standing.of.bind(standing);
+    jest.spyOn(standing, 'of').mockImplementationOnce(async (claimed) => {
+      const found = await of(claimed);
+      const { status } = await call(
+        service,
+        '/v1/wallets/unlink',
+        { wallet: wallet.address, reason_code: 'stolen' },
+        OPS,
+      );
+      expect(status).toBe(200);
+      return found;
+    });
+    try {
+      expect(codeOf(await assert(wallet.address, owner.tris_id, bearer(session)))).toEqual([403, 'forbidden']);
+    } finally {
+      jest.restoreAllMocks();
+    }
+    expect(await trisOf(wallet)).toBeNull();
   });
 
   test('links the session’s wallet to its own TRIS, with the same effect as a claim', async () => {

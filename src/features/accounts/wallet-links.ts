@@ -43,12 +43,15 @@ export class WalletLinks {
 
   /**
    * Links a wallet. The append expects the stream's exact revision: of several concurrent attempts one succeeds.
+   * @param refuse throws if the caller may not replace the present link; called again if that changes meanwhile
    * @throws Problem wallet_already_linked, idempotency_key_reused
    */
-  async link(wallet: string, wanted: Link, context: CommandContext): Promise<Position> {
-    const { position } = await this.writer.execute(walletStream(wallet), context, (history) =>
-      decideLink(linkOf(history), wallet, wanted),
-    );
+  async link(wallet: string, wanted: Link, context: CommandContext, refuse?: (link: Link | null) => void) {
+    const { position } = await this.writer.execute(walletStream(wallet), context, (history) => {
+      const link = linkOf(history);
+      refuse?.(link);
+      return decideLink(link, wallet, wanted);
+    });
     return position;
   }
 

@@ -97,12 +97,12 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   async execute({ wallet, trisId, context }: LinkAccount) {
     refuseSelfStatement(context.actor.organization, trisId);
     const { session, organization } = context.actor;
-    const link = session ? await this.ownLink(wallet, trisId, session) : asserted(trisId, organization);
-    return { position: await this.links.link(wallet, link, context) };
+    if (session) return { position: await this.linkOwn(wallet, trisId, session, context) };
+    return { position: await this.links.link(wallet, asserted(trisId, organization), context) };
   }
 
   /** A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS. */
-  private async ownLink(wallet: string, trisId: string, claimed: NonNullable<Actor['session']>): Promise<Link> {
+  private async linkOwn(wallet: string, trisId: string, claimed: Session, context: CommandContext): Promise<Position> {
     const session = await this.standing.of(claimed);
     if (session.wallet !== wallet.toLowerCase()) {
       throw new Problem(
@@ -110,8 +110,11 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
         'A session can link only its own wallet here. For another wallet, send its signature to /v1/wallets/link.',
       );
     }
-    if (session.trisId !== trisId && trisId !== ownTris(session.wallet, session.chainId)) throw notYours(trisId);
-    return signedLink(trisId, session.chainId);
+    const isOwn = trisId === ownTris(session.wallet, session.chainId);
+    // By the link itself: it may have been ended since, and would begin again.
+    return this.links.link(wallet, signedLink(trisId, session.chainId), context, (link) => {
+      if (!isOwn && trisActedFor(link, session.chainId) !== trisId) throw notYours(trisId);
+    });
   }
 }
 
