@@ -1,5 +1,7 @@
+import { writeFile } from 'node:fs/promises';
 import { Quotas } from '../../src/commands/quotas.js';
 import { SCOPES } from '../../src/credentials/caller.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
@@ -175,6 +177,19 @@ test('a dry run tells the digest of a key only to those who may know of the key'
   const asked = async (key: string) => Promise.all(['leaked', 'other', 'unbound'].map((key_id) => digest(key_id, key)));
   expect(await asked('lendco')).toEqual([some, null, null]);
   expect(await asked('unbound')).toEqual([null, null, some]);
+});
+
+test('a key that has lost `ops` does not withdraw what only an operator could find', async () => {
+  await relay('lendco', 'tris:bob');
+  const { job_id } = await dryRun({ platform_id: 'lendco-app' });
+  const keys = KEYS.map((key) => (key.id === 'operator' ? { ...key, scopes: ['relay:write'] } : key));
+  const listed = keys.map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
+  await writeFile(service.config.apiKeys!, JSON.stringify(listed));
+  const status = async () => (await service.get('/v1/ops/status', as('operator'))).status;
+  await eventually(async () => (await status()) === 403);
+  expect(outcome(await post({ apply: job_id }))).toEqual([404, 'job_not_found']);
+  expect(outcome(await service.get(`/v1/jobs/${job_id}/result`, as('operator')))).toEqual([404, 'job_not_found']);
+  expect((await post({ apply: job_id }, 'only-ops')).status).toBe(202);
 });
 
 test('times limit a set, both ends included', async () => {

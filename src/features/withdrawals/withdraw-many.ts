@@ -269,6 +269,8 @@ const begunKey = (dryRun: string): string => `withdrawals:${dryRun}`;
 /** Whether a caller may read and use a dry run: its organization's, its own, or any with `ops`. */
 function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'input'>): boolean {
   if (scopes.has('ops')) return true;
+  // The same key has found with `ops` what it may neither see nor withdraw without.
+  if ((input['scopes'] as Scope[] | undefined)?.includes('ops')) return false;
   return organization === null ? input['caller'] === name : input['organization'] === organization;
 }
 
