@@ -1,3 +1,6 @@
+import { jest } from '@jest/globals';
+import { RefreshFamilies } from '../../src/features/accounts/refresh-families.js';
+import { Signatures } from '../../src/features/accounts/signatures.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { type Tokens, bearer, call, claim, codeOf, consent, newAccount, signIn } from './wallet.js';
 
@@ -34,6 +37,27 @@ test('a lost answer: the same token again, within the grace, gets the same succe
   const again = await refresh(refresh_token);
   expect([again.status, again.json.refresh_token]).toEqual([200, answer.json.refresh_token]);
   expect((await refresh(again.json.refresh_token)).status).toBe(200);
+});
+
+test('the grace of a contract wallet’s token begins when it is replaced, not before its chain is asked', async () => {
+  const families = service.app.get(RefreshFamilies, { strict: false });
+  const signatures = service.app.get(Signatures, { strict: false });
+  const { token } = await families.begin(newAccount().address, 1, { message: 'm', signature: '0x' } as never);
+  const context = { correlation_id: 'c', idempotency: null } as never;
+  jest
+    .spyOn(signatures, 'stillAccepts')
+    .mockResolvedValue(true)
+    .mockImplementationOnce(async () => {
+      ahead += 8_000;
+      return true;
+    });
+  try {
+    const first = await families.rotate(token, context);
+    ahead += GRACE_MS - 1_000;
+    expect(await families.rotate(token, context)).toEqual(first);
+  } finally {
+    jest.restoreAllMocks();
+  }
 });
 
 test('fifty concurrent refreshes with one token get one successor, not fifty sessions', async () => {

@@ -113,7 +113,7 @@ export class RefreshFamilies {
       if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, context);
       if (presented === stored.current) {
         const seed = randomBytes(SECRET_BYTES).toString('base64url');
-        const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: now };
+        const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: this.clock() };
         const replaced = { ...stored, ...next };
         const ttl = stored.expires_at - now;
         if (await this.keyValue.replace(keyOf(id), asJson(stored), asJson(replaced), ttl)) return answer(seed);
