@@ -57,7 +57,7 @@ export class AffectedDecisions {
     actions: readonly WithdrawnAction[],
     owner: string | null = null,
   ): AsyncIterable<ReviewedDecision[]> {
-    const since = Math.min(...actions.map(({ position }) => position));
+    const since = actions.reduce((least, { position }) => Math.min(least, position), Infinity);
     const list = { ...decisionsAbout(trisId, owner), reverse: true, limit: READ_AT_ONCE };
     for await (const rows of this.views.parts(list)) {
       const later = rows.filter(({ sort }) => positionOfSort(sort) > since);
