@@ -9,6 +9,7 @@ import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
 import { isObject } from '../kernel/json.js';
+import { personalDataIn } from '../kernel/personal-data.js';
 import { hintOf, Problem } from '../kernel/problems.js';
 import { FileWatch, createFile, exclusively, readJsonFile, replaceFile } from './secret-file.js';
 
@@ -328,6 +329,9 @@ function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   }
   if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
     throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
+  }
+  if (record.organization !== undefined && personalDataIn(record.organization)) {
+    throw new ConfigError(`"${record.organization}" contains an e-mail address, and the log records it permanently.`);
   }
   const hint = record.organization && hintOf(record.organization);
   if (hint) throw new ConfigError(`No organization can have the id ${record.organization}.${hint}`);

@@ -183,6 +183,11 @@ describe('the keys file', () => {
     expect(keys.find(key)).toBeUndefined();
   });
 
+  test('an organization that names a person is refused: the log records the keys', async () => {
+    const record = { id: 'shop', scopes: ['relay:write' as const], organization: 'tris:john@example.org' };
+    await expect(createKey(config(), record)).rejects.toThrow('"tris:john@example.org" contains an e-mail address');
+  });
+
   test('a revoked key is refused also when the clock is set back', async () => {
     let now = Date.parse('2026-01-02T00:00:00Z');
     const key = await createKey(config(), { id: 'shop', scopes: ['relay:write'] });

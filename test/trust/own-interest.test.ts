@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { becomes } from '../contracts/harness.js';
@@ -21,6 +22,8 @@ beforeAll(async () => {
     const body = { tris_org: `tris:${name}`, platform_ids: [`${name}-app`] };
     expect((await service.post('/v1/organizations', body, OPERATOR)).status).toBe(201);
   }
+  const policy = { policy_id: 'AP_PERSON_V1', rules: { disc_min: 8 } };
+  expect((await service.post('/v1/policies/ap', policy, OPERATOR)).status).toBe(201);
 });
 afterAll(() => service.close());
 
@@ -168,10 +171,38 @@ test.each([
   ['/v1/organizations', { tris_org: 'tris:dao', platform_ids: ['jane@shop.example:1'] }],
   ['/v1/identities/tris:john.doe@gmail.com/verifications', grant],
   ['/v1/trove/submit', record('tris:john.doe@gmail.com', 99)],
+  ['/v1/policies/ap/check', { policy_id: 'AP_PERSON_V1', subject_tris: 'tris:john.doe@gmail.com' }],
+  ['/v1/ops/keys', { key_id: 'john', scopes: ['reads'], organization: 'tris:john@example.org' }],
 ])('%s records no id that names a person', async (path, body) => {
   const { status, json } = await service.post(path, body, OPERATOR);
   expect([status, json.code]).toEqual([400, 'personal_data']);
   expect(json.detail).toMatch(/hash/);
+});
+
+test('access of an id that names a person is checked if it is recorded already, as in an older log', async () => {
+  const tris_id = 'tris:jane.doe@gmail.com';
+  const at = new Date().toISOString();
+  const metadata = { occurred_at: at, recorded_at: at, correlation_id: 'c', actor: 'key:lendco', body_hash: 'b' };
+  const data = { tris_id, level: 3, reason_code: 'fraud' };
+  const event = {
+    id: randomUUID(),
+    type: 'BadStatusSet',
+    data,
+    metadata: { schema: 1, ...metadata, index: 0, size: 1 },
+  };
+  const subjects = ['tris:john.doe@gmail.com', tris_id, 'tris:nobody'];
+  await service.stores.eventStore.append(`identity-${tris_id}`, 'no-stream', [event]);
+  const headers = { ...OPERATOR, ...(await seen(service)) };
+  const body = { policy_id: 'AP_PERSON_V1', subject_tris: subjects };
+  const { results } = (await service.post('/v1/policies/ap/check/batch', body, headers)).json;
+  expect(results).toMatchObject([
+    { status: 400, problem: { code: 'personal_data', errors: [{ pointer: '/subject_tris' }] } },
+    { status: 200, data: { granted: false } },
+    { status: 200, data: { granted: false } },
+  ]);
+  // Nothing is recorded by this.
+  const rules = { rules: { disc_min: 8 }, subjects };
+  expect((await service.post('/v1/policies/ap/evaluate', rules, headers)).json.results).toHaveLength(3);
 });
 
 test('reads accept any stored id', async () => {

@@ -84,6 +84,7 @@ export class AccessPoliciesController {
       'policy_not_found',
       'policy_not_active',
       'identity_not_found',
+      'personal_data',
       'chain_not_configured',
       'wallet_not_linked',
       'vouchers_not_configured',

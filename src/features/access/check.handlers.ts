@@ -12,6 +12,7 @@ import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
+import { personalDataIn } from '../../kernel/personal-data.js';
 import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
 import { yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
@@ -68,7 +69,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
   /**
    * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
-   * vouchers_not_configured, identity_not_found if the subject is misspelled, idempotency_key_reused, projection_rebuilding, projection_behind
+   * vouchers_not_configured, identity_not_found if the subject is misspelled, personal_data, idempotency_key_reused,
+   * projection_rebuilding, projection_behind
    */
   async execute({ request, context, hasWaited, isOfMany }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);
@@ -82,6 +84,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.subjects.observe(request.subject_tris, policy);
+    if (!observation.seen) refusePersonalData(request.subject_tris);
     if (!hasWaited) await this.staleness.refuse(observation.position);
     // The checks of a batch come here together, and the advice of each may take long.
     await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
@@ -185,6 +188,13 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       checked_at: new Date(checkedAt(decision, at)).toISOString(),
     };
   }
+}
+
+/** Of a subject of which nothing is recorded yet: the decision would be permanent. @throws Problem personal_data */
+function refusePersonalData(subject: string): void {
+  if (personalDataIn(subject) === undefined) return;
+  const must = 'must not contain an e-mail address or a telephone number, since the decision is recorded permanently';
+  throw fieldProblem('/subject_tris', 'personal_data', `subject_tris ${must}; use a keyed hash of it`);
 }
 
 /** A check of a batch. */

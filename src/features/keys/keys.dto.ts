@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional, MaxLength } from 'class-validator';
 import { KEY_ID, NEW_KEY_ID, NEW_KEY_ID_FORM } from '../../credentials/api-keys.js';
 import { type Scope, SCOPES } from '../../credentials/caller.js';
-import { AtMost, IsOneSpelling, IsTrisId, Matches } from '../../http/fields.js';
+import { AtMost, IsWrittenTrisId, Matches } from '../../http/fields.js';
 
 export class KeyParams {
   @Matches(KEY_ID, { message: '$property must be the id of a key' })
@@ -26,8 +26,7 @@ export class CreateKeyDto {
 
   /** The organization that it acts for. Default: none. */
   @IsOptional()
-  @IsTrisId()
-  @IsOneSpelling()
+  @IsWrittenTrisId()
   organization?: string;
 }
 
