@@ -548,6 +548,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/policies/ap/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decide recorded access decisions again by other rules, in the background
+         * @description Each decision that the key may read, as in `GET /v1/access/decisions`, is decided again at its own time, position, lens and model, by a stored policy or by rules that need not be stored. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each decision that would differ. Nothing is recorded. Needs a key with the scope `policies:write`.
+         */
+        post: operations["AccessPolicies_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/policies/ap/{policy_id}": {
         parameters: {
             query?: never;
@@ -2488,7 +2508,7 @@ export interface components {
             /** @description The newest first. */
             jobs: components["schemas"]["JobSummaryDto"][];
         };
-        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["DisputeWithdrawalJobDto"] | components["schemas"]["ChainIngestionJobDto"];
+        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["WithdrawalsDryRunJobDto"] | components["schemas"]["WithdrawalsJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["DisputeWithdrawalJobDto"] | components["schemas"]["ChainIngestionJobDto"];
         InclusionDto: {
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
@@ -5820,6 +5840,31 @@ export interface components {
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
         };
+        ReplayDecisionsDto: {
+            /** @description The candidate, if it is stored. Send either this or rules. */
+            policy_id?: string;
+            /** @description The rules of the candidate, as in `POST /v1/policies/ap`. Send either this or policy_id. */
+            rules?: {
+                [key: string]: unknown;
+            } & components["schemas"]["AccessRule"];
+            /**
+             * Format: date-time
+             * @description Only decisions of checks at this time or later.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Only decisions of checks at this time or earlier.
+             */
+            to: string;
+        };
+        PopulationStartedDto: {
+            /**
+             * @description `GET /v1/jobs/:job_id` shows its progress and, once it is completed, its result.
+             * @example pop_5f0c2d8a
+             */
+            job_id: string;
+        };
         ListedAccessPolicyDto: {
             /**
              * @description Whether the policy can be checked.
@@ -5855,13 +5900,6 @@ export interface components {
             policies: components["schemas"]["ListedAccessPolicyDto"][];
             /** @description The `cursor` of the next page; null on the last page. */
             next_cursor: string | null;
-        };
-        PopulationStartedDto: {
-            /**
-             * @description `GET /v1/jobs/:job_id` shows its progress and, once it is completed, how many identities pass.
-             * @example pop_5f0c2d8a
-             */
-            job_id: string;
         };
         RetiredAccessPolicyDto: {
             /**
@@ -6225,6 +6263,28 @@ export interface components {
             errors?: components["schemas"]["FieldErrorDto"][];
             /** @description Of `projection_rebuilding`, if it is known. */
             progress?: components["schemas"]["BuildProgressDto"];
+        };
+        ReplayedPolicyDto: {
+            /** @description Its decisions in this time. */
+            decisions: number;
+            /** @description The policy that decided. */
+            policy_id: string;
+            /** @description Those of them that granted access. */
+            granted: number;
+            /** @description Those that would be granted instead of denied. */
+            gained: number;
+            /** @description Those that would be denied instead of granted. */
+            lost: number;
+        };
+        DecisionsReplayDto: {
+            /** @description Decisions that were decided again. */
+            decisions: number;
+            /** @description The candidate; null: rules that are not stored. */
+            policy_id: string | null;
+            /** @description By the policies that decided. */
+            policies: components["schemas"]["ReplayedPolicyDto"][];
+            /** @description Until when the decisions that would differ can be downloaded. */
+            lines_until: string;
         };
         PopulationResultDto: {
             /** @description The id of a policy, with its version. */
@@ -6710,6 +6770,36 @@ export interface components {
              * @enum {string}
              */
             kind: "vp_replay";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+        };
+        ApReplayJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["DecisionsReplayDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "ap_replay";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
             /** @description Why it failed; null unless it did. */
@@ -8240,6 +8330,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DryRunDto"];
+                };
+            };
+        };
+    };
+    AccessPolicies_replay: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A retry with the same key and body has no second effect and gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "rules": {
+                 *         "disc_min": 8
+                 *       },
+                 *       "from": "2026-01-01T00:00:00Z",
+                 *       "to": "2026-12-31T23:59:59Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayDecisionsDto"];
+            };
+        };
+        responses: {
+            /** @description Decide recorded access decisions again by other rules, in the background */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PopulationStartedDto"];
                 };
             };
         };

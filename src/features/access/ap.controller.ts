@@ -11,6 +11,7 @@ import { lastRecordedPosition } from '../../commands/batches.js';
 import { itemProblem } from '../../http/problem-response.js';
 import { readBody } from '../../http/validation.js';
 import { hashed } from './domain/access-policy.js';
+import { parseTimestamp } from '../../kernel/identifiers.js';
 import { refusal, refusalOf } from '../../kernel/problems.js';
 import {
   AccessDto,
@@ -26,6 +27,7 @@ import {
   EvaluateRulesDto,
   PoliciesQuery,
   PopulationStartedDto,
+  ReplayDecisionsDto,
   RetiredAccessPolicyDto,
   SubjectDto,
   SubjectsDto,
@@ -34,6 +36,7 @@ import {
 import { CreateAccessPolicy, GetAccessPolicy, ListAccessPolicies, RetireAccessPolicy } from './ap.handlers.js';
 import { CheckAccess, CheckAccessOfMany, type CheckOfMany } from './check.handlers.js';
 import type { VoucherTarget } from './access-check.js';
+import { type ReplayRequest, ReplayDecisions } from './decision-replays.js';
 import { EvaluateRules } from './dry-run.handlers.js';
 import { compile } from './evaluate.js';
 import { StartPopulation } from './populations.js';
@@ -142,6 +145,25 @@ export class AccessPoliciesController {
     );
   }
 
+  @Post('/replay')
+  @Write({
+    scope: 'policies:write',
+    status: 202,
+    example: { rules: { disc_min: 8 }, from: '2026-01-01T00:00:00Z', to: '2026-12-31T23:59:59Z' },
+    summary: 'Decide recorded access decisions again by other rules, in the background',
+    description:
+      'Each decision that the key may read, as in `GET /v1/access/decisions`, is decided again at its own time, position, ' +
+      'lens and model, by a stored policy or by rules that need not be stored. The job’s `result` has the sums; ' +
+      '`GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each decision that would differ. Nothing is recorded.',
+    type: PopulationStartedDto,
+    problems: ['policy_not_found'],
+  })
+  async replay(@Body() body: ReplayDecisionsDto, @Context() request: RequestContext) {
+    const asked = replayRequestOf(body);
+    const context = request.of({ ...asked, replay: true });
+    return new Written(await this.commands.execute(new ReplayDecisions(asked, context)), null);
+  }
+
   @Get()
   @PublicRead({
     summary: 'List access policies',
@@ -210,6 +232,18 @@ function checksOf({ policy_id, policy_ids, subject_tris }: CheckManyDto): CheckO
   }
   const subject = readBody(SubjectDto, { subject_tris }).subject_tris;
   return policy_ids!.map((id) => ({ policy_id: id, subject_tris: subject }));
+}
+
+/** @throws Problem validation_failed */
+function replayRequestOf({ policy_id, rules, from, to }: ReplayDecisionsDto): ReplayRequest {
+  if ((policy_id === undefined) === (rules === undefined)) {
+    throw refusalOf('/policy_id', 'exclusive', 'send either policy_id or rules');
+  }
+  if (rules) validRules(rules);
+  const times = { from: parseTimestamp(from)!, to: parseTimestamp(to)! };
+  const asked = { policy_id: policy_id ?? null, rules: rules ?? null, ...times };
+  if (asked.from > asked.to) throw refusalOf('/to', 'before_from', 'to must not be before from');
+  return asked;
 }
 
 /** The target of the voucher, or null. @throws Problem validation_failed if it is incomplete */

@@ -2,7 +2,17 @@ import { ApiProperty } from '@nestjs/swagger';
 import { ArrayMinSize, IsArray, IsDefined, IsIn, IsObject, IsOptional, MaxLength } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
-import { AreTrisIds, AtMost, IsHeldAddress, IsInt, IsTrisId, IsUnique, Matches, TOO_LARGE } from '../../http/fields.js';
+import {
+  AreTrisIds,
+  AtMost,
+  IsHeldAddress,
+  IsInt,
+  IsTimestamp,
+  IsTrisId,
+  IsUnique,
+  Matches,
+  TOO_LARGE,
+} from '../../http/fields.js';
 import { POLICY_REF, TRIS_ID } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
@@ -115,7 +125,7 @@ const AUDIENCE_MESSAGE = '$property must be 1 to 255 printable ASCII characters 
 const TRIS = { type: 'string', pattern: TRIS_ID.source, maxLength: 128 };
 
 export class PopulationStartedDto {
-  /** `GET /v1/jobs/:job_id` shows its progress and, once it is completed, how many identities pass. */
+  /** `GET /v1/jobs/:job_id` shows its progress and, once it is completed, its result. */
   @ApiProperty({ example: 'pop_5f0c2d8a' })
   job_id: string;
 }
@@ -138,6 +148,56 @@ export class PopulationResultDto {
   position: string;
   as_of: string;
   /** Until when the outcome of each identity can be downloaded. */
+  lines_until: string;
+}
+
+/** Recorded decisions to decide again by a candidate: a stored policy, or rules that need not be stored. */
+export class ReplayDecisionsDto {
+  /** The candidate, if it is stored. Send either this or rules. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
+  policy_id?: string;
+
+  /** The rules of the candidate, as in `POST /v1/policies/ap`. Send either this or policy_id. */
+  @IsOptional()
+  @IsObject()
+  @ApiProperty(RULES)
+  rules?: JsonObject;
+
+  /** Only decisions of checks at this time or later. */
+  @IsTimestamp()
+  from: string;
+
+  /** Only decisions of checks at this time or earlier. */
+  @IsTimestamp()
+  to: string;
+}
+
+/** The decisions by one policy, and what they would be under the candidate. */
+export class ReplayedPolicyDto {
+  /** The policy that decided. */
+  policy_id: string;
+  /** Its decisions in this time. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
+  decisions: number;
+  /** Those of them that granted access. */
+  granted: number;
+  /** Those that would be granted instead of denied. */
+  gained: number;
+  /** Those that would be denied instead of granted. */
+  lost: number;
+}
+
+/** What recorded decisions would be under a candidate. */
+export class DecisionsReplayDto {
+  /** The candidate; null: rules that are not stored. */
+  policy_id: string | null;
+  /** Decisions that were decided again. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
+  decisions: number;
+  /** By the policies that decided. */
+  policies: ReplayedPolicyDto[];
+  /** Until when the decisions that would differ can be downloaded. */
   lines_until: string;
 }
 

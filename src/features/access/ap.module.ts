@@ -9,6 +9,7 @@ import {
   RetireAccessPolicyHandler,
 } from './ap.handlers.js';
 import { CheckAccessHandler, CheckAccessOfManyHandler } from './check.handlers.js';
+import { DecisionReplays } from './decision-replays.js';
 import { DecisionsController } from './decisions.controller.js';
 import { GetDecisionHandler, ListDecisionsHandler } from './decisions.handlers.js';
 import { EvaluateRulesHandler } from './dry-run.handlers.js';
@@ -41,6 +42,7 @@ export class AccessPolicyHandlersModule {}
     EvaluateRulesHandler,
     GetDecisionHandler,
     GetNoticeHandler,
+    DecisionReplays,
     Subjects,
     Populations,
     EligibilityTokens,

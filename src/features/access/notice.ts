@@ -55,16 +55,20 @@ export interface Causes {
 /** What was known of a subject: see `Observation`. */
 export type Known = Pick<Observation, 'as_of' | 'model'> & { seen: Pick<IdentitySnapshot, 'state' | 'lens'> | null };
 
-/** What was known of the subject of a recorded decision then. */
+/**
+ * What was known of the subject of a recorded decision then.
+ * @param vp the lens. Default: that of the decision
+ */
 export async function knownThen(
   { data, position }: Pick<RecordedDecision['event'], 'data' | 'position'>,
   identities: IdentityReader,
   logId: string,
-): Promise<Known> {
+  vp?: string,
+): Promise<Known & { seen: IdentitySnapshot | null }> {
   const { position: _, ...at } = coordinatesOf({ data, position }, logId);
   const known = { as_of: at.as_of, model: modelOrFirst(data.model_hash) };
   try {
-    return { ...known, seen: await identities.snapshot(data.subject_tris, at) };
+    return { ...known, seen: await identities.snapshot(data.subject_tris, { ...at, ...(vp && { vp }) }) };
   } catch (error) {
     if (error instanceof Problem && error.code === 'identity_not_found') return { ...known, seen: null };
     throw error;

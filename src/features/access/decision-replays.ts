@@ -1,0 +1,143 @@
+import { Inject, type OnModuleInit } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from '../../../projections/decisions.js';
+import type { CommandContext } from '../../commands/context.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { Problem } from '../../kernel/problems.js';
+import { mapInParts } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
+import { JobLines, type StoredLines } from '../jobs/job-lines.js';
+import { ownerOfJob, startJob } from '../jobs/start-job.js';
+import { AccessPolicies } from './access-policies.js';
+import { DecisionsReplayDto, type PopulationStartedDto, type ReplayedPolicyDto } from './ap.dto.js';
+import { readableBy } from './decisions.handlers.js';
+import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
+import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
+import { type Evaluator, TRUE, compile } from './evaluate.js';
+import { factsOf } from './facts.js';
+import { knownThen } from './notice.js';
+import { validRules } from './rules.js';
+
+/** The candidate, a stored policy or rules, and the times of the checks, ms, both inclusive. Stored as JSON. */
+export type ReplayRequest = { policy_id: string | null; rules: JsonObject | null; from: number; to: number };
+
+/** What a job computed, and where its lines are. */
+type Computed = DecisionsReplayDto & { stored: Omit<StoredLines, 'until'> };
+
+const REPLAY = { kind: 'ap_replay', prefix: 'apr', plural: 'replays of decisions' };
+const READ_AT_ONCE = 250;
+
+/** Starts a replay of recorded decisions under a candidate. */
+export class ReplayDecisions extends Command<PopulationStartedDto> {
+  constructor(
+    readonly asked: ReplayRequest,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+/** Decides recorded decisions again by a candidate, each as of its own check, as a job. Records nothing. */
+@CommandHandler(ReplayDecisions)
+export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModuleInit {
+  constructor(
+    private readonly views: Views,
+    private readonly identities: IdentityReader,
+    private readonly policies: AccessPolicies,
+    private readonly kinds: JobKinds,
+    private readonly jobLines: JobLines,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  onModuleInit(): void {
+    const kind: JobKind<DecisionsReplayDto> = {
+      ...REPLAY,
+      scope: 'policies:write',
+      isOf: (organization, { input }) => input['organization'] === organization,
+      // Of the operators' keys, not each may read the decisions.
+      shownTo: async ({ name, organization, scopes }, job) =>
+        organization !== null || scopes.has('ops') || job.input['caller'] === name ? job : undefined,
+      result: DecisionsReplayDto,
+      lines: ({ result }) => {
+        const { stored, lines_until } = result as unknown as Computed;
+        return this.jobLines.read({ ...stored, until: lines_until });
+      },
+    };
+    this.kinds.add(kind, (job) => this.run(job));
+  }
+
+  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
+  async execute({ asked, context }: ReplayDecisions): Promise<PopulationStartedDto> {
+    const { owner } = readableBy(context.actor);
+    const { policy_id } = asked;
+    if (policy_id !== null && !mayReadRules(await this.policies.get(policy_id), context.actor)) {
+      throw new Problem('forbidden', rulesArePrivate(policy_id));
+    }
+    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
+    const { id } = await startJob(stores, REPLAY, { ...asked, organization: owner }, context);
+    return { job_id: id };
+  }
+
+  /** @throws Problem policy_not_found, projection_behind, projection_rebuilding */
+  private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
+    const { policy_id, rules, from, to, organization } = input as ReplayRequest & { organization: string | null };
+    const policy = policy_id === null ? null : await this.policies.get(policy_id);
+    const evaluate = policy ? this.policies.rulesOf(policy).evaluate : compile(validRules(rules));
+    await this.views.requirePosition(await this.store.head(), 'The read models have not applied all of the log yet.');
+    const all = organization === null ? DECISIONS : decisionsOf(organization);
+    const list = { ...all, after: sortByTime(to + 1), reverse: true, limit: READ_AT_ONCE };
+    const lines = this.jobLines.begin(ownerOfJob({ input }));
+    const sums = new Map<string, ReplayedPolicyDto>();
+    let decisions = 0;
+    for await (const rows of this.views.parts(list)) {
+      signal.throwIfAborted();
+      const wanted = rows.filter(({ sort }) => timeOfSort(sort) >= from);
+      const replayed = await mapInParts(wanted, ({ value }) =>
+        this.replay((value as DecisionRow).jti, evaluate, policy?.vp ?? undefined),
+      );
+      for (const decision of replayed) {
+        const { was, would_be } = decision;
+        const none = { policy_id: decision.policy_id, decisions: 0, granted: 0, gained: 0, lost: 0 };
+        const sum = sums.get(decision.policy_id) ?? none;
+        sums.set(decision.policy_id, sum);
+        sum.decisions++;
+        if (was.granted) sum.granted++;
+        if (was.granted === would_be.granted) continue;
+        sum[would_be.granted ? 'gained' : 'lost']++;
+        lines.add(decision);
+      }
+      await lines.store();
+      decisions += wanted.length;
+      progress(decisions, decisions);
+      if (wanted.length < rows.length) break;
+    }
+    const { until, ...stored } = await lines.end();
+    const policies = [...sums.values()].sort((a, b) => (a.policy_id < b.policy_id ? -1 : 1));
+    return { policy_id, decisions, policies, lines_until: until, stored };
+  }
+
+  /** @param vp the lens of the candidate. Default: that of the decision */
+  private async replay(jti: string, evaluate: Evaluator, vp: string | undefined) {
+    const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
+    const { data, occurred_at } = event;
+    const { as_of, seen } = await knownThen(event, this.identities, this.store.logId, vp);
+    const facts = seen && factsOf(seen.state, seen.lens, as_of, data.trust === 1 ? () => true : seen.trusts);
+    return {
+      jti,
+      policy_id: data.policy_id,
+      subject_tris: data.subject_tris,
+      checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
+      was: { granted: data.granted, score: data.score },
+      would_be: { granted: facts !== null && evaluate(facts) === TRUE, score: facts?.score ?? null },
+    };
+  }
+}
