@@ -35,11 +35,7 @@ test('a subject whose first event is applied between two reads is looked at agai
   const looks = [unknownIdentity('tris:new'), seen];
   const identities = {
     logId: 'log',
-    snapshot: async () => {
-      const look = looks.shift()!;
-      if (look instanceof Error) throw look;
-      return look;
-    },
+    snapshots: async () => [looks.shift()!],
   };
   const views = { read: async () => ({ position: 7, manifest: {}, results: [{}] }) };
   const subjects = new Subjects(identities as unknown as IdentityReader, views as unknown as Views, () => 1);

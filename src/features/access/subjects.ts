@@ -25,35 +25,27 @@ export class Subjects {
   ) {}
 
   /** @throws Problem identity_not_found if it is misspelled, policy_not_found for the lens, projection_rebuilding */
-  async observe(trisId: string, { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation> {
-    const now = this.clock();
-    for (let look = 1; ; look++) {
-      try {
-        return this.known(await this.identities.snapshot(trisId, coordinatesOf(now, vp, owner)), now);
-      } catch (error) {
-        if (!isUnknown(error)) throw error;
-      }
-      refuseMisspelled(trisId);
-      const read = await this.views.read([{ get: identityRow(trisId) }]);
-      if (read.results[0] !== undefined && look < LOOKS) continue;
-      return this.unknown(read, now);
-    }
+  async observe(trisId: string, policy: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation> {
+    return (await this.observeAll([trisId], policy))[0]!;
   }
 
-  /** Observes several subjects in one state of the read models, for decisions that are not recorded. @throws as `observe` */
+  /** Observes several subjects in one state of the read models. @throws as `observe` */
   async observeAll(
     trisIds: readonly string[],
     { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,
   ): Promise<Observation[]> {
     const now = this.clock();
-    const snapshots = await this.identities.snapshots(trisIds, coordinatesOf(now, vp, owner));
-    const unknown = snapshots.find((snapshot) => snapshot instanceof Problem);
-    if (unknown && !isUnknown(unknown)) throw unknown;
-    for (const [i, snapshot] of snapshots.entries()) if (snapshot instanceof Problem) refuseMisspelled(trisIds[i]!);
-    const read = unknown && (await this.views.read([{ get: identityRow(trisIds[0]!) }]));
-    return snapshots.map((snapshot) =>
-      snapshot instanceof Problem ? this.unknown(read!, now) : this.known(snapshot, now),
-    );
+    for (let look = 1; ; look++) {
+      const snapshots = await this.identities.snapshots(trisIds, coordinatesOf(now, vp, owner));
+      const unknown = trisIds.filter((_, i) => snapshots[i] instanceof Problem);
+      unknown.forEach(refuseMisspelled);
+      const read =
+        unknown.length > 0 ? await this.views.read(unknown.map((trisId) => ({ get: identityRow(trisId) }))) : undefined;
+      if (look < LOOKS && read?.results.some((row) => row !== undefined)) continue;
+      return snapshots.map((snapshot) =>
+        snapshot instanceof Problem ? this.unknown(read!, now) : this.known(snapshot, now),
+      );
+    }
   }
 
   private known({ state, lens, position, as_of, trusts }: IdentitySnapshot, now: number): Observation {
@@ -78,5 +70,3 @@ const coordinatesOf = (now: number, vp: string | null, owner: string | null) => 
   organization: owner,
   ...(vp !== null && { vp }),
 });
-
-const isUnknown = (error: unknown): boolean => error instanceof Problem && error.code === 'identity_not_found';
