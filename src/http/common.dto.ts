@@ -29,6 +29,11 @@ export class PageQuery {
   cursor?: string;
 }
 
+/** Work in the background that a request has started. */
+export class JobStartedDto {
+  job_id: string;
+}
+
 /** One wrong field of a request. */
 export class FieldErrorDto {
   /** RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */

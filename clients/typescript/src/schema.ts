@@ -2644,7 +2644,7 @@ export interface components {
              */
             swap?: boolean;
         };
-        OperationStartedDto: {
+        JobStartedDto: {
             /** @description The id of a job, for querying its status. */
             job_id: string;
         };
@@ -3104,10 +3104,6 @@ export interface components {
             reason?: "mistake" | "duplicate" | "reversed" | "disputed" | "key_compromised";
             /** @description Must be `true`, unless `apply` is given: what is withdrawn is always the set of a dry run. */
             dry_run?: boolean;
-        };
-        WithdrawalStartedDto: {
-            /** @description See `GET /v1/jobs/:job_id`. */
-            job_id: string;
         };
         DiscScoreDto: {
             /**
@@ -4670,10 +4666,6 @@ export interface components {
             /** @description First block to read. Default: the block after the last one read, or the chain's first. */
             from_block?: number;
         };
-        IngestionStartedDto: {
-            /** @description The id of a job, for querying its status. */
-            job_id: string;
-        };
         IngestionProgressDto: {
             /** @description How much is done. */
             done: number;
@@ -5857,13 +5849,6 @@ export interface components {
              * @description Only decisions of checks at this time or earlier.
              */
             to: string;
-        };
-        PopulationStartedDto: {
-            /**
-             * @description `GET /v1/jobs/:job_id` shows its progress and, once it is completed, its result.
-             * @example pop_5f0c2d8a
-             */
-            job_id: string;
         };
         ListedAccessPolicyDto: {
             /**
@@ -7535,7 +7520,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WithdrawalStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -8365,7 +8350,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PopulationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -8419,7 +8404,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PopulationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -9567,7 +9552,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IngestionStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -10843,7 +10828,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -10875,7 +10860,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -10898,7 +10883,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };
@@ -10921,7 +10906,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationStartedDto"];
+                    "application/json": components["schemas"]["JobStartedDto"];
                 };
             };
         };

@@ -15,7 +15,7 @@ type Generation = Schemas['GenerationDto'];
 
 type Status = Schemas['StatusDto'];
 
-type Started = Schemas['OperationStartedDto'];
+type Started = Schemas['JobStartedDto'];
 
 /** The log, and the generations of read models with what can be done with them. */
 export function ReadModels({ onStarted }: { onStarted: (jobId: string) => void }) {

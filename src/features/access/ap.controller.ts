@@ -3,6 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { readOf, Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import { JobStartedDto } from '../../http/common.dto.js';
 import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, PublicRead, Write } from '../../http/routes.js';
 import type { Actor } from '../../commands/context.js';
@@ -26,7 +27,6 @@ import {
   DryRunDto,
   EvaluateRulesDto,
   PoliciesQuery,
-  PopulationStartedDto,
   ReplayDecisionsDto,
   RetiredAccessPolicyDto,
   SubjectDto,
@@ -155,7 +155,7 @@ export class AccessPoliciesController {
       'Each decision that the key may read, as in `GET /v1/access/decisions`, is decided again at its own time, position, ' +
       'lens and model, by a stored policy or by rules that need not be stored. The job’s `result` has the sums; ' +
       '`GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each decision that would differ. Nothing is recorded.',
-    type: PopulationStartedDto,
+    type: JobStartedDto,
     problems: ['policy_not_found'],
   })
   async replay(@Body() body: ReplayDecisionsDto, @Context() request: RequestContext) {
@@ -196,7 +196,7 @@ export class AccessPoliciesController {
       'For callers that may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, ' +
       'a line `{tris_id, outcome}` for each identity, with the outcome `granted`, `denied` or `unknown`. No decision is ' +
       'recorded.',
-    type: PopulationStartedDto,
+    type: JobStartedDto,
     problems: ['policy_not_found'],
   })
   async population(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {

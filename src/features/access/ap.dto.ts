@@ -124,12 +124,6 @@ const AUDIENCE = /^[!-~]{1,255}$/;
 const AUDIENCE_MESSAGE = '$property must be 1 to 255 printable ASCII characters without spaces';
 const TRIS = { type: 'string', pattern: TRIS_ID.source, maxLength: 128 };
 
-export class PopulationStartedDto {
-  /** `GET /v1/jobs/:job_id` shows its progress and, once it is completed, its result. */
-  @ApiProperty({ example: 'pop_5f0c2d8a' })
-  job_id: string;
-}
-
 /** How many identities pass a policy, and the state from which that was computed. */
 export class PopulationResultDto {
   policy_id: string;

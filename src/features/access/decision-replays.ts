@@ -2,6 +2,7 @@ import { Inject, type OnModuleInit } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from '../../../projections/decisions.js';
 import type { CommandContext } from '../../commands/context.js';
+import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
@@ -15,7 +16,7 @@ import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { AccessPolicies } from './access-policies.js';
-import { DecisionsReplayDto, type PopulationStartedDto, type ReplayedPolicyDto } from './ap.dto.js';
+import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
@@ -34,7 +35,7 @@ const REPLAY = { kind: 'ap_replay', prefix: 'apr', plural: 'replays of decisions
 const READ_AT_ONCE = 250;
 
 /** Starts a replay of recorded decisions under a candidate. */
-export class ReplayDecisions extends Command<PopulationStartedDto> {
+export class ReplayDecisions extends Command<JobStartedDto> {
   constructor(
     readonly asked: ReplayRequest,
     readonly context: CommandContext,
@@ -76,7 +77,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ asked, context }: ReplayDecisions): Promise<PopulationStartedDto> {
+  async execute({ asked, context }: ReplayDecisions): Promise<JobStartedDto> {
     const { owner } = readableBy(context.actor);
     const { policy_id } = asked;
     if (policy_id !== null && !mayReadRules(await this.policies.get(policy_id), context.actor)) {

@@ -2,6 +2,7 @@ import { Inject, type OnModuleInit } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { IdentityRow } from '../../../projections/identities.js';
 import type { CommandContext } from '../../commands/context.js';
+import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
@@ -16,7 +17,7 @@ import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustedNow } from './access-probes.js';
-import { PopulationResultDto, type PopulationStartedDto } from './ap.dto.js';
+import { PopulationResultDto } from './ap.dto.js';
 import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
@@ -27,7 +28,7 @@ type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
 /** Starts the evaluation of a policy for all identities. */
-export class StartPopulation extends Command<PopulationStartedDto> {
+export class StartPopulation extends Command<JobStartedDto> {
   constructor(
     readonly policyId: string,
     readonly context: CommandContext,
@@ -72,7 +73,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ policyId: policy_id, context }: StartPopulation): Promise<PopulationStartedDto> {
+  async execute({ policyId: policy_id, context }: StartPopulation): Promise<JobStartedDto> {
     // A list of those who pass reveals as much as the rules.
     if (!mayReadRules(await this.policies.get(policy_id), context.actor)) {
       throw new Problem('forbidden', rulesArePrivate(policy_id));

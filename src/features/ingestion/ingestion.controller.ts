@@ -2,9 +2,10 @@ import { Body, Controller, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import { JobStartedDto } from '../../http/common.dto.js';
 import type { Actor } from '../../commands/context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { IngestionDto, IngestionParams, IngestionStartedDto, IngestWalletDto } from './ingestion.dto.js';
+import { IngestionDto, IngestionParams, IngestWalletDto } from './ingestion.dto.js';
 import { GetIngestion, IngestWallet } from './ingestion.handlers.js';
 
 @Controller('/v1/wallets/ingest')
@@ -23,13 +24,13 @@ export class IngestionController {
     description:
       'Its events in listed contracts become actions of its TRIS, each counted once. The wallet must have signed its ' +
       'link. Takes a session of the TRIS or a key.',
-    type: IngestionStartedDto,
+    type: JobStartedDto,
     problems: ['chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, chain_id, from_block: from_block ?? null });
     const command = new IngestWallet(wallet, chain_id, from_block ?? null, context);
-    return new Written<IngestionStartedDto>(await this.commands.execute(command), null);
+    return new Written<JobStartedDto>(await this.commands.execute(command), null);
   }
 
   @Get('/:job_id')

@@ -17,10 +17,6 @@ export class IngestWalletDto {
   from_block?: number;
 }
 
-export class IngestionStartedDto {
-  job_id: string;
-}
-
 export class IngestionParams {
   @Matches(/^ing_[0-9a-f]{32}$/, { message: '$property must be the id of an ingestion' })
   job_id: string;

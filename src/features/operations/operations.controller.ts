@@ -2,21 +2,15 @@ import { Body, Controller, Delete, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
+import { JobStartedDto } from '../../http/common.dto.js';
 import { Keyed, Write } from '../../http/routes.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { DropGeneration } from './generations.handlers.js';
-import {
-  DroppedGenerationDto,
-  GenerationParams,
-  OperationStartedDto,
-  RebuildDto,
-  StatusDto,
-  SwapDto,
-} from './operations.dto.js';
+import { DroppedGenerationDto, GenerationParams, RebuildDto, StatusDto, SwapDto } from './operations.dto.js';
 import { type OperationName, StartOperation } from './operations.js';
 import { GetStatus } from './status.handlers.js';
 
-const STARTED = { scope: 'ops', status: 202, type: OperationStartedDto } as const;
+const STARTED = { scope: 'ops', status: 202, type: JobStartedDto } as const;
 const JOB = 'A worker runs it; `GET /v1/jobs/{job_id}` shows its progress and its result.';
 
 @Controller('/v1/ops')
@@ -98,6 +92,6 @@ export class OperationsController {
 
   private async start(name: OperationName, input: JsonObject, request: RequestContext) {
     const command = new StartOperation(name, input, request.of(input));
-    return new Written<OperationStartedDto>(await this.commands.execute(command), null);
+    return new Written<JobStartedDto>(await this.commands.execute(command), null);
   }
 }

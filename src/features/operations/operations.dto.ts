@@ -169,10 +169,6 @@ export class VerifiedDto {
   seconds: number;
 }
 
-export class OperationStartedDto {
-  job_id: string;
-}
-
 export class DroppedGenerationDto {
   /** The id of the generation that was deleted. */
   generation: string;

@@ -90,11 +90,6 @@ export function toWithdrawal(
   return { asked: { filter: { ...set, recorded_to: to }, reason }, hashed };
 }
 
-export class WithdrawalStartedDto {
-  /** See `GET /v1/jobs/:job_id`. */
-  job_id: string;
-}
-
 /** An identity whose rating or score would change. */
 export class WithdrawalEffectDto {
   tris_id: string;

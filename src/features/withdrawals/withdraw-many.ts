@@ -2,6 +2,7 @@ import { Inject, type OnModuleInit } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, type CommandContext, bodyHash, jobContext } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
+import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -29,7 +30,6 @@ import {
   WithdrawalAppliedDto,
   WithdrawalDryRunDto,
   type WithdrawalEffectDto,
-  type WithdrawalStartedDto,
 } from './withdraw-many.dto.js';
 import { type SetAction, type SetFilter, WithdrawalSets } from './withdrawal-sets.js';
 
@@ -45,7 +45,7 @@ const APPLYING_MS = 90 * 86_400_000;
 type SetLine = Pick<SetAction, 'action_id' | 'stream' | 'changes'>;
 
 /** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
-export class WithdrawActions extends Command<WithdrawalStartedDto> {
+export class WithdrawActions extends Command<JobStartedDto> {
   constructor(
     readonly asked: AskedWithdrawal,
     readonly context: CommandContext,
@@ -85,7 +85,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   }
 
   /** @throws Problem forbidden, idempotency_key_reused, rate_limited; as `startApply` */
-  async execute({ asked, context }: WithdrawActions): Promise<WithdrawalStartedDto> {
+  async execute({ asked, context }: WithdrawActions): Promise<JobStartedDto> {
     refuseUnlessMayChangeSome(context.actor);
     if ('apply' in asked) return this.startApply(asked.apply, context.actor);
     const { organization, scopes } = context.actor;
@@ -102,7 +102,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
    * @throws Problem job_not_found, job_not_completed, job_result_expired; withdrawals_changed if an action of
    * the set was withdrawn or reinstated since
    */
-  private async startApply(dryRun: string, actor: Actor): Promise<WithdrawalStartedDto> {
+  private async startApply(dryRun: string, actor: Actor): Promise<JobStartedDto> {
     const begun = (await this.keyValue.get(begunKey(dryRun))) ?? (await this.begin(dryRun, actor));
     const input = { dry_run: dryRun, ...(begun as Begun) };
     if (!mayUse(actor, { input })) throw unknownDryRun(dryRun);

@@ -2,6 +2,7 @@ import { Body, Controller, Get, Inject, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import { JobStartedDto } from '../../http/common.dto.js';
 import { Keyed, Write } from '../../http/routes.js';
 import type { Actor } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -9,7 +10,7 @@ import { formatPosition } from '../../kernel/positions.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { AffectedDecisionsDto } from './affected-decisions.dto.js';
 import { GetAffectedDecisions } from './affected-decisions.handlers.js';
-import { WithdrawActionsDto, WithdrawalStartedDto, toWithdrawal } from './withdraw-many.dto.js';
+import { WithdrawActionsDto, toWithdrawal } from './withdraw-many.dto.js';
 import { WithdrawActions } from './withdraw-many.js';
 import { ActionDto, ActionParams, ChangeActionDto, ChangedActionDto } from './withdrawals.dto.js';
 import { type ActionChange, ChangeAction, GetAction, PreviewChange } from './withdrawals.handlers.js';
@@ -110,7 +111,7 @@ export class WithdrawalsController {
       'each (a key needs `relay:write` or `ops`). The job’s `result` says what would change; `GET /v1/jobs/:job_id/result` has, for 24 hours, a line for each ' +
       'action, and one for each access decision that would differ. With `apply`, withdraws the set of a dry run. Asked ' +
       'again, it continues what was interrupted.',
-    type: WithdrawalStartedDto,
+    type: JobStartedDto,
     problems: ['job_not_found', 'job_not_completed', 'job_result_expired', 'withdrawals_changed'],
   })
   async withdrawMany(@Body() body: WithdrawActionsDto, @Context() request: RequestContext) {
