@@ -32,7 +32,7 @@ import {
   TRIS_ID_FORM,
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
-import { personalDataIn } from '../kernel/personal-data.js';
+import { NAME_NOBODY, personalDataIn } from '../kernel/personal-data.js';
 import { EVENT_ID } from '../stores/ports/event-encoding.js';
 import { CATEGORY_NAMES, criticalityOf } from '../scoring/names.js';
 import { CRITICALITIES } from '../scoring/model.js';
@@ -113,7 +113,7 @@ export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 t
 export const IsNoPersonalData = field(
   'personal_data',
   (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
-  'not contain an e-mail address or a telephone number, since it is recorded permanently; use a keyed hash of it',
+  NAME_NOBODY,
   undefined,
   'personal_data',
 );

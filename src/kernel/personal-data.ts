@@ -15,6 +15,10 @@ export function personalDataIn(id: string): 'e-mail address' | 'telephone number
   return TELEPHONE_NUMBER.test(name) ? 'telephone number' : undefined;
 }
 
+/** What a value that is recorded permanently must do; completes "<field> must ". */
+export const NAME_NOBODY =
+  'not contain an e-mail address or a telephone number, since it is recorded permanently; use a keyed hash of it';
+
 /** What exports and notices tell their subject; docs/privacy.md says it in full. */
 export const ERASURE =
   'On request, stored texts are deleted, and links of wallets, verifications and sessions end. The log is permanent, so ' +

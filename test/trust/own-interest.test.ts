@@ -172,6 +172,10 @@ test.each([
   ['/v1/identities/tris:john.doe@gmail.com/verifications', grant],
   ['/v1/trove/submit', record('tris:john.doe@gmail.com', 99)],
   ['/v1/policies/ap/check', { policy_id: 'AP_PERSON_V1', subject_tris: 'tris:john.doe@gmail.com' }],
+  [
+    '/v1/policies/ap',
+    { policy_id: 'AP_JOHN_V1', rules: { verification: [{ status: 'zk-KYH', issuers: ['tris:john@example.org'] }] } },
+  ],
   ['/v1/ops/keys', { key_id: 'john', scopes: ['reads'], organization: 'tris:john@example.org' }],
 ])('%s records no id that names a person', async (path, body) => {
   const { status, json } = await service.post(path, body, OPERATOR);

@@ -63,7 +63,7 @@ export class AccessPoliciesController {
     description:
       'A policy cannot be changed. Repeating the same content returns 200. The key’s organization owns it, and its name.',
     type: AccessPolicyDto,
-    problems: ['policy_not_found', 'policy_conflict', 'policy_name_not_owned'],
+    problems: ['personal_data', 'policy_not_found', 'policy_conflict', 'policy_name_not_owned'],
   })
   @ApiResponse({ status: 200, description: 'Already created with this content', type: AccessPolicyDto })
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {

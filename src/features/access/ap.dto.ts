@@ -20,7 +20,7 @@ import { AP_ID, type AccessPolicyContent } from './domain/access-policy.js';
 import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
 import { NOTICE_CODES, type NoticeCode } from './notice.js';
-import { RULE_NAMES, validRules } from './rules.js';
+import { RULE_NAMES, refusePersons, validRules } from './rules.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
@@ -57,9 +57,9 @@ export class CreateAccessPolicyDto {
   visibility: (typeof VISIBILITIES)[number] = 'private';
 }
 
-/** The policy in a body. @throws Problem validation_failed for rules that are not valid */
+/** The policy in a body. @throws Problem validation_failed for rules that are not valid, personal_data */
 export function toAccessPolicy({ policy_id, rules, ttl_seconds, vp, visibility }: CreateAccessPolicyDto) {
-  validRules(rules);
+  refusePersons(validRules(rules));
   return { policy_id, rules, ttl_seconds, vp: vp ?? null, visibility } satisfies AccessPolicyContent;
 }
 

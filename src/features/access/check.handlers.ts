@@ -12,7 +12,7 @@ import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
-import { personalDataIn } from '../../kernel/personal-data.js';
+import { NAME_NOBODY, personalDataIn } from '../../kernel/personal-data.js';
 import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
 import { yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
@@ -193,8 +193,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 /** Of a subject of which nothing is recorded yet: the decision would be permanent. @throws Problem personal_data */
 function refusePersonalData(subject: string): void {
   if (personalDataIn(subject) === undefined) return;
-  const must = 'must not contain an e-mail address or a telephone number, since the decision is recorded permanently';
-  throw fieldProblem('/subject_tris', 'personal_data', `subject_tris ${must}; use a keyed hash of it`);
+  throw fieldProblem('/subject_tris', 'personal_data', `subject_tris must ${NAME_NOBODY}`);
 }
 
 /** A check of a batch. */

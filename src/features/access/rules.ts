@@ -1,5 +1,6 @@
 import { isObject, pointerTo } from '../../kernel/json.js';
-import { type FieldError, refusal } from '../../kernel/problems.js';
+import { NAME_NOBODY, personalDataIn } from '../../kernel/personal-data.js';
+import { type FieldError, refusal, refusalOf } from '../../kernel/problems.js';
 import { CATEGORY_NAMES, categoryOf } from '../../scoring/names.js';
 import { type Category, MODEL } from '../../scoring/model.js';
 import type { GrantableStatus } from '../identity/domain/identity.js';
@@ -52,6 +53,14 @@ export function validRules(value: unknown): Rule {
   const parsed = parseRules(value);
   if ('errors' in parsed) throw refusal(parsed.errors);
   return parsed.rule;
+}
+
+/** Refuses issuers that name a person: a policy is recorded permanently. @throws Problem personal_data */
+export function refusePersons(rule: Rule): void {
+  if ('of' in rule) rule.of.forEach(refusePersons);
+  else if (rule.rule === 'verification' && rule.issuers?.some((issuer) => personalDataIn(issuer) !== undefined)) {
+    throw refusalOf(`/rules${rule.pointer}/issuers`, 'personal_data', `issuers must ${NAME_NOBODY}`);
+  }
 }
 
 /** An issuer or a scheme, as verifications list them. */
