@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { Problem } from '../kernel/problems.js';
-import { inTime } from '../kernel/turn.js';
+import { inTime, pause } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Views } from './views.js';
 
@@ -12,8 +11,8 @@ const SAMPLE_MS = 500;
 const ASK_MS = 500;
 /** Batches are held back while the read models are further behind than this, ms. */
 const CLOSE_MS = 1_000;
-/** How often a batch that is held back looks: it waits for 2 s at most. */
-const LOOKS = 4;
+/** For how long a batch is held back at most, ms for each of its items. */
+const HELD_MS = 2;
 /** Nothing is held back for read models that have not moved for so long, ms: nobody applies the log to them. */
 const STILL_MS = 3_000;
 /** A sample is dropped if those beside it are closer together than this part of their age. */
@@ -42,6 +41,7 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   private movedAt = -Infinity;
   private looking: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
+  private readonly stopping = new AbortController();
 
   constructor(
     private readonly store: Pick<EventStore, 'head'>,
@@ -57,6 +57,7 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   }
 
   onModuleDestroy(): void {
+    this.stopping.abort();
     clearInterval(this.timer);
   }
 
@@ -79,8 +80,11 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
    * Holds a batch back while the read models catch up, but not for long. A flood of batches would otherwise leave them so
    * far behind that the checks of all callers are refused.
    */
-  async holdBack(): Promise<void> {
-    for (let looks = 0; looks < LOOKS && this.isCatchingUp(); looks++) await sleep(SAMPLE_MS);
+  async holdBack(items: number): Promise<void> {
+    const { signal } = this.stopping;
+    for (let ms = items * HELD_MS; ms > 0 && !signal.aborted && this.isCatchingUp(); ms -= SAMPLE_MS) {
+      await pause(Math.min(ms, SAMPLE_MS), signal);
+    }
   }
 
   private isCatchingUp(): boolean {

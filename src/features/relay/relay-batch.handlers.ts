@@ -53,7 +53,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
         return this.single.execute(new RelayAction(action, context), source);
       },
       {
-        holdBack: () => this.staleness.holdBack(),
+        holdBack: () => this.staleness.holdBack(actions.length),
         begin: async (group) => {
           // Once, so that a batch is not divided by a change of the vetting.
           source = await this.vetting.sourceFor(actor.organization);
