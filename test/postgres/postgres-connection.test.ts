@@ -3,8 +3,10 @@ import { once } from 'node:events';
 import { chownSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
 import pg from 'pg';
 import { sentenceOf } from '../../src/app/start-failure.js';
+import type { Json } from '../../src/kernel/json.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { StartError } from '../../src/kernel/start-error.js';
 import { EncodedRows, PlacedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -155,6 +157,14 @@ async function timeOf(action: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await action();
   return performance.now() - started;
+}
+
+/** Rows to be loaded. */
+function placed(keys: readonly string[], value: Json = 1): PlacedRows {
+  const rows = new PlacedRows();
+  const encoded = EncodedRows.of(keys.map((key) => ({ row: { view: 'people', key }, value })));
+  encoded.forEach((...place) => rows.add(...place));
+  return rows;
 }
 
 /** A session beside the service. */
@@ -575,6 +585,24 @@ describePostgres('read models in a PostgreSQL', () => {
       expect(await answered(() => rows.read())).toBe(1);
       await rows.resume();
     });
+
+    test('that is gone without a word while rows are loaded: the load ends in time, and another one begins', async () => {
+      const { models } = rows;
+      await models.createGeneration('g2', { people: 1 }, LOG);
+      await models.acquireLease('g2', 'me', 600_000);
+      const load = (await models.load('g2', 'me'))!;
+      expect(await load.append(placed(['a']))).toBe(true);
+      // Once it is said that more may be loaded.
+      const ask = jest.spyOn(models.main, 'rows').mockImplementationOnce(async () => {
+        network.freeze();
+        return [[true]];
+      });
+      expect(await refusalOf(() => load.append(placed(['b'])))).toBeDefined();
+      ask.mockRestore();
+      const next = (await answered(() => models.load('g2', 'me')))!;
+      expect(await next.append(placed(['c']))).toBe(true);
+      expect(await next.finish({ log: LOG, position: 1, event_id: 'e1' })).toBe(true);
+    });
   });
 
   test('a batch that waits for another session’s lock ends as unavailable in time, and is applied once it is free', async () => {
@@ -635,14 +663,9 @@ describePostgres('read models in a PostgreSQL', () => {
     await models.createGeneration('g2', { people: 1 }, LOG);
     await models.acquireLease('g2', 'me', 600_000);
     const load = (await models.load('g2', 'me'))!;
-    const placed = (key: string) => {
-      const rows = new PlacedRows();
-      EncodedRows.of([{ row: { view: 'people', key }, value: 1 }]).forEach((...place) => rows.add(...place));
-      return rows;
-    };
-    expect(await load.append(placed('a'))).toBe(true);
+    expect(await load.append(placed(['a']))).toBe(true);
     await postgres.sql("UPDATE credence_store.parts SET holder = 'you' WHERE generation = 'g2'", url);
-    expect(await load.append(placed('b'))).toBe(false);
+    expect(await load.append(placed(['b']))).toBe(false);
     expect(await load.finish({ log: LOG, position: 1, event_id: 'e1' })).toBe(false);
   });
 

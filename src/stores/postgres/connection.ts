@@ -19,6 +19,8 @@ const PATIENCE_MS = 1_000;
 const CHECK_MS = 1_000;
 /** The first with DETACH PARTITION CONCURRENTLY. */
 const LEAST_VERSION = 14;
+/** After so long without an answer the system asks whether the server is still there, ms. By default after two hours. */
+const SILENCE_MS = 10_000;
 /** How often a statement is repeated that lost against another one. */
 const TRIES = 4;
 
@@ -330,6 +332,7 @@ function poolOf(url: string, { most, timeoutMs, synchronousCommit }: PostgresCon
     query_timeout: timeoutMs,
     statement_timeout: timeoutMs,
     keepAlive: true,
+    keepAliveInitialDelayMillis: SILENCE_MS,
   });
 }
 

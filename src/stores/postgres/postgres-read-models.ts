@@ -7,7 +7,7 @@ import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
-import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
+import { SharedLookUps, endOfTurn, inTime } from '../../kernel/turn.js';
 import { ClockComparison } from './clock-comparison.js';
 import type { PlacedRows } from '../ports/encoded-rows.js';
 import { StoreUnavailable } from '../ports/event-store.js';
@@ -357,7 +357,8 @@ export class PostgresReadModels implements ReadModels {
       const stream = client.query(copyStreams.from(text));
       const finished = once(stream, 'finish');
       stream.end(copyOf(part, rows));
-      await finished;
+      // The limit of the connection is for the key of a table.
+      await inTime(finished, WRITING.batches.timeoutMs);
     });
   }
 
