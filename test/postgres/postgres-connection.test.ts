@@ -656,6 +656,34 @@ describePostgres('read models in a PostgreSQL', () => {
     expect(rows.models.main.isUnavailable).toBe(false);
   });
 
+  test('of which a process is paused in the middle of a transaction: another one takes its lease over in time', async () => {
+    const { url, drop } = await postgres.database();
+    closing.push(drop);
+    const { models } = await Rows.open(url);
+    const other = await PostgresReadModels.open({ url, folder: postgres.folder });
+    closing.push(() => other.close());
+    await models.createGeneration('g2', { people: 1 }, LOG);
+    await models.acquireLease('g2', 'me', 2_000);
+    const load = (await models.load('g2', 'me'))!;
+    const transaction = models.main.transaction.bind(models.main);
+    const paused = new Promise<never>(() => undefined);
+    const locked = new Promise<void>((resolve) => {
+      models.main.transaction = (work) =>
+        transaction((client) => {
+          const query = async (...statement: [never]) => {
+            await client.query(...statement);
+            resolve();
+            return paused;
+          };
+          return work({ query } as never);
+        });
+    });
+    void load.finish({ log: LOG, position: 1, event_id: 'e1' });
+    await locked;
+    const isTaken = () => other.acquireLease('g2', 'you', 2_000).catch(() => false);
+    expect(await timeOf(() => eventually(isTaken, 'another holder'))).toBeLessThan(10_000);
+  });
+
   test('a load whose table has another holder since the server went back writes nothing to it', async () => {
     const { url, drop } = await postgres.database();
     closing.push(drop);

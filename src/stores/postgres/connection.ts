@@ -37,6 +37,8 @@ const SETTINGS = {
   jit: 'off',
   max_parallel_workers_per_gather: '0',
   lock_timeout: '2000',
+  // A process that is paused, or whose machine is gone, locks nothing for longer.
+  idle_in_transaction_session_timeout: '5000',
   client_min_messages: 'error',
   // Also if the server, the database or the role has it off: a commit is on the disk before it is answered.
   synchronous_commit: 'on',
