@@ -684,6 +684,16 @@ describePostgres('read models in a PostgreSQL', () => {
     expect(await timeOf(() => eventually(isTaken, 'another holder'))).toBeLessThan(10_000);
   });
 
+  test('of which a machine is lost: its sessions, and their locks, are given up within 20 s', async () => {
+    const { url, drop } = await postgres.database();
+    closing.push(drop);
+    const { models } = await Rows.open(url);
+    // As the system has it for the server's end of the connection; only without the machine would it be seen to act.
+    const names = ['tcp_keepalives_idle', 'tcp_keepalives_interval'];
+    const text = `SELECT ${names.map((name) => `current_setting('${name}')`).join()}`;
+    expect(await models.main.rows({ text })).toEqual([['10', '1']]);
+  });
+
   test('a load whose table has another holder since the server went back writes nothing to it', async () => {
     const { url, drop } = await postgres.database();
     closing.push(drop);

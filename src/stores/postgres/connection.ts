@@ -39,6 +39,9 @@ const SETTINGS = {
   lock_timeout: '2000',
   // A process that is paused, or whose machine is gone, locks nothing for longer.
   idle_in_transaction_session_timeout: '5000',
+  // The server asks after so many seconds of silence, and then each second, whether the machine of a process is there.
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '1',
   client_min_messages: 'error',
   // Also if the server, the database or the role has it off: a commit is on the disk before it is answered.
   synchronous_commit: 'on',
