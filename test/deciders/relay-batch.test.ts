@@ -37,7 +37,7 @@ const request = (idempotency: string | null = null) => ({
 const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 
 const vetting = { sourceFor: async () => 'vouched' } as unknown as Vetting;
-const close = { holdBack: async () => undefined } as Staleness;
+const close = { holdBack: async () => undefined } as unknown as Staleness;
 
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {

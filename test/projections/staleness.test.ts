@@ -154,7 +154,10 @@ test('no batch is held back for read models to which nobody applies the log', as
   await pass(5);
   head = 9;
   await pass(10);
-  const outcome = await Promise.race([staleness.holdBack(1_000).then(() => 'at once'), sleep(100).then(() => 'held back')]);
+  const outcome = await Promise.race([
+    staleness.holdBack(1_000).then(() => 'at once'),
+    sleep(100).then(() => 'held back'),
+  ]);
   expect(outcome).toBe('at once');
 });
 
