@@ -98,11 +98,14 @@ export function yieldBatchIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn(batches) : undefined;
 }
 
-/** Whether long work has used its share of this turn. For loops that check more often than they can await. */
-export function isDue(): boolean {
+/**
+ * Whether long work has used its share of this turn. For loops that check more often than they can await.
+ * @param isShort this work has just begun, and may end soon: twice the share
+ */
+export function isDue(isShort = false): boolean {
   const now = performance.now();
   if (began === undefined) begin(now);
-  return now - began! >= BUDGET_MS;
+  return now - began! >= (isShort ? 2 * BUDGET_MS : BUDGET_MS);
 }
 
 function begin(now: number): void {

@@ -8,7 +8,7 @@ import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 
 /** Rows of one range in one read: about a millisecond's work. */
 export const PAGE = 256;
-/** For so many ms a read does not yield. */
+/** For so many ms a read counts as short. */
 const FIRST_MS = 2;
 
 /** Reads rows of one identity, at or after a position, in pages of bounded size. Other work can run between two pages. */
@@ -20,9 +20,9 @@ export class RowPages {
     readonly position: Position,
   ) {}
 
-  /** Whether to yield. A read that has just begun does not, so that a short one waits for no long one. */
+  /** Whether to yield. A read that has just begun yields later than others, so that a short one waits for no long one. */
   isDue(): boolean {
-    return performance.now() - this.began >= FIRST_MS && isDue();
+    return isDue(performance.now() - this.began < FIRST_MS);
   }
 
   /** Yields before, not after: requests that arrive together begin in one turn of the event loop. */
