@@ -14,7 +14,7 @@ import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { LargestCounter } from '../../kernel/largest-counter.js';
 import { NAME_NOBODY, personalDataIn } from '../../kernel/personal-data.js';
 import { Problem, idempotencyKeyReused, fieldProblem } from '../../kernel/problems.js';
-import { yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
+import { isDue, yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
@@ -87,7 +87,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (!observation.seen) refusePersonalData(request.subject_tris);
     if (!hasWaited) await this.staleness.refuse(observation.position);
     // The checks of a batch come here together, and the advice of each may take long.
-    await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
+    if (isDue()) await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
