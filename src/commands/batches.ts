@@ -95,6 +95,8 @@ class Batch<I, T> {
   /** Why the log takes nothing more: the remaining items are not tried, so that the answer comes soon. */
   private failure: StoreUnavailable | undefined;
   private resting: Promise<void> | undefined;
+  /** Its turn has come, and no item has gone on yet. */
+  private isResumed = false;
   /** An error that is no outcome. */
   private unexpected: Error | undefined;
 
@@ -120,14 +122,28 @@ class Batch<I, T> {
       const item = this.items[index]!;
       if (item instanceof Problem) this.outcomes[index] = item;
       else await this.inOrder(item, index);
-      for (let rest; (rest = this.rest());) await rest;
+      await this.rest();
     }
   }
 
-  /** One wait for all items: a batch has one turn among others, however many of its items are in flight. */
-  private rest(): Promise<void> | undefined {
-    this.resting ??= yieldBatchIfDue()?.then(() => (this.resting = undefined));
-    return this.resting;
+  /**
+   * Waits if it is due, once for all items: a batch has one turn among others, however many of its items are in flight. Of
+   * those that waited, the first goes on, and the others while the turn is not used up.
+   */
+  private async rest(): Promise<void> {
+    for (let rest; (rest = this.resting ??= this.nextTurn());) {
+      await rest;
+      if (!this.isResumed) continue;
+      this.isResumed = false;
+      return;
+    }
+  }
+
+  private nextTurn(): Promise<void> | undefined {
+    return yieldBatchIfDue()?.then(() => {
+      this.resting = undefined;
+      this.isResumed = true;
+    });
   }
 
   private inOrder(item: I, index: number): Promise<void> {
