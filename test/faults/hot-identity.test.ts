@@ -151,6 +151,7 @@ const READS: Record<string, unknown[]> = {
     { policy_ids: ['AP_HOT_V1'], subject_tris: HOT },
   ],
   'POST /v1/policies/ap/evaluate': [{ rules: { disc_min: 7.5, verification: ['zk-KYH'] }, subjects: many }],
+  'POST /v1/policies/ap/replay': [{ policy_id: 'AP_HOT_V1', from: iso(now - 200 * DAY), to: iso(now + DAY) }],
   'POST /v1/policies/vp/evaluate': [
     { policy_id: 'VP_HOT_V1', subjects: [HOT] },
     { policy: POLICY, subjects: [HOT], access_policies: ['AP_HOT_V1'] },
