@@ -1,5 +1,5 @@
-import { createWriteStream, rmSync } from 'node:fs';
-import { mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -170,24 +170,26 @@ async function refuseCompressed(path: string, command: string, file: string): Pr
 
 /** A copy of standard input, since the input is read twice: checked, then recorded. */
 async function spool(stdin: Readable): Promise<Input> {
-  const folder = await mkdtemp(join(tmpdir(), 'credence-import-'));
+  let folder: string | undefined;
   const end = (signal: NodeJS.Signals) => {
     // The service that carries out the command ends it, and the copy is removed then.
     if (process.listenerCount(signal) > 1) return;
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
     process.off(signal, end).kill(process.pid, signal);
   };
-  process.on('SIGINT', end).on('SIGTERM', end);
   const remove = async () => {
     process.off('SIGINT', end).off('SIGTERM', end);
-    await rm(folder, { recursive: true, force: true });
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   };
-  const path = join(folder, 'input.ndjson');
+  // Before the folder is there, which a signal would leave behind otherwise.
+  process.on('SIGINT', end).on('SIGTERM', end);
   try {
+    folder = mkdtempSync(join(tmpdir(), 'credence-import-'));
+    const path = join(folder, 'input.ndjson');
     await pipeline(stdin, createWriteStream(path));
+    return { path, remove };
   } catch (error) {
     await remove();
     throw error;
   }
-  return { path, remove };
 }
