@@ -100,8 +100,8 @@ export class FileWatch {
 }
 
 /**
- * A text that changes when the file is replaced (inode), rewritten, given to another user (ctime, size), created or removed,
- * and when it cannot be looked at any more.
+ * A text that changes when the file is replaced (inode), rewritten (size, ctime), given to another user (ctime),
+ * created or removed, and when it cannot be looked at any more.
  */
 function versionOf(file: string): string {
   try {
