@@ -7,7 +7,7 @@ import { Views } from '../../read-side/views.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CountedAction, changedBy } from '../disc/evidence-reader.js';
-import { IdentityReader } from '../disc/identity-reader.js';
+import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
 import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
@@ -78,7 +78,7 @@ export class AffectedDecisions {
     );
     if (counted.length === 0) return undefined;
     const snapshot = await this.identities.snapshot(data.subject_tris, { as_of, ...at });
-    const trusts = data.trust === 1 ? () => true : snapshot.trusts;
+    const trusts = trustsThen(data, snapshot);
     const { evaluate } = this.policies.rulesOf(await this.policies.get(data.policy_id));
     const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map((state) =>
       factsOf(state, snapshot.lens, as_of, trusts),
@@ -94,6 +94,11 @@ export class AffectedDecisions {
       expires_at: data.exp,
     };
   }
+}
+
+/** Which verifications counted for a decision: by version 1 of the rules of trust, all of them. */
+export function trustsThen({ trust }: RecordedDecision['event']['data'], { trusts }: Pick<IdentitySnapshot, 'trusts'>) {
+  return trust === 1 ? () => true : trusts;
 }
 
 /** Where a decision is derived again: its own time, position, lens and model. */

@@ -16,6 +16,7 @@ import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { AccessPolicies } from './access-policies.js';
+import { trustsThen } from './affected-decisions.js';
 import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
@@ -68,10 +69,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
       shownTo: async ({ name, organization, scopes }, job) =>
         organization !== null || scopes.has('ops') || job.input['caller'] === name ? job : undefined,
       result: DecisionsReplayDto,
-      lines: ({ result }) => {
-        const { stored, lines_until } = result as unknown as Computed;
-        return this.jobLines.read({ ...stored, until: lines_until });
-      },
+      lines: ({ result }) => this.jobLines.ofResult(result),
     };
     this.kinds.add(kind, (job) => this.run(job));
   }
@@ -131,7 +129,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, seen } = await knownThen(event, this.identities, this.store.logId, vp);
-    const facts = seen && factsOf(seen.state, seen.lens, as_of, data.trust === 1 ? () => true : seen.trusts);
+    const facts = seen && factsOf(seen.state, seen.lens, as_of, trustsThen(data, seen));
     return {
       jti,
       policy_id: data.policy_id,

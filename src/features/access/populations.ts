@@ -64,10 +64,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
         return mayReadRules(policy, actor) ? job : undefined;
       },
       result: PopulationResultDto,
-      lines: ({ result }) => {
-        const { stored, lines_until } = result as unknown as Computed;
-        return this.jobLines.read({ ...stored, until: lines_until });
-      },
+      lines: ({ result }) => this.jobLines.ofResult(result),
     };
     this.kinds.add(kind, (job) => this.run(job));
   }

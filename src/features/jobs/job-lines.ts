@@ -52,6 +52,12 @@ export class JobLines {
     })();
   }
 
+  /** The lines of a job whose result has `lines_until` and, apart from what is shown of it, `stored`. @throws as `read` */
+  ofResult(result: unknown): Promise<AsyncIterable<string>> {
+    const { stored, lines_until } = result as { stored: Omit<StoredLines, 'until'>; lines_until: string };
+    return this.read({ ...stored, until: lines_until });
+  }
+
   private async part({ run, until }: StoredLines, index: number): Promise<string> {
     const text = Date.parse(until) > this.clock() ? await this.keyValue.get(partOf(run, index)) : undefined;
     if (typeof text === 'string') return text;
