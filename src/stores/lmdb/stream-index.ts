@@ -43,7 +43,8 @@ export class StreamIndex {
   private newest = new StreamPositions();
   /** Entries being written, which are looked up here meanwhile. */
   private leaving: StreamPositions | undefined;
-  private knownUpTo: Position;
+  /** Every event up to here is indexed: the last position of the log. */
+  known: Position;
   private bulkUsers = 0;
 
   /** @param ordinaryBulk entries kept in memory before they are written */
@@ -51,7 +52,7 @@ export class StreamIndex {
     private readonly env: LmdbEnvironment,
     private readonly ordinaryBulk = BULK,
   ) {
-    this.knownUpTo = this.readStored();
+    this.known = this.readStored();
   }
 
   /** Keeps more entries in memory, until the function that is returned is called. */
@@ -60,23 +61,14 @@ export class StreamIndex {
     return () => void this.bulkUsers--;
   }
 
-  private get bulk(): number {
-    return this.bulkUsers > 0 ? LARGE_BULK : this.ordinaryBulk;
-  }
-
-  /** Every event up to here is indexed: the last position of the log. */
-  get known(): Position {
-    return this.knownUpTo;
-  }
-
   /** Indexes events of the log up to its last one, also past positions without an event, since that event is damaged. */
   async catchUpTo(head: Position): Promise<void> {
-    while (this.knownUpTo < head) {
+    while (this.known < head) {
       while (this.env.read(() => this.catchUp())) {
         if (this.due) await this.store();
         else await setImmediate();
       }
-      if (this.knownUpTo < head) this.knownUpTo++;
+      if (this.known < head) this.known++;
     }
   }
 
@@ -84,12 +76,12 @@ export class StreamIndex {
   private catchUp(): boolean {
     const events = this.env.database<Buffer, number>('events');
     for (let learned = 0; learned < SLICE; learned++) {
-      const position = this.knownUpTo + 1;
+      const position = this.known + 1;
       const entry = events.getBinary(position);
       if (entry === undefined) return false;
       const place = placeOf(entry);
       if (place) this.newest.add(place.stream, place.revision, position);
-      this.knownUpTo = position;
+      this.known = position;
     }
     return true;
   }
@@ -97,7 +89,7 @@ export class StreamIndex {
   /** Adds the next `count` events of the log, which have just been committed. */
   add(committed: StreamPositions, count: number): void {
     this.newest.take(committed);
-    this.knownUpTo += count;
+    this.known += count;
   }
 
   position(stream: string, revision: number): Position | undefined {
@@ -131,7 +123,8 @@ export class StreamIndex {
 
   /** Whether there are enough entries in memory to write, and no write is under way. */
   get due(): boolean {
-    return this.newest.size >= this.bulk && !this.leaving;
+    const bulk = this.bulkUsers > 0 ? LARGE_BULK : this.ordinaryBulk;
+    return this.newest.size >= bulk && !this.leaving;
   }
 
   /** Whether the next start would have more to read again than an ordinary bulk. */
@@ -141,7 +134,7 @@ export class StreamIndex {
 
   /** Writes the entries in memory, while others are added. @throws StoreUnavailable, without losing an entry */
   async store(): Promise<void> {
-    const upTo = this.knownUpTo;
+    const upTo = this.known;
     const entries = this.newest;
     this.leaving = entries;
     this.newest = new StreamPositions();
@@ -166,7 +159,7 @@ export class StreamIndex {
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<IndexCheck> {
     const upTo = this.env.read(() => this.readStored());
-    const found: IndexCheck = { events: 0, entries: 0, newest: this.knownUpTo - upTo, missing: 0, stray: 0 };
+    const found: IndexCheck = { events: 0, entries: 0, newest: this.known - upTo, missing: 0, stray: 0 };
     for (let from = 1; from <= upTo; from += SLICE) {
       const missing = this.env.read(() => this.missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
       found.missing += missing.length;
@@ -174,17 +167,15 @@ export class StreamIndex {
       onProgress(Math.min(from + SLICE - 1, upTo), upTo);
       await setImmediate();
     }
-    for (let after: Buffer | undefined; ;) {
-      const { last, stray } = this.env.read(() => this.strayEntries(after, found));
+    for await (const entries of this.storedEntries()) {
+      const stray = this.env.read(() => this.strayKeys(entries));
+      found.entries += entries.length;
       found.stray += stray.length;
       if (repair && stray.length > 0) {
         await this.env.batch(() => {
           for (const key of stray) void this.env.database<Buffer, Buffer>('index').remove(key);
         });
       }
-      if (!last) break;
-      after = last;
-      await setImmediate();
     }
     // A damaged key that is out of order cannot be removed, and leads look-ups of others astray.
     if (repair && found.stray > 0 && !(await this.isSound())) await this.env.write(() => this.makeAgain());
@@ -219,28 +210,13 @@ export class StreamIndex {
    */
   async isSound(signal?: AbortSignal): Promise<boolean> {
     const upTo = this.readStored();
-    let entries = 0;
-    for (let after: Buffer | undefined; ;) {
-      const { last, count } = this.env.read(() => this.soundEntries(after));
-      if (count === undefined) return false;
-      entries += count;
-      if (!last) return entries >= upTo;
-      after = last;
-      await setImmediate();
+    let count = 0;
+    for await (const entries of this.storedEntries()) {
+      if (!entries.every(({ key, value }) => isEntryOf(key, value))) return false;
+      count += entries.length;
       if (signal?.aborted) return true;
     }
-  }
-
-  /** The number of the next entries, and the last key; no number if one of them is damaged. */
-  private soundEntries(after: Buffer | undefined): { last?: Buffer | undefined; count?: number } {
-    let count = 0;
-    let last: Buffer | undefined;
-    for (const { key, value } of this.entriesAfter(after)) {
-      if (!isEntryOf(key, value)) return {};
-      count++;
-      last = key;
-    }
-    return { last: last && Buffer.from(last), count };
+    return count >= upTo;
   }
 
   private missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
@@ -254,24 +230,28 @@ export class StreamIndex {
     return missing;
   }
 
-  private strayEntries(after: Buffer | undefined, found: IndexCheck): { last: Buffer | undefined; stray: Buffer[] } {
+  /** The keys of those entries that do not lead to their event. */
+  private strayKeys(entries: readonly StoredEntry[]): Buffer[] {
     const events = this.env.database<Buffer, number>('events');
-    const stray: Buffer[] = [];
-    let last: Buffer | undefined;
-    for (const { key, value } of this.entriesAfter(after)) {
-      last = Buffer.from(key);
-      found.entries++;
-      const entry = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
-      const place = entry && placeOf(entry);
-      if (!place || !indexKey(place.stream, place.revision).equals(last)) stray.push(last);
-    }
-    return { last, stray };
+    const isStray = ({ key, value }: StoredEntry) => {
+      const event = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
+      const place = event && placeOf(event);
+      return !place || !lookUpKey(place.stream, place.revision).equals(key);
+    };
+    return entries.filter(isStray).map(({ key }) => key);
   }
 
-  /** The next stored entries after a key. */
-  private entriesAfter(after: Buffer | undefined) {
-    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
-    return this.env.database<Buffer, Buffer>('index').getRange(range as object);
+  /** The stored index, in slices between which other work can run. */
+  private async *storedEntries(): AsyncGenerator<StoredEntry[]> {
+    let range: object = { limit: SLICE };
+    for (;;) {
+      const entries = this.env.read(() => [...this.env.database<Buffer, Buffer>('index').getRange(range)]);
+      const last = entries.at(-1);
+      if (!last) return;
+      yield entries;
+      range = { limit: SLICE, start: last.key, exclusiveStart: true };
+      await setImmediate();
+    }
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
@@ -337,6 +317,11 @@ interface Entry {
   stream: string;
   revision: number;
   position: Position;
+}
+
+interface StoredEntry {
+  key: Buffer;
+  value: Buffer;
 }
 
 /** Events of one stream, by their revisions from `first` on. Absent: damaged ones, which no longer name their stream. */
