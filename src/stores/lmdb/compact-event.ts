@@ -52,8 +52,6 @@ const TAILS = [64, 40];
 /** Bytes that the values of an event take beyond three times the length of its JSON text. */
 export const MORE_BYTES = 64;
 
-type Encodable = Omit<RecordedEvent, 'position' | 'damage'>;
-
 // The values being written or read, the place in them, and the last time among them.
 let bytes: Buffer = Buffer.alloc(0);
 let at = 0;
@@ -64,7 +62,7 @@ let lastTime = '';
  * @param target has MORE_BYTES, and three times the length of the event's JSON text, from `start` on
  * @returns where they end
  */
-export function writeEvent(target: Buffer, start: number, event: Encodable): number {
+export function writeEvent(target: Buffer, start: number, event: RecordedEvent): number {
   bytes = target;
   at = start;
   lastTime = '';

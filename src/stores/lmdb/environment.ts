@@ -78,7 +78,8 @@ export class LmdbEnvironment {
     environment.users++;
     try {
       await (environment.opening ??= environment.openFiles());
-      environment.add(options.databases);
+      Object.assign(environment.options.databases, options.databases);
+      if (environment.root) environment.openDatabases();
       return environment;
     } catch (error) {
       await environment.close();
@@ -99,10 +100,6 @@ export class LmdbEnvironment {
   /** Are the files that were opened still in their folder? */
   get isInPlace(): boolean {
     return this.files === undefined || filesIn(this.folder) === this.files;
-  }
-
-  get isOpen(): boolean {
-    return this.root !== undefined;
   }
 
   /** Waits until it is open again after a failed write. @throws StoreUnavailable if it cannot be opened */
@@ -238,12 +235,12 @@ export class LmdbEnvironment {
       ...({ noMetaSync: this.options.relaxed ?? false, noReadAhead: ARE_FEW_PAGES_KEPT } as object),
     });
     this.isReadOnly = isReadOnly;
-    this.openDatabases(this.options.databases);
+    this.openDatabases();
     this.files ??= filesIn(this.folder);
   }
 
-  private openDatabases(databases: Record<string, DatabaseOptions>): void {
-    for (const [name, options] of Object.entries(databases)) {
+  private openDatabases(): void {
+    for (const [name, options] of Object.entries(this.options.databases)) {
       this.databases[name] ??= this.root!.openDB({ ...options, name });
     }
   }
@@ -302,11 +299,6 @@ export class LmdbEnvironment {
     const clause = failureOf(why);
     const cause = clause === undefined ? why : new Error(clause);
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause });
-  }
-
-  private add(databases: Record<string, DatabaseOptions>): void {
-    Object.assign(this.options.databases, databases);
-    if (this.root) this.openDatabases(databases);
   }
 
   private reopen(): Promise<void> {

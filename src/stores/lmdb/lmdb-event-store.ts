@@ -37,7 +37,7 @@ export interface LmdbEventStoreOptions {
   /** Called for each commit with the number of events made durable and the time it took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
   /** Whether to check the stored index of streams at the start, and repair it. */
-  checksIndex?: boolean;
+  checksIndex?: boolean | undefined;
   /** Entries of the stream index held in memory before they are written; default 60,000. */
   indexBulk?: number;
 }
@@ -71,14 +71,12 @@ interface PendingAppend {
 export class LmdbEventStore implements EventStore {
   private static readonly opened = new Set<string>();
 
-  readonly logId: string;
   private readonly reader: LogReader;
   private readonly index: StreamIndex;
   private readonly marker: LogMarker;
-  private readonly onCommit: LmdbEventStoreOptions['onCommit'];
-  private readonly onWarning: LmdbEventStoreOptions['onWarning'];
   private readonly placeCheck: NodeJS.Timeout;
-  private refusedWith: StoreUnavailable | undefined;
+  /** Why nothing is read or appended: the folder of the log, or a file in it, was removed or replaced while it was open. */
+  refusal: StoreUnavailable | undefined;
   /** The entries of the batch being written. */
   private readonly buffers = new TextBuffers();
   private queue: PendingAppend[] = [];
@@ -87,12 +85,11 @@ export class LmdbEventStore implements EventStore {
   private isUncertain = false;
   private catchingUp: Promise<void> | undefined;
   private storing: Promise<void> | undefined;
-  private repairing: Promise<void> | undefined;
+  private repairing: Promise<unknown> | undefined;
   private readonly closing = new AbortController();
 
   /**
-   * @throws StartError if the folder contains a different or shorter log than before (see LogMarker), or one of an earlier
-   * form
+   * @throws StartError if the folder contains a different or shorter log than before (see LogMarker)
    */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
@@ -102,9 +99,7 @@ export class LmdbEventStore implements EventStore {
     }
     LmdbEventStore.opened.add(env.folder);
     try {
-      const head = readAtStart(folder, () => headPosition(env));
-      refuseText(folder, env);
-      const known = readAtStart(folder, () => logIdIn(env));
+      const [head, known] = readAtStart(folder, () => [headPosition(env), logIdIn(env)] as const);
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
         const there = logIdIn(env);
@@ -130,12 +125,9 @@ export class LmdbEventStore implements EventStore {
   private constructor(
     folder: string,
     private readonly env: LmdbEnvironment,
-    logId: string,
-    options: LmdbEventStoreOptions,
+    readonly logId: string,
+    private readonly options: LmdbEventStoreOptions,
   ) {
-    this.logId = logId;
-    this.onCommit = options.onCommit;
-    this.onWarning = options.onWarning;
     this.index = new StreamIndex(env, options.indexBulk);
     this.reader = new LogReader(
       env,
@@ -150,22 +142,17 @@ export class LmdbEventStore implements EventStore {
     this.placeCheck = setInterval(() => this.checkPlace(), PLACE_CHECK_MS).unref();
   }
 
-  /** Why nothing is read or appended: the folder of the log, or a file in it, was removed or replaced while it was open. */
-  get refusal(): StoreUnavailable | undefined {
-    return this.refusedWith;
-  }
-
   private checkPlace(): void {
     const { folder, isInPlace } = this.env;
-    if (isInPlace === (this.refusedWith === undefined)) return;
+    if (isInPlace === (this.refusal === undefined)) return;
     if (isInPlace) {
-      this.refusedWith = undefined;
-      this.onWarning?.(`the log is back in ${folder}`);
+      this.refusal = undefined;
+      this.options.onWarning?.(`the log is back in ${folder}`);
       return;
     }
     const what = `the folder of the log, ${folder}, or a file in it, was removed or replaced while it was open, or may not be looked at any more`;
-    this.refusedWith = new StoreUnavailable(what, { code: 'log_replaced' });
-    this.onWarning?.(
+    this.refusal = new StoreUnavailable(what, { code: 'log_replaced' });
+    this.options.onWarning?.(
       `log_replaced: ${what}. Nothing is read or recorded. Put it back, or restart every process to use what is there now.`,
     );
   }
@@ -272,7 +259,7 @@ export class LmdbEventStore implements EventStore {
       staged = await this.commit(batch);
     } catch (error) {
       const code = error instanceof StoreUnavailable ? error.code : undefined;
-      const refusal = this.refusedWith ?? new StoreUnavailable('the append was not stored', { code, cause: error });
+      const refusal = this.refusal ?? new StoreUnavailable('the append was not stored', { code, cause: error });
       return () => {
         for (const { reject } of batch) reject(refusal);
       };
@@ -287,7 +274,7 @@ export class LmdbEventStore implements EventStore {
       if (stored === 0) return;
       if (this.reader.subscribers > 0) this.reader.announce(staged.events);
       // Separate, so that an observer that throws cannot stop the appends.
-      queueMicrotask(() => this.onCommit?.({ events: stored, milliseconds }));
+      queueMicrotask(() => this.options.onCommit?.({ events: stored, milliseconds }));
       // Beside appends. A failure is harmless: the entries are read again from the log, and the next append reports it.
       if (this.index.due) this.storing = this.index.store().catch(() => undefined);
     };
@@ -297,7 +284,7 @@ export class LmdbEventStore implements EventStore {
   private async commit(batch: PendingAppend[]): Promise<Staged> {
     // What is written to a file that was removed is lost.
     this.checkPlace();
-    if (this.refusedWith) throw this.refusedWith;
+    if (this.refusal) throw this.refusal;
     await this.env.ready();
     await this.catchUp();
     const staged = this.stage(batch);
@@ -396,10 +383,7 @@ export class LmdbEventStore implements EventStore {
     const event = this.reader.get(position);
     if (!event || event.damage) {
       const reason = event?.damage?.reason ?? 'there is nothing at its place';
-      throw new Problem(
-        'history_unreadable',
-        `${stream} cannot be read: its event at position ${position} is damaged (${reason}).`,
-      );
+      throw unreadable(stream, `at position ${position} is damaged (${reason})`);
     }
     if (event.stream === stream && event.revision === revision) return event;
     this.repair();
@@ -412,10 +396,7 @@ export class LmdbEventStore implements EventStore {
    */
   private refuseGap(stream: string, revision: number): void {
     if ((this.index.lastOfNewest(stream) ?? -1) < revision) return;
-    throw new Problem(
-      'history_unreadable',
-      `${stream} cannot be read: its event ${revision + 1} is damaged, since the log has later ones.`,
-    );
+    throw unreadable(stream, `${revision + 1} is damaged, since the log has later ones`);
   }
 
   /** Looks up the index. @throws IndexDamaged, and starts a repair, if an entry cannot be right */
@@ -431,10 +412,7 @@ export class LmdbEventStore implements EventStore {
   private repair(): void {
     this.repairing ??= this.index
       .check(true)
-      .then(
-        () => undefined,
-        () => undefined, // The next look-up that meets it tries again.
-      )
+      .catch(() => undefined) // The next look-up that meets it tries again.
       .finally(() => (this.repairing = undefined));
   }
 
@@ -445,16 +423,22 @@ export class LmdbEventStore implements EventStore {
       const { missing, stray } = await this.index.check(true);
       // An event that was damaged before it was indexed has no entry, either.
       if (missing + stray === 0) return;
-      this.onWarning?.(`the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`);
+      this.options.onWarning?.(
+        `the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`,
+      );
     } catch (error) {
-      this.onWarning?.(`the index of streams could not be checked: ${String(error)}`);
+      this.options.onWarning?.(`the index of streams could not be checked: ${String(error)}`);
     }
   }
 
   private refuseIfClosed(): void {
     if (this.closing.signal.aborted) throw new StoreUnavailable('the event store is closed');
-    if (this.refusedWith) throw this.refusedWith;
+    if (this.refusal) throw this.refusal;
   }
+}
+
+function unreadable(stream: string, which: string): Problem {
+  return new Problem('history_unreadable', `${stream} cannot be read: its event ${which}.`);
 }
 
 /** A log, and its last position at some moment. */
@@ -477,21 +461,6 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
 
 function logIdIn(env: LmdbEnvironment): string | undefined {
   return env.database<string | undefined>('meta').get(LOG_ID);
-}
-
-/** @throws StartError for a log whose events are JSON text */
-function refuseText(folder: string, env: LmdbEnvironment): void {
-  let first = '';
-  try {
-    first = env.read(() => env.database<Buffer, number>('events').getBinary(1))?.toString('latin1') ?? '';
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-  }
-  if (!first.startsWith('{') || !first.endsWith('}')) return;
-  throw new StartError(
-    `The log in ${folder} has events in the form of an earlier build, which this one cannot read: export them with that ` +
-      'build, and import the export into an empty folder.',
-  );
 }
 
 /** Runs a read while a log is opened. @throws StartError if the log is damaged there */

@@ -7,23 +7,17 @@
 let waiting = 0;
 let fatal: Error | undefined;
 
-let isWatched = false;
-
 /** Counts a transaction with a callback, from before its start until it is settled. */
 export function awaitingCall<T>(transaction: Promise<T>): Promise<T> {
-  if (!isWatched) watch();
   waiting++;
   return transaction.finally(() => waiting--);
 }
 
-function watch(): void {
-  isWatched = true;
-  process.on('uncaughtExceptionMonitor', (error) => (fatal = error));
-  process.on('exit', () => {
-    if (waiting === 0) return;
-    // Node would print it after this.
-    if (fatal) process.stderr.write(`${fatal.stack ?? String(fatal)}\n`);
-    // No acknowledged write is lost.
-    process.kill(process.pid, 'SIGKILL');
-  });
-}
+process.on('uncaughtExceptionMonitor', (error) => (fatal = error));
+process.on('exit', () => {
+  if (waiting === 0) return;
+  // Node would print it after this.
+  if (fatal) process.stderr.write(`${fatal.stack ?? String(fatal)}\n`);
+  // No acknowledged write is lost.
+  process.kill(process.pid, 'SIGKILL');
+});

@@ -52,14 +52,6 @@ export class LogReader {
     return this.get(position) ?? damaged(position, 'there is nothing at its place');
   }
 
-  /** See `EventStore.readAll`. */
-  readAll(
-    after: Position,
-    options: { sliceSize?: number; signal?: AbortSignal } = {},
-  ): AsyncGenerator<RecordedEvent[]> {
-    return this.slices(after, (position) => this.at(position), options);
-  }
-
   /**
    * See `EventStore.subscribe`. Events that were just appended are not read and decoded again: subscribers get, and share,
    * those that were appended.
@@ -73,7 +65,7 @@ export class LogReader {
     this.subscribers++;
     try {
       while (!options.signal.aborted) {
-        for await (const slice of this.slices(position, at, options)) {
+        for await (const slice of this.readAll(position, options, at)) {
           position = slice.at(-1)!.position;
           yield slice;
           if (options.signal.aborted) return;
@@ -102,10 +94,11 @@ export class LogReader {
     return event?.position === position ? event : undefined;
   }
 
-  private async *slices(
+  /** See `EventStore.readAll`. @param at gives the event at a position */
+  async *readAll(
     after: Position,
-    at: At,
-    options: { sliceSize?: number; signal?: AbortSignal },
+    options: { sliceSize?: number; signal?: AbortSignal } = {},
+    at: At = (position) => this.at(position),
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
     while (!options.signal?.aborted) {
@@ -122,7 +115,7 @@ export class LogReader {
   private async slice(after: Position, at: At, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
     this.refuseIfClosed();
     // A reader of the whole log continues after a failed write of others.
-    if (!this.env.isOpen) await this.env.ready();
+    await this.env.ready();
     const slice: RecordedEvent[] = [];
     let wanted = Math.max(1, size);
     while (wanted > 0) {

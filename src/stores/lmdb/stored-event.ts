@@ -24,22 +24,6 @@ const HEAD_BYTES = 1 + CRC_BYTES;
 /** A valid time earlier than any other, for an event whose time is unknown. */
 const NEVER = new Date(0).toISOString();
 
-/** What a damaged event still tells. */
-interface Remains {
-  stream?: string;
-  revision?: number;
-  /** The identity that the event is about, if that is certain. */
-  tris_id: string | null;
-}
-
-/** The parts of an event that name the identity it is about. */
-type Subjected = Pick<RecordedEvent, 'data' | 'stream'>;
-
-/** The checksum of the identity that an event is about. */
-function subjectChecksum(event: Subjected): number {
-  return crc32(subjectGuess(event) ?? '');
-}
-
 /**
  * The bytes that an entry takes at most.
  * @param units UTF-16 code units of the JSON text of the event's own values
@@ -55,7 +39,7 @@ export function mostBytes(stream: string, units: number): number {
  */
 export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): number {
   bytes[start] = FORM;
-  bytes.writeUInt32LE(subjectChecksum(event), start + 1);
+  bytes.writeUInt32LE(crc32(subjectGuess(event) ?? ''), start + 1);
   const end = writeEvent(bytes, start + HEAD_BYTES, event);
   return bytes.writeUInt32LE(crc32(bytes.subarray(start, end), event.position), end);
 }
@@ -68,7 +52,7 @@ export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): 
 export function readEntry(bytes: Buffer, length: number, position: Position): RecordedEvent {
   const end = length - CRC_BYTES;
   if (end < HEAD_BYTES || bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end), position)) {
-    return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
+    return damaged(position, 'its checksum is that of another text', bytes.subarray(0, length));
   }
   if (bytes[0] !== FORM && bytes[0] !== FORM_OF_FEWER_WORDS) {
     const what = `the event at position ${position} has form ${bytes[0]}, which this build cannot read`;
@@ -88,9 +72,12 @@ export function placeOf(entry: Buffer): { stream: string; revision: number } | u
   }
 }
 
-/** The event that is returned for a position whose event cannot be read. */
-export function damaged(position: Position, reason: string, remains?: Remains): RecordedEvent {
-  const { stream = '', revision = 0, tris_id = null } = remains ?? {};
+/**
+ * The event that is returned for a position whose event cannot be read.
+ * @param entry what is there, which may still tell its stream, its revision and the identity that it is about
+ */
+export function damaged(position: Position, reason: string, entry?: Buffer): RecordedEvent {
+  const { stream = '', revision = 0 } = (entry && placeOf(entry)) ?? {};
   return {
     // Not the id in the entry, which may be that of another event.
     id: uuidOf(hash('sha256', `damaged event at ${position}`), 8),
@@ -109,19 +96,15 @@ export function damaged(position: Position, reason: string, remains?: Remains): 
       index: 0,
       size: 1,
     },
-    damage: { reason, tris_id },
+    damage: { reason, tris_id: entry ? subjectIn(entry, stream) : null },
   };
 }
 
-function remainsOf(entry: Buffer): Remains {
-  const place = placeOf(entry);
-  return { ...place, tris_id: entry.length < HEAD_BYTES ? null : subjectIn(entry, place?.stream) };
-}
-
 /** The identity that a damaged entry is about: a text in it that matches its checksum of the identity. */
-function subjectIn(entry: Buffer, stream: string | undefined): string | null {
+function subjectIn(entry: Buffer, stream: string): string | null {
+  if (entry.length < HEAD_BYTES) return null;
   const checksum = entry.readUInt32LE(1);
-  for (const text of [stream ?? '', ...textsIn(entry, HEAD_BYTES)]) {
+  for (const text of [stream, ...textsIn(entry, HEAD_BYTES)]) {
     for (const name of [text, text.slice(text.indexOf('-') + 1)]) {
       if (name !== '' && crc32(name) === checksum) return name;
     }
