@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { crc32 } from 'node:zlib';
 import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
@@ -129,34 +130,23 @@ export class LmdbGeneration {
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Encoded first, so that nothing can fail half way.
     const deletes = batch.deletes.map(rowAddress);
-    return this.turns.run('', () => this.applyInTurn(batch, deletes, clock));
-  }
-
-  private async applyInTurn(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
-    await this.env.ready();
-    const applied = this.applied();
-    if (!applied) return 'refused';
-    if (applied.batch === batch.id) return 'applied';
-    const { checkpoint } = applied;
-    const { base } = batch;
-    const fits =
-      !applied.isLoading &&
-      checkpoint.log === base.log &&
-      checkpoint.log === batch.next.log &&
-      checkpoint.position === base.position &&
-      checkpoint.event_id === base.event_id;
-    if (!fits) return 'refused';
-    const isApplied = await this.writeAs(batch.holder, clock, () => {
-      const rows = this.rows;
-      for (const key of deletes) void rows.remove(key);
-      batch.puts.forEach((chunk, start, middle, end) => {
-        const address: Bytes = { buffer: chunk, start, end: middle };
-        void rows.put(address as never, checkedValue(chunk, start, middle, end));
+    return this.turns.run('', async () => {
+      await this.env.ready();
+      const applied = this.applied();
+      if (applied?.batch === batch.id) return 'applied';
+      const fits =
+        applied &&
+        !applied.isLoading &&
+        isDeepStrictEqual(applied.checkpoint, batch.base) &&
+        applied.checkpoint.log === batch.next.log;
+      if (!fits) return 'refused';
+      const isApplied = await this.writeAs(batch.holder, clock, () => {
+        for (const key of deletes) void this.rows.remove(key);
+        this.putRows(batch.puts);
+        this.putHeader({ checkpoint: batch.next, batch: batch.id });
       });
-      const next: Applied = { checkpoint: batch.next, batch: batch.id };
-      void this.state.put(HEADER, sealedJson(HEADER, next));
+      return isApplied ? 'applied' : 'refused';
     });
-    return isApplied ? 'applied' : 'refused';
   }
 
   /** Writes if the lease is held when the write begins. The next write is decided after it. */
@@ -169,6 +159,20 @@ export class LmdbGeneration {
     return isHeld;
   }
 
+  /** Queues rows, each with the checksum of address and content, which are adjacent. */
+  private putRows(placed: PlacedRows, options: { append?: true } = {}): void {
+    const rows = this.rows;
+    placed.forEach((chunk, start, middle, end) => {
+      chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
+      const address: Bytes = { buffer: chunk, start, end: middle };
+      void rows.put(address as never, bytesAsValue(chunk, middle, end + EncodedRows.ROOM), options as never);
+    });
+  }
+
+  private putHeader(applied: Applied): void {
+    void this.state.put(HEADER, sealedJson(HEADER, applied));
+  }
+
   /** See ReadModels. */
   async load(holder: string, clock: Clock): Promise<Load | undefined> {
     let before: Buffer | null = null;
@@ -178,23 +182,18 @@ export class LmdbGeneration {
     const isEmpty = await write(({ checkpoint, isLoading }) => {
       if (!isLoading) return;
       void this.rows.clearAsync();
-      void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
+      this.putHeader({ checkpoint, batch: null });
     });
     if (!isEmpty) return undefined;
     return {
       append: async (batch) => {
         before = inOrder(batch, before);
         return write((loading) => {
-          const rows = this.rows;
-          batch.forEach((chunk, start, middle, end) => {
-            const address: Bytes = { buffer: chunk, start, end: middle };
-            void rows.put(address as never, checkedValue(chunk, start, middle, end), { append: true } as never);
-          });
-          void this.state.put(HEADER, sealedJson(HEADER, { ...loading, isLoading: true }));
+          this.putRows(batch, { append: true });
+          this.putHeader({ ...loading, isLoading: true });
         });
       },
-      finish: (checkpoint) =>
-        write(() => void this.state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied))),
+      finish: (checkpoint) => write(() => this.putHeader({ checkpoint, batch: null })),
     };
   }
 
@@ -308,12 +307,6 @@ export class LmdbGeneration {
   private get state(): Database<string, string> {
     return this.env.database('state');
   }
-}
-
-/** The content of a row with the checksum of address and content, which are adjacent. */
-function checkedValue(chunk: Buffer, start: number, middle: number, end: number): never {
-  chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
-  return bytesAsValue(chunk, middle, end + EncodedRows.ROOM);
 }
 
 /**
