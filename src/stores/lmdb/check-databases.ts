@@ -26,8 +26,6 @@ async function checkDatabase(folder: string, advice: string): Promise<void> {
   try {
     flaw = await flawOf(path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return;
     throw new StartError(sentenceFor(`${path} cannot be read and written`, error));
   }
   if (flaw) throw new StartError(`${path} ${flaw}: ${advice}.`);

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { yieldIfDue } from '../../kernel/turn.js';
 
 /**
@@ -33,6 +33,7 @@ interface Meta {
   pageSize: number;
   lastPage: number;
   transaction: bigint;
+  /** Those to be read. */
   trees: Tree[];
 }
 
@@ -83,13 +84,14 @@ interface Node {
 }
 
 /**
- * What is wrong with a file, as a clause; undefined: nothing, or it is empty. Other work can run between two pages.
+ * What is wrong with a file, as a clause; undefined: nothing, or it is empty or does not exist. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
  * order, so that a look-up that finds nothing can be trusted
  * @param sealed also check the checksums in the entries of this database
  * @throws the file system's errors
  */
 export async function flawOf(path: string, whole = false, sealed?: Sealed): Promise<string | undefined> {
+  if (!statSync(path, { throwIfNoEntry: false })) return undefined;
   const file = openSync(path, 'r+');
   try {
     const size = fstatSync(file).size;
@@ -150,7 +152,6 @@ class PageCheck {
   /** The page that is checked now, and its number. */
   private readonly page: Buffer;
   private number = 0;
-  private readonly trees: Tree[];
   private open: Visit[] = [];
   private left: number;
 
@@ -167,11 +168,11 @@ class PageCheck {
     const isShort = this.pages <= meta.lastPage;
     this.readsLeaves = isShort || size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
     this.page = Buffer.alloc(meta.pageSize);
-    this.trees = [...meta.trees];
   }
 
   async run(): Promise<string | undefined> {
-    for (let tree = this.trees.shift(); tree; tree = this.trees.shift()) {
+    const { trees } = this.meta;
+    for (let tree = trees.shift(); tree; tree = trees.shift()) {
       if (tree.root !== NO_ROOT) this.open = [{ page: tree.root, depth: 1, tree }];
       for (let visit = this.open.pop(); visit; visit = this.open.pop()) {
         const flaw = this.flawOfPage(visit);
@@ -283,7 +284,7 @@ class PageCheck {
     const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
       if (flags & SUB_DATABASE && size >= DESCRIPTION)
-        this.trees.push({ ...treeOf(page, value), isSound: this.checkOf(node) });
+        this.meta.trees.push({ ...treeOf(page, value), isSound: this.checkOf(node) });
       else if (tree.isSound?.(page.subarray(at + NODE, end)) === false) return this.damage;
       return undefined;
     }

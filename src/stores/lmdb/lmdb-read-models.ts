@@ -33,15 +33,6 @@ interface GenerationRecord {
   damage?: string;
 }
 
-export interface LmdbReadModelsOptions {
-  clock: Clock;
-  /**
-   * Called with the damage if the list of generations itself is damaged: all read models are then deleted, to be folded
-   * again. Without it, opening damaged read models fails.
-   */
-  onGivenUp?: (what: string) => void;
-}
-
 /**
  * Read models in LMDB: `<folder>/control` holds the manifest and the list of generations, `<folder>/g-<id>` the rows of
  * one generation. The leases of generations are in memory: they end with the process.
@@ -57,21 +48,38 @@ export class LmdbReadModels implements ReadModels {
   /** Records of the control environment as last decoded, by key: every request reads them, and they seldom change. */
   private readonly decoded = new Map<string, { text: string; record: object }>();
 
-  /** @throws StartError if the list of generations is damaged */
-  static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
+  /**
+   * @param onGivenUp called with the damage if the list of generations itself is damaged: all read models are then deleted,
+   * to be folded again
+   * @throws StartError if it is damaged, without `onGivenUp`
+   */
+  static async open(
+    folder: string,
+    { clock, onGivenUp }: { clock: Clock; onGivenUp?: (what: string) => void },
+  ): Promise<LmdbReadModels> {
     const control = join(folder, 'control');
-    const flawOfFile = await fileFlaw(control);
-    const models = flawOfFile === undefined ? await LmdbReadModels.create(folder, clock) : undefined;
-    const flaw = flawOfFile ?? (await models!.flawOrClose());
-    if (models && !flaw) return models;
-    await models?.close();
+    let flaw = await fileFlaw(control);
+    if (flaw === undefined) {
+      const models = await LmdbReadModels.create(folder, clock);
+      try {
+        // Throws if any of them is damaged.
+        models.control.read(() => {
+          for (const { key } of models.records.getRange({})) models.stored(key);
+        });
+        return models;
+      } catch (error) {
+        await models.close();
+        const isOther = error instanceof StoreUnavailable && error.code === 'read_models_damaged';
+        if (!isOther && !isDamage(error)) throw error;
+        flaw = 'is damaged';
+      }
+    }
+    const damage = `${join(control, 'data.mdb')} ${flaw}`;
     if (!onGivenUp) {
-      throw new StartError(
-        `${join(control, 'data.mdb')} ${flaw}: start the service, which builds the read models again, or delete ${folder}.`,
-      );
+      throw new StartError(`${damage}: start the service, which builds the read models again, or delete ${folder}.`);
     }
     await rm(folder, { recursive: true });
-    onGivenUp(`${join(control, 'data.mdb')} ${flaw}`);
+    onGivenUp(damage);
     return LmdbReadModels.create(folder, clock);
   }
 
@@ -80,30 +88,15 @@ export class LmdbReadModels implements ReadModels {
     return new LmdbReadModels(folder, clock, await LmdbEnvironment.open(join(folder, 'control'), { databases }));
   }
 
-  /** Beside the rows. */
-  readonly buildFolder: string;
-
   private constructor(
     private readonly folder: string,
     private readonly clock: Clock,
     private readonly control: LmdbEnvironment,
-  ) {
-    this.buildFolder = join(dirname(folder), 'build');
-  }
+  ) {}
 
-  /** What is wrong with the list of generations or the manifest, as a clause. @throws any other error, once closed */
-  private async flawOrClose(): Promise<string | undefined> {
-    try {
-      this.control.read(() => {
-        for (const { key } of this.records.getRange({})) this.stored(key);
-      });
-      return undefined;
-    } catch (error) {
-      const isOther = error instanceof StoreUnavailable && error.code === 'read_models_damaged';
-      if (isOther || isDamage(error)) return 'is damaged';
-      await this.close();
-      throw error;
-    }
+  /** Beside the rows. */
+  get buildFolder(): string {
+    return join(dirname(this.folder), 'build');
   }
 
   async manifest(): Promise<Manifest | null> {
@@ -280,7 +273,10 @@ export class LmdbReadModels implements ReadModels {
     return status !== 'dropped' && this.damaged.has(id) ? 'damaged' : status;
   }
 
-  /** The result of `ask` for a generation; undefined if it does not exist, was dropped or is damaged. */
+  /**
+   * The result of `ask` for a generation; undefined if it does not exist, was dropped or is damaged. Marks one that turns
+   * out to be damaged, so that nobody reads it again.
+   */
   private async ask<T>(
     id: string,
     ask: (generation: LmdbGeneration, record: GenerationRecord) => T | Promise<T>,
@@ -291,16 +287,12 @@ export class LmdbReadModels implements ReadModels {
       const generation = this.generation(id, record);
       return generation && (await ask(generation, record!));
     } catch (error) {
-      return this.noteDamage(id, error);
+      // An error thrown in a transaction arrives as the cause of its failure.
+      const found = error instanceof StoreUnavailable ? error.cause : error;
+      if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
+      this.giveUp(id, (found as Error).message);
+      return undefined;
     }
-  }
-
-  /** Marks a generation as damaged, so that nobody reads it again. @throws any other error */
-  private noteDamage(id: string, error: unknown): undefined {
-    // An error thrown in a transaction arrives as the cause of its failure.
-    const found = error instanceof StoreUnavailable ? error.cause : error;
-    if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
-    this.giveUp(id, (found as Error).message);
   }
 
   /** Marks a generation that gave no answer as damaged. @returns false if it was dropped */
@@ -380,7 +372,7 @@ async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
   try {
-    return isThere(path) ? await flawOf(path, true, SEALED_ROWS) : undefined;
+    return await flawOf(path, true, SEALED_ROWS);
   } catch (error) {
     throw orUnavailable(path, error);
   }
