@@ -101,14 +101,13 @@ export class LmdbJobs implements Jobs {
     await Promise.all([this.looking, this.sweeper?.stop()]);
     const runs = [...this.runs.values()];
     for (const { controller } of runs) controller.abort(new Error('the process is shutting down'));
-    await Promise.all(runs.map(({ job, settled }) => this.stop(job, settled)));
+    const stopped = runs.map(async ({ job, settled }) => {
+      await inTime(settled, GRACE_MS).catch(() => undefined);
+      // The next start does, if this fails. The job did not cause its end: the attempt does not count.
+      await this.store.queueAgain(job, 0, { attempts: job.attempts - 1 }).catch(() => undefined);
+    });
+    await Promise.all(stopped);
     await this.store.close();
-  }
-
-  private async stop(job: StoredJob, settled: Promise<void>): Promise<void> {
-    await inTime(settled, GRACE_MS).catch(() => undefined);
-    // The next start does, if this fails. The job did not cause its end: the attempt does not count.
-    await this.store.queueAgain(job, 0, { attempts: job.attempts - 1 }).catch(() => undefined);
   }
 
   private poll(): void {

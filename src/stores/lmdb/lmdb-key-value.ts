@@ -8,8 +8,8 @@ import { type KeyValue, storedKey } from '../ports/key-value.js';
 import { Sweeper } from '../sweeper.js';
 
 const SWEEP_MS = 60_000;
-/** Entries checked in one transaction of a sweep. */
-const SWEEP_SLICE = 1_000;
+/** Entries checked in one transaction. */
+const PAGE = 1_000;
 
 const DATABASES = { databases: { entries: { encoding: 'string' } } } as const;
 
@@ -90,20 +90,10 @@ export class LmdbKeyValue implements KeyValue {
   /** Removes expired and damaged entries; runs every minute. @returns the number removed */
   async sweep(): Promise<number> {
     let removed = 0;
-    let from: string | undefined = '#';
-    while (from !== undefined && !this.closed) {
-      const start: string = from;
-      const absent: string[] = [];
-      let seen = 0;
-      from = undefined;
-      for (const { key, value } of this.entries.getRange({ start, limit: SWEEP_SLICE + 1 })) {
-        if (++seen > SWEEP_SLICE) from = key;
-        else if (!this.live(key, value)) absent.push(key);
-      }
-      if (absent.length === 0) {
-        await setImmediate();
-        continue;
-      }
+    for await (const page of pagesOf(this.env, '#')) {
+      if (this.closed) break;
+      const absent = page.filter(({ key, value }) => !this.live(key, value)).map(({ key }) => key);
+      if (absent.length === 0) continue;
       const damaged: string[] = [];
       removed += await this.env.write(() => {
         damaged.length = 0;
@@ -151,6 +141,19 @@ export class LmdbKeyValue implements KeyValue {
   }
 }
 
+type Page = { key: string; value: string }[];
+
+/** The entries from `start` on, some at a time, between which other work can run. */
+async function* pagesOf(env: LmdbEnvironment, start: string, end?: string): AsyncGenerator<Page> {
+  for (let next: string | undefined = start; next !== undefined;) {
+    const range: object = { start: next, end, limit: PAGE + 1 };
+    const page: Page = env.read(() => [...env.database<string>('entries').getRange(range)]);
+    next = page.length > PAGE ? page.pop()!.key : undefined;
+    yield page;
+    await setImmediate();
+  }
+}
+
 /** Undefined if it is not what was written. */
 function entryIn(key: string, text: string): Entry | undefined {
   return unsealedJson<Entry>(key, text) ?? undefined;
@@ -165,17 +168,11 @@ export async function copyMissing(folder: string, target: string, prefix: string
   try {
     const to = await LmdbEnvironment.open(target, DATABASES);
     try {
-      const entries = from.database<string>('entries');
-      const copied = to.database<string>('entries');
       const expiry = (key: string, text = '') => entryIn(key, text)?.expires_at ?? 0;
-      const range = { end: `${storedKey(prefix)}\uffff`, limit: SWEEP_SLICE + 1 };
-      let start: string | undefined = storedKey(prefix);
-      while (start !== undefined) {
-        const page: { key: string; value: string }[] = from.read(() => [...entries.getRange({ ...range, start })]);
-        start = page.length > SWEEP_SLICE ? page.pop()!.key : undefined;
+      for await (const page of pagesOf(from, storedKey(prefix), `${storedKey(prefix)}\uffff`)) {
+        const copied = to.database<string>('entries');
         const missing = page.filter(({ key, value }) => expiry(key, copied.get(key)) < expiry(key, value));
         if (missing.length > 0) await to.grow(() => missing.forEach(({ key, value }) => copied.putSync(key, value)));
-        await setImmediate();
       }
     } finally {
       await to.close();
