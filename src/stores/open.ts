@@ -75,7 +75,7 @@ export async function openStores(
         LmdbEventStore.open(join(data, 'log'), {
           onCommit,
           onWarning: (message) => logger?.error(message),
-          ...((repairs || checksIndex) && { checksIndex: true }),
+          checksIndex: checksIndex || repairs,
         }),
       ),
       readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
@@ -130,9 +130,9 @@ interface Closable {
 }
 
 /** Opens stores. If one of them fails, closes those before it, whose connections would keep the process alive. */
-async function orCloseAll(
-  openAll: (open: <T extends Closable>(store: T | Promise<T>) => Promise<T>) => Promise<Stores>,
-): Promise<Stores> {
+async function orCloseAll<S>(
+  openAll: (open: <T extends Closable>(store: T | Promise<T>) => Promise<T>) => Promise<S>,
+): Promise<S> {
   const opened: Closable[] = [];
   try {
     return await openAll(async (store) => {
@@ -165,15 +165,12 @@ export async function openLog(profile: Profile, where: Where): Promise<{ log: Ev
     const log = await EventStoreDbEventStore.open({ url: where.eventStoreUrl!, waits: true });
     return { log, close: () => log.close() };
   }
-  const ownership = Ownership.take(where.data);
-  try {
+  return orCloseAll(async (open) => {
+    const ownership = await open(Ownership.take(where.data));
     await checkDatabases(where.data);
-    const log = await LmdbEventStore.open(join(where.data, 'log'));
+    const log = await open(LmdbEventStore.open(join(where.data, 'log')));
     return { log, close: () => log.close().finally(() => ownership.close()) };
-  } catch (error) {
-    await ownership.close();
-    throw error;
-  }
+  });
 }
 
 /** Whether the folder contains a log: a command that only reads must not create one. @throws if that cannot be seen */

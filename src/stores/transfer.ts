@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from '../kernel/hash.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { readLines } from '../kernel/lines.js';
-import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
+import type { Position, RecordedEvent } from '../kernel/event.js';
 import { EVENT_ID } from './ports/event-encoding.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
@@ -122,7 +122,8 @@ export async function importEvents(
 async function send(append: readonly RecordedEvent[], store: EventStore): Promise<Appended> {
   const { id, stream, revision } = append[0]!;
   try {
-    return await store.append(stream, revision === 0 ? 'no-stream' : revision - 1, append.map(newEventOf));
+    const events = append.map(({ id, type, data, metadata }) => ({ id, type, data, metadata }));
+    return await store.append(stream, revision === 0 ? 'no-stream' : revision - 1, events);
   } catch (error) {
     if (!(error instanceof AppendRefused || error instanceof WrongExpectedRevision)) throw error;
     throw new TransferError(
@@ -188,10 +189,6 @@ function contentOf({ stream, revision, id, type, data, metadata }: RecordedEvent
   } catch (error) {
     throw new TransferError(`Event ${id}, revision ${revision} of ${stream}, is invalid: ${(error as Error).message}.`);
   }
-}
-
-function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
-  return { id, type, data, metadata };
 }
 
 /** Whether a file is an export of events rather than a list of actions, by its first line. */
