@@ -84,7 +84,7 @@ export function signingKeysCommands(cli: Cli): void {
 async function printVerifierKey({ config, stores, print }: StoresContext) {
   const last = await new SignedCheckpoints(config, stores.keyValue).last();
   if (last === undefined) throw new CommandFailed('No checkpoint was signed yet, so the key has no name.');
-  for (const { turn } of logKeyFile(config).read()) print(verifierKey(last.origin, turn.key.jwk.x));
+  for (const { key } of logKeyFile(config).read()) print(verifierKey(last.origin, key.jwk.x));
 }
 
 async function newOrigin({ config, stores, actor, print }: StoresContext, { reason }: { reason: string }) {

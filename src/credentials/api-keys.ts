@@ -81,7 +81,9 @@ export class ApiKeys {
         );
       }
       if (hasDevelopmentKey(config)) {
-        const { key, created } = developmentKey(config.inData('dev-api-key'));
+        const file = config.inData('dev-api-key');
+        const created = !existsSync(file) && createFile(file, generateKey());
+        const key = readDevelopmentKey(file);
         this.developmentDigest = sha256Hex(key);
         this.createdDevelopmentKey = created ? key : undefined;
       }
@@ -233,24 +235,14 @@ export class ApiKeys {
 
   private adopt(records: readonly ApiKeyRecord[]): void {
     const callers = new Map<string, Caller>();
-    const add = (sha256: string, caller: Caller) => {
+    const digest = this.developmentDigest;
+    const development: ApiKeyRecord[] = digest ? [{ id: DEVELOPMENT_ID, sha256: digest, scopes: [...SCOPES] }] : [];
+    for (const { id, sha256, scopes, organization = null } of [...development, ...records]) {
+      // A key of an organization must not affect others, so `ops` has no effect on it.
+      const opening = organization === null ? scopes : scopes.filter((scope) => scope !== 'ops');
+      const caller = { keyId: id, idempotencyScope: sha256, scopes: new Set(opening), organization, session: null };
       const known = this.callers.get(sha256);
       callers.set(sha256, known && isDeepStrictEqual(known, caller) ? known : caller);
-    };
-    if (this.developmentDigest) {
-      add(this.developmentDigest, {
-        keyId: DEVELOPMENT_ID,
-        idempotencyScope: this.developmentDigest,
-        scopes: new Set(SCOPES),
-        organization: null,
-        session: null,
-      });
-    }
-    for (const { id, sha256, scopes, organization } of records) {
-      // A key of an organization must not affect others, so `ops` has no effect on it.
-      const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
-      const caller = { keyId: id, idempotencyScope: sha256, scopes: new Set(opening), session: null };
-      add(sha256, { ...caller, organization: organization ?? null });
     }
     this.callers = callers;
     this.accepted = new Set(callers.values());
@@ -361,11 +353,6 @@ const writeKeys = (config: Config, keys: ApiKeyRecord[]): void =>
 
 function unwritable(file: string, error: unknown): string {
   return `${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}.`;
-}
-
-function developmentKey(file: string): { key: string; created: boolean } {
-  const created = !existsSync(file) && createFile(file, generateKey());
-  return { key: readDevelopmentKey(file), created };
 }
 
 /** @throws ConfigError for what is no key that the service has made: a part of one would be easy to guess */

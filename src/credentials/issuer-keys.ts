@@ -4,7 +4,7 @@ import { getAddress } from 'ethers/address';
 import { keccak256 } from 'ethers/crypto';
 import { isPrivate, signRecoverable } from 'tiny-secp256k1';
 import { CLOCK, type Clock } from '../kernel/clock.js';
-import { Config, ConfigError } from '../kernel/config.js';
+import { Config } from '../kernel/config.js';
 import { Logger } from '../kernel/logger.js';
 import { type Key, KeyFile, type KeyKind, KeyRing, type ListedKey } from './key-file.js';
 
@@ -33,14 +33,8 @@ export class IssuerKeys {
    */
   constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
     const file = issuerKeyFile(config);
-    if (config.profile === 'cluster') {
-      if (config.voucherKeys === undefined) return;
-      if (!file.exists) {
-        const advice = '`credence signing-keys create --vouchers` creates the file that all processes share';
-        throw new ConfigError(`CREDENCE_VOUCHER_KEYS names ${file.path}, which does not exist; ${advice}.`);
-      }
-    }
-    file.create();
+    if (config.profile === 'cluster' && config.voucherKeys === undefined) return;
+    file.prepare(config, 'CREDENCE_VOUCHER_KEYS', 'signing-keys create --vouchers');
     this.ring = new KeyRing(file, logger, clock);
   }
 
@@ -51,7 +45,7 @@ export class IssuerKeys {
 
   /** Whether the file contains the private key of an issuer, also if it does not sign now. */
   signsWith(issuer: string): boolean {
-    return this.ring?.signer(issuer) !== undefined;
+    return this.ring?.signsWith(issuer) ?? false;
   }
 
   list(): ListedKey[] {
@@ -87,12 +81,12 @@ const SECP256K1: KeyKind<IssuerKey> = {
       throw wrong('is not a key on secp256k1 (kty "EC", crv "secp256k1", x, y)');
     }
     const kid = addressOf(point[0]!, point[1]!);
-    if (d === undefined) return { kid, secret: undefined, isPrivate: false };
+    if (d === undefined) return { kid, secret: undefined };
     const secret = Buffer.from(typeof d === 'string' ? d : '', 'base64url');
     if (!isPrivate(secret) || addressOf(...pointOf(secret)) !== kid) {
       throw wrong('has a private part that does not match its x and y');
     }
-    return { kid, secret, isPrivate: true };
+    return { kid, secret };
   },
 };
 

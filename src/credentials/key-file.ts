@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Clock } from '../kernel/clock.js';
-import { ConfigError } from '../kernel/config.js';
+import { type Config, ConfigError } from '../kernel/config.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 import { FileWatch, createFile, exclusively, readJsonFile, replaceFile } from './secret-file.js';
 import { type JsonObject, isObject } from '../kernel/json.js';
@@ -12,8 +12,8 @@ import type { Logger } from '../kernel/logger.js';
 export interface Key {
   /** The name of the key in tokens, in events and on the command line. */
   kid: string;
-  /** Whether the file contains the private part. Without it, the key is only published. */
-  isPrivate: boolean;
+  /** The private part. Undefined: the file does not contain it, and the key is only published. */
+  secret: unknown;
 }
 
 /** How the keys of one kind are created and read. */
@@ -45,6 +45,8 @@ interface Turn<K> {
   key: K;
   /** ms since the epoch; −Infinity for a key without a start time. */
   signsFrom: number;
+  /** As it is in the file. */
+  raw: JsonObject;
 }
 
 /** A key file as the command line changes it: each change is made under a lock and replaces the whole file. */
@@ -63,12 +65,21 @@ export class KeyFile<K extends Key> {
     return !this.exists && createFile(this.path, toText([this.kind.make()]));
   }
 
+  /**
+   * Creates the file unless it exists. In the cluster profile every process must publish the keys of all others, so none
+   * may create its own.
+   * @throws ConfigError
+   */
+  prepare({ profile }: Config, variable: string, command: string): void {
+    if (profile === 'cluster' && !this.exists) {
+      throw new ConfigError(`${variable} names ${this.path}, which does not exist; ${adviceToCreate(command)}.`);
+    }
+    this.create();
+  }
+
   /** @throws ConfigError */
   list(now: number): ListedKey[] {
-    return listed(
-      this.read().map(({ turn }) => turn),
-      now,
-    );
+    return listed(this.read(), now);
   }
 
   /**
@@ -97,7 +108,7 @@ export class KeyFile<K extends Key> {
       const dead = this.list(now)
         .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
         .map(({ kid }) => kid);
-      const kept = this.read().filter(({ turn }) => !dead.includes(turn.key.kid));
+      const kept = this.read().filter(({ key }) => !dead.includes(key.kid));
       if (dead.length > 0) this.replace(kept.map(({ raw }) => raw));
       return dead;
     });
@@ -115,7 +126,7 @@ export class KeyFile<K extends Key> {
       const revoked = this.list(now).find((key) => key.kid === kid);
       if (!revoked) throw new ConfigError(`There is no key ${kid} in ${this.path}.`);
       const kept = this.read()
-        .filter(({ turn }) => turn.key.kid !== kid)
+        .filter(({ key }) => key.kid !== kid)
         .map(({ raw }) => raw);
       const secret_since = new Date(now).toISOString();
       const secrets = {
@@ -142,8 +153,8 @@ export class KeyFile<K extends Key> {
   sharedSecret(): Uint8Array {
     const written = this.writtenSecret('shared_secret');
     if (written) return written;
-    const first = this.read().find(({ turn }) => turn.key.isPrivate)!.raw;
-    return derive(Buffer.from(String(first['d']), 'base64url'), 'shared secret');
+    const { raw } = this.read().find(({ key }) => key.secret)!;
+    return derive(Buffer.from(String(raw['d']), 'base64url'), 'shared secret');
   }
 
   /** When a revocation replaced the shared secret, ms, and the one before, if it may still be used; null: never. */
@@ -178,23 +189,23 @@ export class KeyFile<K extends Key> {
   }
 
   /** @throws ConfigError */
-  read(): { turn: Turn<K>; raw: JsonObject }[] {
-    const keys = this.set().keys.map((raw: unknown, index) => {
+  read(): Turn<K>[] {
+    const turns = this.set().keys.map((raw: unknown, index) => {
       const wrong = (what: string) => new ConfigError(`${this.path}: key ${index + 1} ${what}.`);
       const jwk = isObject(raw) ? (raw as JsonObject) : {};
       const key = this.kind.read(jwk, wrong);
       if (jwk['kid'] !== undefined && jwk['kid'] !== key.kid) throw wrong('has a kid that does not match the key');
       const signsFrom = jwk['signs_from'] === undefined ? -Infinity : parseTimestamp(String(jwk['signs_from']));
       if (signsFrom === undefined) throw wrong('has a signs_from that is not a time');
-      return { raw: jwk, turn: { key, signsFrom } };
+      return { key, signsFrom, raw: jwk };
     });
-    const kids = keys.map(({ turn }) => turn.key.kid);
+    const kids = turns.map(({ key }) => key.kid);
     const twice = kids.find((kid, i) => kids.indexOf(kid) < i);
     if (twice !== undefined) throw new ConfigError(`${this.path} contains the key ${twice} twice.`);
-    if (keys.every(({ turn }) => !turn.key.isPrivate)) {
+    if (!turns.some(({ key }) => key.secret)) {
       throw new ConfigError(`${this.path} contains no private key to sign with.`);
     }
-    return keys;
+    return turns;
   }
 }
 
@@ -236,18 +247,25 @@ export class KeyRing<K extends Key> {
   /** The key with this kid, if the file contains its private part, whether or not it signs now. */
   signer(kid: string): K | undefined {
     this.refresh();
-    return this.all.find(({ key }) => key.kid === kid && key.isPrivate)?.key;
+    return this.all.find(({ key }) => key.kid === kid && key.secret)?.key;
   }
 
-  /** When another key took over from this one, ms; null: it signs, or its turn has not come, or never comes. */
-  retiredAt(kid: string): number | null {
+  /** Whether the file contains the private part of this key, also if it does not sign now. */
+  signsWith(kid: string): boolean {
+    return this.signer(kid) !== undefined;
+  }
+
+  /** Whether another key took over from this one before a time, ms. If so, a signature that claims that time is forged. */
+  wasRetired(kid: string, at: number): boolean {
     this.refresh();
     const turn = this.turns.findIndex(({ key }) => key.kid === kid);
     const next = turn < 0 ? undefined : this.turns[turn + 1];
-    return next && next.signsFrom <= this.clock() ? next.signsFrom : null;
+    return next !== undefined && next.signsFrom <= this.clock() && next.signsFrom < at;
   }
 
-  /** A key of 32 bytes for one purpose, the same in every process with the file (HKDF, RFC 5869). */
+  /**
+   * A key of 32 bytes for one purpose, the same in every process with the file (HKDF, RFC 5869). It outlives rotations.
+   */
   secret(purpose: string): Uint8Array {
     this.refresh();
     let secret = this.derived.get(purpose);
@@ -280,7 +298,7 @@ export class KeyRing<K extends Key> {
   }
 
   private load(): void {
-    const all = this.file.read().map(({ turn }) => turn);
+    const all = this.file.read();
     this.shared = this.file.sharedSecret();
     this.former = this.file.formerSecret();
     this.derived.clear();
@@ -308,7 +326,7 @@ function listed<K extends Key>(all: readonly Turn<K>[], now: number): ListedKey[
 
 /** The keys that sign at some time, by start time. Of several with the same start time, the first in the file signs. */
 function inTurn<K extends Key>(all: readonly Turn<K>[]): Turn<K>[] {
-  const candidates = all.filter(({ key }) => key.isPrivate);
+  const candidates = all.filter(({ key }) => key.secret);
   const turns = candidates.filter((key, i) => candidates.findIndex((other) => other.signsFrom === key.signsFrom) === i);
   return turns.sort((a, b) => (a.signsFrom < b.signsFrom ? -1 : 1));
 }
@@ -316,6 +334,9 @@ function inTurn<K extends Key>(all: readonly Turn<K>[]): Turn<K>[] {
 function signingAt<K extends Key>(turns: readonly Turn<K>[], now: number): Turn<K> {
   return turns.findLast(({ signsFrom }) => signsFrom <= now) ?? turns[0]!;
 }
+
+export const adviceToCreate = (command: string): string =>
+  `\`credence ${command}\` creates the file that all processes share`;
 
 const toText = (keys: readonly object[], others: object = {}): string =>
   `${JSON.stringify({ keys, ...others }, null, 2)}\n`;

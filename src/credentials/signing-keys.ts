@@ -1,5 +1,4 @@
 import { type KeyObject, createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
@@ -7,7 +6,7 @@ import { canonicalJson } from '../kernel/hash.js';
 import type { JsonObject } from '../kernel/json.js';
 import type { Logger } from '../kernel/logger.js';
 import { endOfTurn } from '../kernel/turn.js';
-import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
+import { type Key, KeyFile, type KeyKind, KeyRing, adviceToCreate } from './key-file.js';
 
 /** The public half of an Ed25519 key, RFC 8037. */
 export interface PublicJwk {
@@ -32,49 +31,24 @@ export const signingKeyFile = (config: Config) =>
   new KeyFile(config.signingKeys ?? config.inData('signing-keys.json'), ED25519);
 
 /** The keys that sign all proofs and tokens, from a JWK set file (RFC 7517). All are published. */
-export class SigningKeys {
-  private readonly ring: KeyRing<SigningKey>;
-
+export class SigningKeys extends KeyRing<SigningKey> {
   /**
    * Reads the file, or creates it with one new key (0600) if it does not exist; in the cluster profile it must exist.
    * @throws ConfigError
    */
   constructor(config: Config, logger?: Logger, clock: Clock = Date.now) {
-    if (config.profile === 'cluster') refuseUnlessShared(config);
+    const command = 'signing-keys create';
+    if (config.profile === 'cluster' && config.signingKeys === undefined) {
+      throw new ConfigError(`The cluster profile requires CREDENCE_SIGNING_KEYS; ${adviceToCreate(command)}.`);
+    }
     const file = signingKeyFile(config);
-    file.create();
-    this.ring = new KeyRing(file, logger, clock);
+    file.prepare(config, 'CREDENCE_SIGNING_KEYS', command);
+    super(file, logger, clock);
   }
 
   /** The public set for `/.well-known/jwks.json`. */
   get jwks(): { keys: PublicJwk[] } {
-    return { keys: this.ring.keys.map(({ jwk }) => jwk) };
-  }
-
-  /** RFC 7638 thumbprint of the key that signs now. */
-  get kid(): string {
-    return this.ring.current.kid;
-  }
-
-  /** Whether this key stopped signing before a time, ms. If so, a signature that claims that time is forged. */
-  wasRetired(kid: string, at: number): boolean {
-    const retired = this.ring.retiredAt(kid);
-    return retired !== null && retired < at;
-  }
-
-  /** A key of 32 bytes for one purpose that all processes of the service share. It outlives rotations. */
-  secret(purpose: string): Uint8Array {
-    return this.ring.secret(purpose);
-  }
-
-  /** As of `KeyRing`. */
-  formerSecret(purpose: string): ReturnType<KeyRing<SigningKey>['formerSecret']> {
-    return this.ring.formerSecret(purpose);
-  }
-
-  /** Whether the file contains the private part of this key, also if it does not sign now. */
-  signsWith(kid: string): boolean {
-    return this.ring.signer(kid) !== undefined;
+    return { keys: this.keys.map(({ jwk }) => jwk) };
   }
 
   /**
@@ -84,22 +58,13 @@ export class SigningKeys {
    * @param kid default: of the key that signs now; otherwise a kid for which `signsWith` is true
    */
   async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
-    const key = kid === undefined ? this.ring.current : this.ring.signer(kid)!;
+    const key = kid === undefined ? this.current : this.signer(kid)!;
     const header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
     const input = `${header}.${base64url(canonicalJson(payload))}`;
     await endOfTurn();
     const signature = await signBytes(null, Buffer.from(input), key.secret!);
     return `${input}.${signature.toString('base64url')}`;
   }
-}
-
-/** In a cluster every process must publish the keys of all others, so none may create its own. */
-function refuseUnlessShared({ signingKeys }: Config): void {
-  const advice = '`credence signing-keys create` creates the file that all processes share';
-  if (signingKeys === undefined)
-    throw new ConfigError(`The cluster profile requires CREDENCE_SIGNING_KEYS; ${advice}.`);
-  if (existsSync(signingKeys)) return;
-  throw new ConfigError(`CREDENCE_SIGNING_KEYS names ${signingKeys}, which does not exist; ${advice}.`);
 }
 
 const base64url = (text: string): string => Buffer.from(text, 'utf8').toString('base64url');
@@ -130,10 +95,10 @@ export const ED25519: KeyKind<SigningKey> = {
     }
     const kid = thumbprint(x);
     const jwk: PublicJwk = { kty, crv, x, kid, use: 'sig', alg: 'EdDSA' };
-    if (d === undefined) return { kid, jwk, secret: undefined, isPrivate: false };
+    if (d === undefined) return { kid, jwk, secret: undefined };
     try {
       const secret = createPrivateKey({ key: { kty, crv, x, d: d as string }, format: 'jwk' });
-      return { kid, jwk, secret, isPrivate: true };
+      return { kid, jwk, secret };
     } catch {
       throw wrong('has a private part that cannot be read');
     }

@@ -194,8 +194,8 @@ describe('signing keys', () => {
   test('are made once, private to the owner, named by their thumbprint', () => {
     const first = new SigningKeys(config());
     expect(statSync(file()).mode & 0o777).toBe(0o600);
-    expect(first.kid).toBe(thumbprint(first.jwks.keys[0]!.x));
-    expect(new SigningKeys(config()).kid).toBe(first.kid);
+    expect(first.current.kid).toBe(thumbprint(first.jwks.keys[0]!.x));
+    expect(new SigningKeys(config()).current.kid).toBe(first.current.kid);
   });
 
   test('have the thumbprint of the example in RFC 8037, appendix A.3', () => {
@@ -209,7 +209,7 @@ describe('signing keys', () => {
     const jws = await keys.sign(payload, 'metrics+jws');
     const { payload: bytes, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys.jwks));
     expect(Buffer.from(bytes).toString('utf8')).toBe(canonicalJson(payload));
-    expect(protectedHeader).toEqual({ alg: 'EdDSA', kid: keys.kid, typ: 'metrics+jws' });
+    expect(protectedHeader).toEqual({ alg: 'EdDSA', kid: keys.current.kid, typ: 'metrics+jws' });
     expect(await keys.sign({ c: { y: true, z: null }, a: 'é', b: [1, 0.5] }, 'metrics+jws')).toBe(jws);
     const [header, , signature] = jws.split('.');
     const forged = `${header}.${Buffer.from('{"a":1}').toString('base64url')}.${signature}`;
@@ -222,7 +222,7 @@ describe('signing keys', () => {
     writeFileSync(file(), JSON.stringify({ keys: [other, mine] }));
     const keys = new SigningKeys(config());
     expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([other.kid, mine.kid]);
-    expect(keys.kid).toBe(mine.kid);
+    expect(keys.current.kid).toBe(mine.kid);
   });
 
   test.each([

@@ -41,7 +41,7 @@ describe('rotating the signing keys', () => {
   test('a new key is published at once and signs ten minutes later; the old one verifies until its tokens have expired', () =>
     withKeys(async (keys, at, data) => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
-      const first = keys.kid;
+      const first = keys.current.kid;
       const old = await keys.sign(CLAIMS, TYPE);
       const { kid: second, signs_from } = await file.rotate(START, ANNOUNCED_MS);
       expect(signs_from).toBe(START + ANNOUNCED_MS);
@@ -49,13 +49,13 @@ describe('rotating the signing keys', () => {
       at(START + 1_001);
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([first, second]);
       expect(JSON.stringify(keys.jwks)).not.toContain('"d"');
-      expect(keys.kid).toBe(first);
+      expect(keys.current.kid).toBe(first);
       at(signs_from - 1);
-      expect(keys.kid).toBe(first);
+      expect(keys.current.kid).toBe(first);
       await expect(file.rotate(signs_from - 1, ANNOUNCED_MS)).rejects.toThrow('already announced');
 
       at(signs_from);
-      expect(keys.kid).toBe(second);
+      expect(keys.current.kid).toBe(second);
       const young = await keys.sign(CLAIMS, TYPE);
       expect(young).not.toBe(old);
       for (const token of [old, young]) {
@@ -80,10 +80,10 @@ describe('rotating the signing keys', () => {
 
   test('a token of a key that no longer signs verifies if the clock of its process may have been behind', () =>
     withKeys(async (keys, at, data) => {
-      const first = keys.kid;
+      const first = keys.current.kid;
       const { signs_from } = await signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
       at(signs_from + 70_000);
-      expect(keys.kid).not.toBe(first);
+      expect(keys.current.kid).not.toBe(first);
       const address = { url: CLAIMS.iss } as PublicAddress;
       const tokens = new EligibilityTokens(keys, address, {} as PositionGate, () => signs_from + 70_000);
       const signed = (seconds: number) => keys.sign({ ...CLAIMS, iat: signs_from / 1000 + seconds }, TYPE, first);
@@ -101,17 +101,17 @@ describe('rotating the signing keys', () => {
       delete theirs.signs_from;
       writeFileSync(file.path, JSON.stringify({ keys: [theirs, mine] }));
       at(START + 5_000);
-      expect(keys.kid).toBe(set.keys[0].kid);
+      expect(keys.current.kid).toBe(set.keys[0].kid);
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([theirs.kid, mine.kid]);
       expect(file.list(START).map(({ status }) => status)).toEqual(['published', 'signing']);
     }));
 
   test('the keys read before stay valid if the file cannot be used', () =>
     withKeys(async (keys, at, data) => {
-      const { kid } = keys;
+      const { kid } = keys.current;
       writeFileSync(join(data, 'signing-keys.json'), '{"keys": []}');
       at(START + 5_000);
-      expect(keys.kid).toBe(kid);
+      expect(keys.current.kid).toBe(kid);
     }));
 
   test('a new key is published also when the clock is set back', () =>

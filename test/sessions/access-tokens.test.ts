@@ -60,7 +60,7 @@ describe('is refused with a code of its own', () => {
       'HS256 with the public key',
       'token_algorithm',
       () => {
-        const input = `${encode({ alg: 'HS256', typ: 'session+jwt', kid: keys().kid })}.${parts()[1]}`;
+        const input = `${encode({ alg: 'HS256', typ: 'session+jwt', kid: keys().current.kid })}.${parts()[1]}`;
         return `${input}.${createHmac('sha256', keys().jwks.keys[0]!.x).update(input).digest('base64url')}`;
       },
     ],
@@ -92,7 +92,7 @@ describe('is refused with a code of its own', () => {
       'a critical extension',
       'token_malformed',
       () =>
-        `${encode({ alg: 'EdDSA', typ: 'session+jwt', kid: keys().kid, crit: ['b64'] })}.${parts()[1]}.${parts()[2]}`,
+        `${encode({ alg: 'EdDSA', typ: 'session+jwt', kid: keys().current.kid, crit: ['b64'] })}.${parts()[1]}.${parts()[2]}`,
     ],
     ['another type', 'token_type', () => signed({}, 'JWT')],
     ['the type of reports', 'token_type', () => signed({}, 'credence-report+jws')],

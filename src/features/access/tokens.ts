@@ -22,7 +22,7 @@ export class EligibilityTokens {
 
   /** Thumbprint of the current signing key. */
   get kid(): string {
-    return this.keys.kid;
+    return this.keys.current.kid;
   }
 
   /** Whether the key of a token is still there. */
