@@ -31,8 +31,7 @@ export function lastRecordedPosition(outcomes: readonly (Error | { position: Pos
 export class Batches {
   /** Of each owner. What is held back keeps no other owner's batches waiting. */
   private readonly own = new Turns(Infinity, MAX_RUNNING_OF_OWNER);
-  private readonly turns = new Turns(MAX_RUNNING, MAX_RUNNING_OF_OWNER);
-  private open = 0;
+  private readonly turns = new Turns(MAX_RUNNING, Infinity);
 
   constructor(private readonly store: EventStore) {}
 
@@ -52,18 +51,14 @@ export class Batches {
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    if (this.open >= MAX_OPEN || this.own.countOf(owner) >= MAX_OPEN_OF_OWNER) {
+    const open = this.own.runningCount + this.own.waitingCount;
+    if (open >= MAX_OPEN || this.own.countOf(owner) >= MAX_OPEN_OF_OWNER) {
       throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
     }
-    this.open++;
-    try {
-      return await this.own.run(owner, async () => {
-        await options.holdBack?.();
-        return this.turns.run(owner, () => this.inTurn(owner, items, execute, options));
-      });
-    } finally {
-      this.open--;
-    }
+    return this.own.run(owner, async () => {
+      await options.holdBack?.();
+      return this.turns.run(owner, () => this.inTurn(owner, items, execute, options));
+    });
   }
 
   private async inTurn<I, T>(
