@@ -1,5 +1,5 @@
 import { type Fact, fact } from '../kernel/event-definition.js';
-import type { NewEvent, RecordedEvent } from '../kernel/event.js';
+import type { RecordedEvent } from '../kernel/event.js';
 import { idempotencyKeyReused } from '../kernel/problems.js';
 import { type EventStore, WrongExpectedRevision } from '../stores/ports/event-store.js';
 import type { CommandContext } from './context.js';
@@ -13,10 +13,11 @@ type Append = (stream: string, length: number, facts: readonly Fact[], context: 
  * a command has done is remembered until the command ends.
  */
 export class IdempotencyKeys {
-  /** Streams in which an earlier try of a command changed nothing, with their number of events at that time. */
-  private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
-  /** Commands whose Idempotency-Key was recorded by an earlier try. */
-  private readonly claimedBefore = new WeakSet<CommandContext>();
+  /**
+   * Of the commands whose Idempotency-Key was recorded by an earlier try: the streams in which that changed nothing, with
+   * their number of events at that time.
+   */
+  private readonly earlier = new WeakMap<CommandContext, Map<string, number>>();
 
   constructor(
     private readonly store: EventStore,
@@ -65,14 +66,17 @@ export class IdempotencyKeys {
       if (await this.appendUnlessChanged(claims, 0, fact(idempotencyKeyClaimed, { stream }), context)) return true;
       events = await this.store.readStream(claims);
     }
-    refuseOtherUse(events[0]!, stream, context);
-    this.claimedBefore.add(context);
-    const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
-    if (answered.length > 0) {
-      const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
-      this.unchanged.set(context, new Map(unchanged));
-    }
+    this.learn(events, stream, context);
     return false;
+  }
+
+  /** @throws Problem idempotency_key_reused if the key was claimed for another body or stream */
+  private learn(claims: readonly RecordedEvent[], stream: string, context: CommandContext): void {
+    const { metadata, data } = claims[0]!;
+    if (metadata.body_hash !== context.body_hash || data['stream'] !== stream) throw idempotencyKeyReused();
+    const answered = claims.filter(({ type }) => type === idempotencyKeyAnswered.type);
+    const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
+    this.earlier.set(context, new Map(unchanged));
   }
 
   /**
@@ -86,7 +90,7 @@ export class IdempotencyKeys {
     const [created] = await this.store.readStream(stream, { limit: 1 });
     if (!created) return;
     if (created.metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
-    this.claimedBefore.add(context);
+    this.earlier.set(context, new Map());
   }
 
   /**
@@ -94,41 +98,39 @@ export class IdempotencyKeys {
    * @throws Problem idempotency_key_reused
    */
   async claimedFor(context: CommandContext): Promise<string | undefined> {
-    const claimed = await this.firstClaim(context);
-    if (!claimed) return undefined;
-    const stream = claimed.data['stream'] as string;
-    await this.claim(stream, context);
+    const claims = await this.claimsOf(context);
+    const stream = claims[0]?.data['stream'] as string | undefined;
+    if (stream !== undefined) this.learn(claims, stream, context);
     return stream;
   }
 
   /** Whether any request has claimed the key of this command. */
   async isClaimed(context: CommandContext): Promise<boolean> {
-    return (await this.firstClaim(context)) !== undefined;
+    return (await this.claimsOf(context)).length > 0;
   }
 
-  private async firstClaim({ idempotency }: CommandContext): Promise<RecordedEvent | undefined> {
-    return idempotency === null ? undefined : (await this.store.readStream(claimsStream(idempotency), { limit: 1 }))[0];
+  private async claimsOf({ idempotency }: CommandContext): Promise<RecordedEvent[]> {
+    return idempotency === null ? [] : this.store.readStream(claimsStream(idempotency));
   }
 
   /** Whether the key was recorded by an earlier try of the command; known once it is claimed. */
   wasClaimedBefore(context: CommandContext): boolean {
-    return this.claimedBefore.has(context);
+    return this.earlier.has(context);
   }
 
   /** The number of events that the stream had when an earlier try changed nothing in it; undefined if none did that. */
   unchangedAt(stream: string, context: CommandContext): number | undefined {
-    return this.unchanged.get(context)?.get(stream);
+    return this.earlier.get(context)?.get(stream);
   }
 
   /** Records that nothing changed in a stream, so that a retry with the same key changes nothing either. */
   async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
-    if (context.idempotency === null) return;
-    const claims = claimsStream(context.idempotency);
-    const { length } = await this.store.readStream(claims);
+    const { length } = await this.claimsOf(context);
     // Without a claim, a retry is recognised by another stream.
     if (length === 0) return;
+    const answered = fact(idempotencyKeyAnswered, { stream, events });
     // If it is not appended, another try of the same request was first.
-    await this.appendUnlessChanged(claims, length, fact(idempotencyKeyAnswered, { stream, events }), context);
+    await this.appendUnlessChanged(claimsStream(context.idempotency!), length, answered, context);
   }
 
   /** @returns false if the stream does not have `length` events */
@@ -151,11 +153,6 @@ export class IdempotencyKeys {
 /** Whether the event was written by an earlier try of the request, recognised by its Idempotency-Key. */
 export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
   return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
-}
-
-/** @throws Problem idempotency_key_reused */
-function refuseOtherUse({ metadata, data }: NewEvent, stream: string, context: CommandContext): void {
-  if (metadata.body_hash !== context.body_hash || data['stream'] !== stream) throw idempotencyKeyReused();
 }
 
 /** The stream of an Idempotency-Key, by its hash. */
