@@ -1,5 +1,5 @@
 import { BoundedMap } from '../kernel/bounded-map.js';
-import type { Position, RecordedEvent } from '../kernel/event.js';
+import type { RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 
 /** A state folded from a stream. */
@@ -7,9 +7,8 @@ export interface FoldedStream<S> {
   state: S;
   /** Events of the stream. */
   events: number;
-  /** Position and id of its last event; 0 and null if there is none. */
-  position: Position;
-  last_id: string | null;
+  /** The last of them, if there is any. */
+  last: RecordedEvent | undefined;
 }
 
 const KEPT = 1_000;
@@ -26,16 +25,11 @@ export class FoldedStreams<S> {
   ) {}
 
   async of(stream: string): Promise<FoldedStream<S>> {
-    const known = this.known.get(stream) ?? { state: this.empty(stream), events: 0, position: 0, last_id: null };
+    const known = this.known.get(stream) ?? { state: this.empty(stream), events: 0, last: undefined };
     const news = await this.store.readStream(stream, { from: known.events });
     const last = news.at(-1);
     if (!last) return known;
-    const next = {
-      state: this.fold(known.state, news),
-      events: known.events + news.length,
-      position: last.position,
-      last_id: last.id,
-    };
+    const next = { state: this.fold(known.state, news), events: known.events + news.length, last };
     this.known.set(stream, next);
     return next;
   }

@@ -22,26 +22,16 @@ export interface CommandEffect {
   own: boolean;
 }
 
-/** The same, with the events of the stream that it was decided on. */
+/** The same, with the events of the stream as the command left it, also if others followed before a retry. */
 export interface Update extends CommandEffect {
-  stream: string;
   history: readonly RecordedEvent[];
+  /** Whether the last of these, `events`, were written now. */
+  isNew: boolean;
 }
 
 /** The same, with the state of the stream on which it was decided. */
 interface FoldedUpdate<S> extends CommandEffect {
   before: FoldedStream<S>;
-}
-
-/** The events of a stream as a command left it, also if they were followed by others before a retry. */
-export function historyAfter({ stream, history, events, position }: Update): RecordedEvent[] {
-  const known = new Set(history.map(({ id }) => id));
-  const news = events.filter(({ id }) => !known.has(id));
-  const revision = history.length;
-  return [
-    ...history.filter((event) => event.position <= position),
-    ...news.map((event, n) => ({ ...event, stream, revision: revision + n, position })),
-  ];
 }
 
 /** How often `update` decides again after a conflict. */
@@ -116,10 +106,10 @@ export class Writer {
     if (!isAlone(before.events)) {
       const { empty, fold } = streams;
       const stateOf = (history: readonly RecordedEvent[]) => fold(empty(stream), history);
-      const { history, ...outcome } = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
-      const last = history.at(-1);
-      const at = { events: history.length, position: last?.position ?? 0, last_id: last?.id ?? null };
-      return { ...outcome, before: { state: stateOf(history), ...at } };
+      const update = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
+      const { history, events, isNew } = update;
+      const seen = isNew ? history.slice(0, -events.length) : history;
+      return { ...update, before: { state: stateOf(seen), events: seen.length, last: seen.at(-1) } };
     }
     return { ...(await this.record(stream, before, decide(before.state), context)), before };
   }
@@ -127,13 +117,13 @@ export class Writer {
   /** Appends what was decided on a stream with so many events, or notes that nothing was. */
   private async record(
     stream: string,
-    { events, position }: { events: number; position: Position },
+    { events, last }: Pick<FoldedStream<unknown>, 'events' | 'last'>,
     facts: readonly Fact[],
     context: CommandContext,
   ): Promise<CommandEffect> {
     if (facts.length > 0) return { ...(await this.append(stream, events, facts, context)), own: true };
     await this.idempotency.noteUnchanged(stream, events, context);
-    return { position, events: [], own: false };
+    return { position: last?.position ?? 0, events: [], own: false };
   }
 
   /** The first event of a stream, if it exists. */
@@ -148,8 +138,7 @@ export class Writer {
     let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
     let outcome: CommandEffect;
     try {
-      const { position, events } = await this.append(stream, 0, facts, context);
-      outcome = { position, events, own: true };
+      outcome = { ...(await this.append(stream, 0, facts, context)), own: true };
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
       isRepeated = true;
@@ -192,12 +181,14 @@ export class Writer {
 
   /** @throws WrongExpectedRevision when another writer came between the reading and the append */
   private async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
-    const history = await this.store.readStream(stream);
-    const position = history.at(-1)?.position ?? 0;
-    const first = this.firstIn(history, stream, context);
+    const before = await this.store.readStream(stream);
+    const first = this.firstIn(before, stream, context);
     if (first) return first;
-    const read = { events: history.length, position };
-    return { ...(await this.record(stream, read, decide(history), context)), stream, history };
+    const { length } = before;
+    const effect = await this.record(stream, { events: length, last: before.at(-1) }, decide(before), context);
+    const { position, events } = effect;
+    const news = events.map((event, n) => ({ ...event, stream, revision: length + n, position }));
+    return { ...effect, history: [...before, ...news], isNew: news.length > 0 };
   }
 
   /**
@@ -214,13 +205,15 @@ export class Writer {
     const earlier = history.filter((event) => isRetryOf(event, context));
     if (earlier.length > 0) {
       context.onRepeated?.();
-      return { position: earlier.at(-1)!.position, events: earlier, own: true, stream, history };
+      const { position } = earlier.at(-1)!;
+      const left = history.filter((event) => event.position <= position);
+      return { position, events: earlier, own: true, history: left, isNew: false };
     }
     const then = this.idempotency.unchangedAt(stream, context);
     if (then === undefined) return undefined;
     context.onRepeated?.();
-    const seen = history.slice(0, then);
-    return { position: seen.at(-1)?.position ?? 0, events: [], own: false, stream, history: seen };
+    const left = history.slice(0, then);
+    return { position: left.at(-1)?.position ?? 0, events: [], own: false, history: left, isNew: false };
   }
 
   /**
@@ -241,15 +234,11 @@ export class Writer {
       this.lastFailure = null;
       return { position, events };
     } catch (error) {
-      this.noteFailure(error);
+      // A busy log works: if the service were not ready then, its load would only move to the other processes.
+      const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
+      if (isFailure) this.lastFailure = { message: error.message, at: performance.now() };
       throw error;
     }
-  }
-
-  private noteFailure(error: unknown): void {
-    // A busy log works: if the service were not ready then, its load would only move to the other processes.
-    const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
-    if (isFailure) this.lastFailure = { message: error.message, at: performance.now() };
   }
 
   /** A retry of a command has the same ids in whatever trace: those are not a part of it. */

@@ -4,7 +4,7 @@ import { type IdentityRow, identityRow } from '../../../projections/identities.j
 import { disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
-import { type Update, Writer, historyAfter } from '../../commands/writer.js';
+import { type Update, Writer } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
@@ -72,7 +72,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
     if (!trisId) throw new Problem('forbidden', 'Only a session of a wallet that is linked to a TRIS can dispute.');
     // What is disputed may have changed since.
     const update = (await this.writer.firstTry(context)) ?? (await this.open(trisId, asked, statement, context));
-    const body = await dtoOf(disputeAfter(update), this.keyValue, context.actor);
+    const body = await dtoOf(disputeOf(update.history)!, this.keyValue, context.actor);
     return { body, position: update.position };
   }
 
@@ -175,13 +175,10 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
     const update = (await this.writer.firstTry(context)) ?? (await record());
     const isDue = dispute.action_id !== null && (outcome === 'upheld' || dispute.state === 'lapsed');
     if (isDue) await this.outcomes.enqueue({ dispute_id: disputeId, position: update.position });
-    const body = await dtoOf(disputeAfter(update), this.keyValue, context.actor);
+    const body = await dtoOf(disputeOf(update.history)!, this.keyValue, context.actor);
     return { body, position: update.position };
   }
 }
-
-/** As a command left it. */
-const disputeAfter = (update: Update): Dispute => disputeOf(historyAfter(update))!;
 
 /** @throws Problem self_statement, forbidden */
 function refuseAnswer({ tris_id, about, issuer }: Dispute, { name, organization, scopes }: Actor): void {

@@ -1,7 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
-import { Writer, historyAfter } from '../../commands/writer.js';
+import { Writer } from '../../commands/writer.js';
 import { Views } from '../../read-side/views.js';
 import type { GrantableStatus } from './domain/identity.js';
 import { type AccreditedIssuerDto, type AccreditedIssuersDto, ISSUER } from './accreditation.dto.js';
@@ -32,14 +32,13 @@ export class SetAccreditationHandler implements ICommandHandler<SetAccreditation
   /** @throws Problem idempotency_key_reused, write_conflict */
   async execute({ issuer, change, context }: SetAccreditation): Promise<Recorded<AccreditedIssuerDto>> {
     const stream = accreditationStream(issuer);
-    const update = await this.writer.execute(stream, context, (history) => {
+    const { history: now, position } = await this.writer.execute(stream, context, (history) => {
       const before = accreditationOf(history);
       return 'accredit' in change
         ? decideAccredit(before, issuer, change.accredit)
         : decideWithdraw(before, issuer, change.withdraw);
     });
-    const after = accreditationOf(historyAfter(update));
-    return { body: { issuer, statuses: statusesOf(after) }, position: update.position };
+    return { body: { issuer, statuses: statusesOf(accreditationOf(now)) }, position };
   }
 }
 

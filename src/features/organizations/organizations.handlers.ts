@@ -47,7 +47,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
     const outcome = await this.writer.update(stream, context, (history) =>
       decideRegister(organizationOf(history), trisOrg),
     );
-    const registered = outcome.history[0] ?? outcome.events[0]!;
+    const registered = outcome.history[0]!;
     return {
       body: {
         tris_org: trisOrg,

@@ -60,8 +60,7 @@ export class Platforms {
     const outcome = await this.writer.update(platformStream(platformId), context, (history) =>
       history.length === 0 ? [registration] : [],
     );
-    const registered = outcome.history[0] ?? outcome.events[0]!;
-    if (registered.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
+    if (outcome.history[0]!.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
     return outcome;
   }
 }

@@ -41,9 +41,8 @@ export class ActionChanges {
     const owner = await this.ownerThen(action);
     const decide = (history: readonly RecordedEvent[]) =>
       decideChange(actionIn(history, action_id)!, to, reason, owner);
-    const { own, position, history, events } = await this.writer.execute(stream, context, decide);
-    if (events.length > 0 && history.every(({ id }) => id !== events[0]!.id))
-      this.metrics.changes.inc(action.relayed.data.platform_id, to);
+    const { own, position, history, isNew } = await this.writer.execute(stream, context, decide);
+    if (isNew) this.metrics.changes.inc(action.relayed.data.platform_id, to);
     if (own) return { action_id, state: to, position };
     return { action_id, state: to, position: actionIn(history, action_id)!.changes.at(-1)!.position };
   }

@@ -58,11 +58,11 @@ export class CountedContent {
     const counted = fact(troveContentCounted, { content_hash, tris_id, platform_id, record_id });
     // The record is part of the event's id.
     const body_hash = hashOf('trove_counted', record_id, platform_id);
-    const { events, history } = await this.writer.update(stream, { ...context, idempotency: null, body_hash }, (now) =>
+    const { history } = await this.writer.update(stream, { ...context, idempotency: null, body_hash }, (now) =>
       // Another record may have been first.
       holderOf(now) === before && before !== record_id ? [counted] : [],
     );
-    return holderOf([...history, ...events]) === record_id;
+    return holderOf(history) === record_id;
   }
 }
 

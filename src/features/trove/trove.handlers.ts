@@ -4,7 +4,7 @@ import { troveList } from '../../../projections/trove.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement, type Recorded } from '../../commands/context.js';
-import { type Update, Writer, historyAfter } from '../../commands/writer.js';
+import { type Update, Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
@@ -262,9 +262,9 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
 }
 
 /** A record as a command left it. */
-function answerOf(update: Update): Submitted {
-  const { record_id, status } = troveRecordOf(historyAfter(update))!;
-  return { body: { record_id, status }, position: update.position };
+function answerOf({ history, position }: Update): Submitted {
+  const { record_id, status } = troveRecordOf(history)!;
+  return { body: { record_id, status }, position };
 }
 
 /** Nobody reviews their own record: no key of the same organization does, and no operator with the same key. */

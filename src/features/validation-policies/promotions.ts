@@ -128,7 +128,7 @@ export class Promotions implements IQueryHandler<GetPromotion> {
       if (await this.views.waitForPosition(position, waitMs)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
-      const job_id = events.at(-1)?.id ?? before.last_id!;
+      const job_id = events.at(-1)?.id ?? before.last!.id;
       const answer = { ...body, job_id } as JsonObject;
       await this.keyValue.put(keyOf(job_id), { position, answer }, KEPT_MS);
       return { body: { ...body, job_id }, position, applied: false };

@@ -6,7 +6,7 @@ import type { NewEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, CommandRequest, Created } from '../../commands/context.js';
-import { Writer, historyAfter } from '../../commands/writer.js';
+import { Writer } from '../../commands/writer.js';
 import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
@@ -80,7 +80,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     // A retry gets the first answer, even if the scheme or the credential is no longer valid.
     const first = await this.writer.firstTry(context);
     if (first) {
-      const grant = operatorStateOf(historyAfter(first)).verifications.find(({ scheme }) => scheme === id)!;
+      const grant = operatorStateOf(first.history).verifications.find(({ scheme }) => scheme === id)!;
       const { status, issuer, scheme, expires_at } = grant;
       const body = { tris_id: trisId, status, issuer, scheme, expires_at: expires_at! };
       return { body, position: first.position, own: first.own };
