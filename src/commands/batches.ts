@@ -57,22 +57,15 @@ export class Batches {
     }
     return this.own.run(owner, async () => {
       await options.holdBack?.();
-      return this.turns.run(owner, () => this.inTurn(owner, items, execute, options));
+      return this.turns.run(owner, async () => {
+        await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
+        const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
+        const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
+        const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
+        if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
+        return outcomes;
+      });
     });
-  }
-
-  private async inTurn<I, T>(
-    owner: string,
-    items: readonly (I | Problem)[],
-    execute: (item: I, index: number) => Promise<T>,
-    options: BatchOptions<I>,
-  ): Promise<ItemOutcome<T>[]> {
-    await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
-    const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
-    const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
-    const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
-    if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
-    return outcomes;
   }
 }
 
@@ -126,19 +119,16 @@ class Batch<I, T> {
    * those that waited, the first goes on, and the others while the turn is not used up.
    */
   private async rest(): Promise<void> {
-    for (let rest; (rest = this.resting ??= this.nextTurn());) {
+    const resume = () => {
+      this.resting = undefined;
+      this.isResumed = true;
+    };
+    for (let rest; (rest = this.resting ??= yieldBatchIfDue()?.then(resume));) {
       await rest;
       if (!this.isResumed) continue;
       this.isResumed = false;
       return;
     }
-  }
-
-  private nextTurn(): Promise<void> | undefined {
-    return yieldBatchIfDue()?.then(() => {
-      this.resting = undefined;
-      this.isResumed = true;
-    });
   }
 
   private inOrder(item: I, index: number): Promise<void> {

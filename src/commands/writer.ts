@@ -89,29 +89,19 @@ export class Writer {
       }
     };
     const isFirst = await this.idempotency.claimUnless(refuse, stream, context);
-    // Since it claimed the key, a try that was sent at the same time may have written what this one would write again.
-    const isAlone = (events: number) => isFirst && (events === seen || context.idempotency === null);
-    const update = () => this.updateFolded(stream, context, streams, decide, isAlone);
+    const update = async (): Promise<FoldedUpdate<S>> => {
+      const before = await streams.of(stream);
+      // Since it claimed the key, a try that was sent at the same time may have written what this one would write again.
+      if (isFirst && (before.events === seen || context.idempotency === null)) {
+        return { ...(await this.record(stream, before, decide(before.state), context)), before };
+      }
+      const stateOf = (history: readonly RecordedEvent[]) => streams.fold(streams.empty(stream), history);
+      const outcome = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
+      const { history, events, isNew } = outcome;
+      const read = isNew ? history.slice(0, -events.length) : history;
+      return { ...outcome, before: { state: stateOf(read), events: read.length, last: read.at(-1) } };
+    };
     return once ? update() : this.decidingAgain(stream, update);
-  }
-
-  private async updateFolded<S>(
-    stream: string,
-    context: CommandContext,
-    streams: FoldedStreams<S>,
-    decide: (state: S) => readonly Fact[],
-    isAlone: (events: number) => boolean,
-  ): Promise<FoldedUpdate<S>> {
-    const before = await streams.of(stream);
-    if (!isAlone(before.events)) {
-      const { empty, fold } = streams;
-      const stateOf = (history: readonly RecordedEvent[]) => fold(empty(stream), history);
-      const update = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
-      const { history, events, isNew } = update;
-      const seen = isNew ? history.slice(0, -events.length) : history;
-      return { ...update, before: { state: stateOf(seen), events: seen.length, last: seen.at(-1) } };
-    }
-    return { ...(await this.record(stream, before, decide(before.state), context)), before };
   }
 
   /** Appends what was decided on a stream with so many events, or notes that nothing was. */
