@@ -44,6 +44,9 @@ const UUID_LENGTH = 36;
 /** Bytes of a UUID after each dash. */
 const UUID_PARTS = [2, 2, 2, 6];
 const TIME_LENGTH = 24;
+const TIME_BYTES = 6;
+/** Times of the day: 27 bits. */
+const CLOCKS = 2 ** 27;
 /** Shorter ones are as short as strings. */
 const SHORTEST_HEX = 16;
 /** Lengths of hashes and addresses that follow a prefix. */
@@ -286,15 +289,8 @@ function putTime(text: string): boolean {
   // 12, 4, 5, 5, 6, 6 and 10 bits.
   const date = (((year << 4) | month) << 5) | day;
   const clock = (hour << 22) | (minute << 16) | (second << 10) | millisecond;
-  putThreeBytes((date << 3) | (clock >>> 24));
-  putThreeBytes(clock & 0xff_ffff);
+  at = bytes.writeUIntBE(date * CLOCKS + clock, at, TIME_BYTES);
   return true;
-}
-
-function putThreeBytes(value: number): void {
-  bytes[at++] = value >>> 16;
-  bytes[at++] = (value >>> 8) & 255;
-  bytes[at++] = value & 255;
 }
 
 /** The number of so many decimal digits that are followed by `end`; NaN if they are not. */
@@ -463,20 +459,19 @@ const KEPT_TIMES: string[] = Array.from({ length: KEPT }, () => '');
 const TIMES = new Float64Array(KEPT).fill(-1);
 
 function takeTime(): string {
-  const high = takeThreeBytes();
-  const low = takeThreeBytes();
-  const time = high * 0x100_0000 + low;
-  const place = (low ^ high) & (KEPT - 1);
+  const time = bytes.readUIntBE(at, TIME_BYTES);
+  at += TIME_BYTES;
+  const date = floor(time / CLOCKS);
+  const clock = time % CLOCKS;
+  const place = (date ^ clock) & (KEPT - 1);
   if (TIMES[place] !== time) {
     TIMES[place] = time;
-    KEPT_TIMES[place] = timeText(high, low);
+    KEPT_TIMES[place] = timeText(date, clock);
   }
   return KEPT_TIMES[place]!;
 }
 
-function timeText(high: number, low: number): string {
-  const clock = ((high & 7) << 24) | low;
-  const date = high >>> 3;
+function timeText(date: number, clock: number): string {
   putDecimal(date >>> 9, 0, 4, '-');
   putDecimal((date >>> 5) & 15, 5, 2, '-');
   putDecimal(date & 31, 8, 2, 'T');
@@ -495,9 +490,4 @@ function putDecimal(value: number, from: number, count: number, end: string): vo
     rest = floor(rest / 10);
   }
   SCRATCH[from + count] = end.charCodeAt(0);
-}
-
-function takeThreeBytes(): number {
-  at += 3;
-  return (bytes[at - 3]! << 16) | (bytes[at - 2]! << 8) | bytes[at - 1]!;
 }
