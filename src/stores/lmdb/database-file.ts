@@ -46,13 +46,8 @@ interface Tree {
   described: Counts;
   found: Counts;
 }
-interface Counts {
-  depth: number;
-  branches: number;
-  leaves: number;
-  overflows: number;
-  entries: number;
-}
+const COUNTS = ['depth', 'branches', 'leaves', 'overflows', 'entries'] as const;
+type Counts = Record<(typeof COUNTS)[number], number>;
 
 /** A database whose entries contain checksums. */
 export interface Sealed {
@@ -181,7 +176,7 @@ class PageCheck {
       }
       if (!this.whole || !this.readsLeaves) continue;
       const { described, found } = tree;
-      for (const name of Object.keys(found) as (keyof Counts)[]) {
+      for (const name of COUNTS) {
         if (described[name] !== found[name])
           return `is damaged: it has ${found[name]} ${name} where ${described[name]} were written`;
       }

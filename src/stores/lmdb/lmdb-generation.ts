@@ -178,7 +178,12 @@ export class LmdbGeneration {
     let before: Buffer | null = null;
     /** Writes if the lease is held and nothing was applied. */
     const write = (queue: (loading: Applied) => void) =>
-      this.turns.run('', () => this.writeLoading(holder, clock, queue));
+      this.turns.run('', async () => {
+        await this.env.ready();
+        const applied = this.applied();
+        if (!applied || applied.checkpoint.position > 0) return false;
+        return this.writeAs(holder, clock, () => queue(applied));
+      });
     const isEmpty = await write(({ checkpoint, isLoading }) => {
       if (!isLoading) return;
       void this.rows.clearAsync();
@@ -195,13 +200,6 @@ export class LmdbGeneration {
       },
       finish: (checkpoint) => write(() => this.putHeader({ checkpoint, batch: null })),
     };
-  }
-
-  private async writeLoading(holder: string, clock: Clock, queue: (loading: Applied) => void): Promise<boolean> {
-    await this.env.ready();
-    const applied = this.applied();
-    if (!applied || applied.checkpoint.position > 0) return false;
-    return this.writeAs(holder, clock, () => queue(applied));
   }
 
   /**
