@@ -47,34 +47,6 @@ SELECT
 FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'identities') AND r.view = 'identities';
 
--- An action is [id, occurred, recorded, metric, criticality, platform], another event [id, occurred, recorded, type, data].
-CREATE VIEW credence.events AS
-SELECT
-  r.key AS tris_id,
-  r.sort::bigint AS position,
-  r.content ->> 0 AS event_id,
-  CASE json_array_length(r.content) WHEN 6 THEN 'ActionRelayed' ELSE r.content ->> 3 END AS type,
-  credence_store.time_of(r.content ->> 1) AS occurred_at,
-  credence_store.time_of(r.content ->> 2) AS recorded_at,
-  CASE json_array_length(r.content) WHEN 6 THEN r.content ->> 3 END AS metric,
-  CASE json_array_length(r.content) WHEN 6
-    THEN ('{Minimal,Low,Moderate,High,Critical}'::text[])[(r.content ->> 4)::integer + 1] END AS criticality,
-  CASE json_array_length(r.content) WHEN 6 THEN r.content ->> 5 END AS platform_id,
-  CASE json_array_length(r.content) WHEN 5 THEN r.content -> 4 END AS data
-FROM credence_store.contents r
-WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'timeline') AND r.view = 'timeline';
-
-CREATE VIEW credence.credonations AS
-SELECT
-  r.key AS tris_id,
-  r.sort::bigint AS position,
-  r.content ->> 'from' AS sender,
-  (r.content ->> 'amount')::bigint AS amount,
-  r.content ->> 'category' AS category,
-  credence_store.time_of(r.content ->> 'occurred_at') AS occurred_at
-FROM credence_store.contents r
-WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'credonations') AND r.view = 'credonations';
-
 -- The sort key is the time, 15 digits, then the position.
 CREATE VIEW credence.decisions AS
 SELECT

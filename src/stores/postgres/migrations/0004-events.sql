@@ -1,17 +1,18 @@
--- A seventh member of an action is what is set of its source and its counterparty.
-CREATE OR REPLACE VIEW credence.events AS
+-- An action is [id, occurred, recorded, metric, criticality, platform], then what is set of its source and its counterparty,
+-- then [type, data] of its withdrawal or reinstatement. Another event is [id, occurred, recorded, type, data].
+CREATE VIEW credence.events AS
 SELECT
   r.key AS tris_id,
   r.sort::bigint AS position,
   c.content ->> 0 AS event_id,
-  CASE WHEN a.is_action THEN 'ActionRelayed' ELSE c.content ->> 3 END AS type,
+  CASE WHEN a.is_action THEN coalesce(c.content #>> '{7,0}', 'ActionRelayed') ELSE c.content ->> 3 END AS type,
   credence_store.time_of(c.content ->> 1) AS occurred_at,
   credence_store.time_of(c.content ->> 2) AS recorded_at,
   CASE WHEN a.is_action THEN c.content ->> 3 END AS metric,
   CASE WHEN a.is_action
     THEN ('{Minimal,Low,Moderate,High,Critical}'::text[])[(c.content ->> 4)::integer + 1] END AS criticality,
   CASE WHEN a.is_action THEN c.content ->> 5 END AS platform_id,
-  CASE WHEN NOT a.is_action THEN c.content -> 4 END AS data,
+  CASE WHEN a.is_action THEN c.content #> '{7,1}' ELSE c.content -> 4 END AS data,
   CASE WHEN a.is_action THEN coalesce(c.content #>> '{6,source}', 'vouched') END AS source,
   c.content #>> '{6,counterparty}' AS counterparty
 FROM credence_store.rows r
