@@ -91,9 +91,9 @@ export function addressesOf(rows: readonly RowKey[]): Values {
 /** Rows of a part as COPY reads them. */
 export function copyOf(part: number, rows: PlacedRows): Buffer {
   const data = new CopyData();
-  const take: TakeColumn = (_column, chunk, start, end, mark) => data.text(chunk, start, end, mark);
+  const take: TakeColumn = (_column, chunk, start, end, mark) => data.field(chunk, start, end, mark);
   rows.forEach((chunk, start, middle, end) => {
-    data.row(6);
+    data.int16(6);
     data.integer(part);
     data.integer(columnsOfRow(chunk, start, middle, end, take));
   });
