@@ -22,7 +22,7 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
   reply.request.problem = problem.code;
   if (problem.status >= 500) {
     const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
-    if (problem.status === 503 && !isNews(problem.code, error, logger))
+    if (problem.status === 503 && !logger.isNews(reasonOf(problem.code, error)))
       logger.debug(problem.message, { ...request, error });
     // An expected refusal, for example while read models are being built, is no failure.
     else if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
@@ -49,22 +49,11 @@ export function problemBody(problem: Problem, requestId: string): string {
 /**
  * While a store is unavailable every request is refused, so each reason is logged only once a minute, and its
  * repetitions at debug level. Counted by reason and not by code alone, since the first refusal may be a consequence and
- * a later one the cause.
+ * a later one the cause; and without its numbers: how far a build is, or the position that a client waits for, differ in
+ * each request.
  */
-const REPEAT_MS = 60_000;
-/** The maximum number of reasons remembered. */
-const MAX_REASONS = 100;
-const lastLogged = new WeakMap<Logger, Map<string, number>>();
-
-function isNews(code: ProblemCode, error: unknown, logger: Logger): boolean {
-  let loggedAt = lastLogged.get(logger);
-  if (!loggedAt || loggedAt.size >= MAX_REASONS) lastLogged.set(logger, (loggedAt = new Map()));
-  // Without its numbers: how far a build is, or the position that a client waits for, differ in each request.
-  const reason = `${code} ${(error as Error | null)?.message}`.replaceAll(/\d[\d.,]*/g, '#');
-  const now = performance.now();
-  if (now - (loggedAt.get(reason) ?? -Infinity) < REPEAT_MS) return false;
-  loggedAt.set(reason, now);
-  return true;
+function reasonOf(code: ProblemCode, error: unknown): string {
+  return `${code} ${(error as Error | null)?.message}`.replaceAll(/\d[\d.,]*/g, '#');
 }
 
 /** Wrong fields that are described of one item of a batch. */

@@ -3,12 +3,17 @@ import { LOG_LEVELS, type LogLevel } from './config.js';
 
 type Fields = Record<string, unknown>;
 
+const REPEAT_MS = 60_000;
+/** The maximum number of reasons remembered. */
+const MAX_REASONS = 100;
+
 /**
  * Structured logs: one JSON object a line with `time`, `level`, `msg` and further fields, on standard error. Callers
  * must not log keys, tokens or bodies. Nest writes through it, too (`LoggerService`).
  */
 export class Logger implements LoggerService {
   private readonly threshold: number;
+  private readonly saidAt = new Map<string, number>();
 
   constructor(
     level: LogLevel,
@@ -19,6 +24,15 @@ export class Logger implements LoggerService {
 
   enabled(level: LogLevel): boolean {
     return LOG_LEVELS.indexOf(level) <= this.threshold;
+  }
+
+  /** Whether a reason was not told within the last minute: for what would be logged for every request. */
+  isNews(reason: string): boolean {
+    if (this.saidAt.size >= MAX_REASONS) this.saidAt.clear();
+    const now = performance.now();
+    if (now - (this.saidAt.get(reason) ?? -Infinity) < REPEAT_MS) return false;
+    this.saidAt.set(reason, now);
+    return true;
   }
 
   write(level: LogLevel, msg: string, fields: Fields = {}): void {

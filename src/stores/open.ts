@@ -120,7 +120,7 @@ async function openCluster(
       }),
       clockSkew: () => readModels.clockSkew,
       keyValue: new DividedKeyValue(kept, cache),
-      jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
+      jobs: await open(new BullmqJobs(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   });
 }

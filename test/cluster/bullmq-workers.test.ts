@@ -17,7 +17,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
   let jobs: BullmqJobs;
   beforeEach(async () => {
     at = place();
-    jobs = await BullmqJobs.open(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
+    jobs = new BullmqJobs(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
   });
   afterEach(async () => {
     await jobs.close();
@@ -102,7 +102,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
   test('a process whose connections are dead without being closed makes new ones, and soon runs jobs again', async () => {
     const proxy = await Proxy.to(Number(new URL(at.url).port));
     const url = `redis://127.0.0.1:${proxy.port}`;
-    const remote = await BullmqJobs.open(url, { prefix: at.prefix, lockMs: LOCK_MS });
+    const remote = new BullmqJobs(url, { prefix: at.prefix, lockMs: LOCK_MS });
     remote.handle('work', async ({ id }) => id, { attempts: Number.MAX_SAFE_INTEGER });
     await remote.start();
     await remote.enqueue('work', 'one', {});
@@ -145,7 +145,7 @@ describeRedis('workers of BullMQ that die, are paused, take long or lose their c
   });
 
   test('a computation longer than the lock is run once if it yields', async () => {
-    const other = await BullmqJobs.open(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
+    const other = new BullmqJobs(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
     let runs = 0;
     for (const worker of [jobs, other]) {
       worker.handle('work', async () => {

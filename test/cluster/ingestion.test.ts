@@ -13,7 +13,7 @@ describeRedis('ingestion by several processes', () => {
   test('a wallet has at most one waiting or running job for a chain', async () => {
     const { url, prefix, clear } = redis.place();
     const open = async () => {
-      const jobs = await BullmqJobs.open(url, { prefix: `{${prefix}-jobs}` });
+      const jobs = new BullmqJobs(url, { prefix: `{${prefix}-jobs}` });
       const keyValue = await RedisKeyValue.open({ url, prefix, clock: Date.now });
       const none = undefined as never; // to ask for a reading takes the queue and the short-lived state only
       return {

@@ -12,7 +12,7 @@ describeRedis('BullMQ', () => {
 
   describeJobs('BullMQ', async () => {
     const { url, prefix, clear } = place();
-    return { open: (keptMs) => BullmqJobs.open(url, { prefix, keptMs }), destroy: clear };
+    return { open: (keptMs) => Promise.resolve(new BullmqJobs(url, { prefix, keptMs })), destroy: clear };
   });
 
   describe('beyond the contract', () => {
@@ -20,7 +20,7 @@ describeRedis('BullMQ', () => {
     let jobs: BullmqJobs;
     beforeEach(async () => {
       at = place();
-      jobs = await BullmqJobs.open(at.url, { prefix: at.prefix });
+      jobs = new BullmqJobs(at.url, { prefix: at.prefix });
     });
     afterEach(async () => {
       await jobs.close();
@@ -101,7 +101,7 @@ describeRedis('BullMQ', () => {
     test('an error that all workers of a process get is logged once', async () => {
       const lines: string[] = [];
       const logger = new Logger('warn', (line) => lines.push(line));
-      const several = await BullmqJobs.open(at.url, { prefix: at.prefix, logger });
+      const several = new BullmqJobs(at.url, { prefix: at.prefix, logger });
       for (const kind of ['one', 'two', 'three']) several.handle(kind, async () => null);
       await several.start();
       const redis = new Redis(at.url);

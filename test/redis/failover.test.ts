@@ -19,7 +19,7 @@ const NONCES = Array.from({ length: 20 }, (_, n) => `nonce-${n}`);
 class Users {
   static async start(url: string): Promise<Users> {
     const entries = await RedisKeyValue.open({ url, prefix: 'failover', clock: Date.now });
-    const jobs = await BullmqJobs.open(url, { prefix: '{failover}' });
+    const jobs = new BullmqJobs(url, { prefix: '{failover}' });
     jobs.handle('double', async ({ input }) => 2 * (input['n'] as number));
     await jobs.start();
     return new Users(entries, jobs);
@@ -233,7 +233,7 @@ describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => 
     'workers that start while a master is being lost run their jobs',
     async () => {
       const kinds = Array.from({ length: 20 }, (_, n) => `kind-${n}`);
-      const jobs = await BullmqJobs.open(nodes.url, { prefix: '{starting}' });
+      const jobs = new BullmqJobs(nodes.url, { prefix: '{starting}' });
       for (const kind of kinds) jobs.handle(kind, async () => 1);
       await jobs.start();
       await nodes.masters()[0]!.kill();

@@ -312,7 +312,7 @@ describeOwnRedis('a Redis Cluster', () => {
   });
   describeJobs('BullMQ in a Redis Cluster', async () => {
     const { prefix } = place();
-    return { open: (keptMs) => BullmqJobs.open(url, { prefix: `{${prefix}}`, keptMs }), destroy };
+    return { open: (keptMs) => Promise.resolve(new BullmqJobs(url, { prefix: `{${prefix}}`, keptMs })), destroy };
   });
 });
 
@@ -347,7 +347,7 @@ describeOwnRedis('a user of Redis with few rights', () => {
   });
   describeJobs('with the documented rights', async () => {
     const { prefix } = place();
-    return { open: (keptMs) => BullmqJobs.open(url, { prefix, keptMs }), destroy };
+    return { open: (keptMs) => Promise.resolve(new BullmqJobs(url, { prefix, keptMs })), destroy };
   });
 });
 

@@ -4,7 +4,6 @@ import type { PoolClient } from 'pg';
 import copyStreams from 'pg-copy-streams';
 import { backoff } from '../../kernel/backoff.js';
 import type { Clock } from '../../kernel/clock.js';
-import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 import { SharedLookUps, endOfTurn, inTime } from '../../kernel/turn.js';
@@ -34,36 +33,10 @@ import {
   damagedResult,
   headOf,
   resultOf,
-  wholeValue,
+  valueOf,
 } from './read-batch.js';
 import { columnsOf, copyOf, removedOf, rowOf } from './rows.js';
-import {
-  ACQUIRE_LEASE,
-  CREATE,
-  DROP,
-  FIRST_MANIFEST,
-  FORGET_PART,
-  GENERATIONS,
-  GIVE_UP,
-  MANIFEST,
-  MAY_BUILD,
-  NEW_PART,
-  NEXT_MANIFEST,
-  RELEASE_LEASE,
-  SET_PART,
-  SET_STATUS,
-  TIME,
-  UNUSED_PARTS,
-  applyStatement,
-  attach,
-  countStatement,
-  createKey,
-  createTable,
-  detach,
-  dropTable,
-  scanStatement,
-  tableOf,
-} from './statements.js';
+import * as sql from './statements.js';
 
 /** Connections for all but batches and loads. While none is free, reads are collected. */
 const CONNECTIONS = 6;
@@ -84,8 +57,6 @@ const TRIES = 5;
 const UNDEFINED_TABLE = '42P01';
 /** A full disk; read-only. */
 const TAKES_NO_WRITES: ReadonlySet<string> = new Set(['53100', '25006']);
-/** How often the same is logged at most, ms. */
-const REPEAT_MS = 60_000;
 
 export interface PostgresReadModelsOptions {
   url: string;
@@ -116,8 +87,6 @@ export class PostgresReadModels implements ReadModels {
   private readonly opened: Partial<Record<keyof typeof WRITING, Promise<PostgresConnection>>> = {};
   private comparison: ClockComparison | undefined;
   private sweeping: NodeJS.Timeout | undefined;
-  /** When it was logged that nothing can be applied. */
-  private complained = -Infinity;
 
   /** @throws StartError when PostgreSQL cannot be used */
   static async open({ url, folder, clock, ownClock, logger }: PostgresReadModelsOptions): Promise<PostgresReadModels> {
@@ -175,7 +144,7 @@ export class PostgresReadModels implements ReadModels {
   }
 
   private async readManifest(): Promise<Manifest | null> {
-    const [row] = await this.main.rows<[string, string]>(MANIFEST);
+    const [row] = await this.main.rows<[string, string]>(sql.MANIFEST);
     if (!row) return null;
     const [text, version] = row;
     if (this.lastManifest?.version !== version) {
@@ -185,13 +154,13 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
-    const text = next.revision === 1 ? FIRST_MANIFEST : NEXT_MANIFEST;
+    const text = next.revision === 1 ? sql.FIRST_MANIFEST : sql.NEXT_MANIFEST;
     const values = [next.revision, next.incarnation ?? null, JSON.stringify(next)];
     return (await this.main.rowsAgain({ text, values })).length > 0;
   }
 
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
-    await this.main.rowsAgain({ text: CREATE, values: [id, JSON.stringify(views), log] });
+    await this.main.rowsAgain({ text: sql.CREATE, values: [id, JSON.stringify(views), log] });
   }
 
   async generations(): Promise<Generation[]> {
@@ -207,7 +176,7 @@ export class PostgresReadModels implements ReadModels {
       string,
       string,
     ];
-    const rows = await this.main.rows<Row>({ text: GENERATIONS, values: [this.now()] });
+    const rows = await this.main.rows<Row>({ text: sql.GENERATIONS, values: [this.now()] });
     return rows.map(([id, views, status, damage, log, position, event_id, isHeld, holder, until]) => ({
       id,
       views: JSON.parse(views) as Record<string, number>,
@@ -219,11 +188,11 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    await this.main.rowsAgain({ text: SET_STATUS, values: [id, status, log ?? null] });
+    await this.main.rowsAgain({ text: sql.SET_STATUS, values: [id, status, log ?? null] });
   }
 
   async dropGeneration(id: string): Promise<void> {
-    await this.main.rowsAgain({ text: DROP, values: [id] });
+    await this.main.rowsAgain({ text: sql.DROP, values: [id] });
     await this.sweep();
   }
 
@@ -231,14 +200,14 @@ export class PostgresReadModels implements ReadModels {
     const lease = `${id} ${holder}`;
     // A generation that was created again under its id is another one: what the holder knows about it is outdated.
     const values = [id, holder, ttlMs, this.now(), log ?? null, this.leases.get(lease) ?? null];
-    const [row] = await this.main.rowsAgain<[string]>({ ...ACQUIRE_LEASE, values });
+    const [row] = await this.main.rowsAgain<[string]>({ ...sql.ACQUIRE_LEASE, values });
     if (row) this.leases.set(lease, row[0]);
     return row !== undefined;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
     this.leases.delete(`${id} ${holder}`);
-    await this.main.rowsAgain({ text: RELEASE_LEASE, values: [id, holder] });
+    await this.main.rowsAgain({ text: sql.RELEASE_LEASE, values: [id, holder] });
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
@@ -252,7 +221,7 @@ export class PostgresReadModels implements ReadModels {
     const { position, event_id } = next;
     const head = [id, batch.id, base.log, base.position, base.event_id, holder, this.now(), position, event_id];
     try {
-      const statement = { ...applyStatement(part), values: [...head, ...changes] };
+      const statement = { ...sql.applyStatement(part), values: [...head, ...changes] };
       const [[isApplied] = [false]] = await batches.rowsAgain<[boolean]>(statement);
       if (isApplied) return 'applied';
     } catch (error) {
@@ -268,9 +237,8 @@ export class PostgresReadModels implements ReadModels {
   private complain(error: unknown): void {
     const { cause } = error as Error;
     if (!(cause instanceof StatementRefused) || !TAKES_NO_WRITES.has(cause.code)) return;
-    if (performance.now() - this.complained < REPEAT_MS) return;
-    this.complained = performance.now();
-    this.logger?.error(`nothing is applied to the read models: ${cause.message}`);
+    const what = 'nothing is applied to the read models';
+    if (this.logger?.isNews(what)) this.logger.error(`${what}: ${cause.message}`);
   }
 
   /** Those who wait for it continue in the order in which they came, since a batch follows the one it is based on. */
@@ -291,14 +259,14 @@ export class PostgresReadModels implements ReadModels {
     if (!head || head.status === 'dropped') return undefined;
     if (head.part !== null) return head.part;
     const part = await this.createPart(id, holder);
-    await this.main.rows({ text: createKey(part) });
+    await this.main.rows({ text: sql.createKey(part) });
     return (await this.attachPart(id, holder, part, base)) ? part : undefined;
   }
 
   private async createPart(id: string, holder: string): Promise<number> {
-    const [row] = await this.main.rows<[number]>({ text: NEW_PART, values: [id, holder] });
+    const [row] = await this.main.rows<[number]>({ text: sql.NEW_PART, values: [id, holder] });
     const [part] = row!;
-    await this.main.rows({ text: createTable(part) });
+    await this.main.rows({ text: sql.createTable(part) });
     return part;
   }
 
@@ -306,8 +274,8 @@ export class PostgresReadModels implements ReadModels {
   private async attachPart(id: string, holder: string, part: number, next: Checkpoint): Promise<boolean> {
     const isAttached = await this.main.transaction(async (client) => {
       const values = [id, holder, this.now(), part, next.log, next.position, next.event_id];
-      if ((await client.query(SET_PART, values)).rowCount === 0) return false;
-      await client.query(attach(part));
+      if ((await client.query(sql.SET_PART, values)).rowCount === 0) return false;
+      await client.query(sql.attach(part));
       return true;
     });
     if (isAttached) this.parts.set(id, part);
@@ -321,7 +289,7 @@ export class PostgresReadModels implements ReadModels {
     const { restarts } = loads;
     const isAllowed = async () =>
       loads.restarts === restarts &&
-      (await this.main.rows({ ...MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
+      (await this.main.rows({ ...sql.MAY_BUILD, values: [id, holder, this.now(), part ?? null] })).length > 0;
     if (!(await isAllowed())) return undefined;
     await this.sweep(id, holder);
     return {
@@ -335,7 +303,7 @@ export class PostgresReadModels implements ReadModels {
       finish: async (next) => {
         if (!(await isAllowed())) return false;
         part ??= await this.createPart(id, holder);
-        await loads.rows({ text: createKey(part) });
+        await loads.rows({ text: sql.createKey(part) });
         for (let tries = 1; ; tries++) {
           try {
             // Up to here, what was loaded may have been lost with the server.
@@ -352,7 +320,7 @@ export class PostgresReadModels implements ReadModels {
   }
 
   private copy(loads: PostgresConnection, part: number, rows: PlacedRows): Promise<void> {
-    const text = `COPY ${tableOf(part)} (part, view, key, sort, content, crc) FROM STDIN (FORMAT binary)`;
+    const text = `COPY ${sql.tableOf(part)} (part, view, key, sort, content, crc) FROM STDIN (FORMAT binary)`;
     return loads.use(async (client) => {
       const stream = client.query(copyStreams.from(text));
       const finished = once(stream, 'finish');
@@ -428,7 +396,7 @@ export class PostgresReadModels implements ReadModels {
 
   /** Marks a generation as damaged, so that nobody reads it again. */
   private async giveUp(id: string, damage: string): Promise<void> {
-    await this.main.rowsAgain({ text: GIVE_UP, values: [id, damage] });
+    await this.main.rowsAgain({ text: sql.GIVE_UP, values: [id, damage] });
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
@@ -441,15 +409,15 @@ export class PostgresReadModels implements ReadModels {
     const values = [view, after, sortAfter, size];
     let found: [string, string, string, number][];
     try {
-      found = await this.main.rows({ text: scanStatement(head.part), values });
+      found = await this.main.rows({ text: sql.scanStatement(head.part), values });
     } catch (error) {
       if (isUndefinedTable(error)) return none;
       throw error;
     }
     try {
-      const rows = found.map(([key, sort, content, crc]) => {
-        const row = rowOf(view, key, sort);
-        return { row, value: wholeValue(row, content, crc) as Json };
+      const rows = found.map((columns) => {
+        const row = rowOf(view, columns[0], columns[1]);
+        return { row, value: valueOf(row, columns) };
       });
       const last = found.at(-1);
       return { rows, cursor: rows.length < size ? null : `${last![0]}\0${last![1]}` };
@@ -464,7 +432,7 @@ export class PostgresReadModels implements ReadModels {
     const head = await this.headOf(id);
     if (!head || head.part === null) return 0;
     const loads = await this.writing('loads');
-    const [row] = await loads.rows<[string]>({ text: countStatement(head.part), values: [view] });
+    const [row] = await loads.rows<[string]>({ text: sql.countStatement(head.part), values: [view] });
     return Number(row![0]);
   }
 
@@ -486,7 +454,7 @@ export class PostgresReadModels implements ReadModels {
     type Unused = [part: number, isAttached: boolean, wasInterrupted: boolean];
     try {
       const values = [this.now(), id ?? null, holder ?? null];
-      for (const unused of await this.main.rows<Unused>({ text: UNUSED_PARTS, values })) {
+      for (const unused of await this.main.rows<Unused>({ text: sql.UNUSED_PARTS, values })) {
         await this.dropPart(...unused);
       }
     } catch (error) {
@@ -497,12 +465,12 @@ export class PostgresReadModels implements ReadModels {
 
   private async dropPart(part: number, isAttached: boolean, wasInterrupted: boolean): Promise<void> {
     if (isAttached) await this.main.use((client) => detachIn(client, part, wasInterrupted));
-    await this.main.rows({ text: dropTable(part) });
-    await this.main.rows({ text: FORGET_PART, values: [part] });
+    await this.main.rows({ text: sql.dropTable(part) });
+    await this.main.rows({ text: sql.FORGET_PART, values: [part] });
   }
 
   private async serverTime(): Promise<number> {
-    const [row] = await this.main.rows<[string]>({ text: TIME });
+    const [row] = await this.main.rows<[string]>({ text: sql.TIME });
     return Number(row![0]);
   }
 
@@ -524,7 +492,7 @@ interface Answer {
 async function detachIn(client: PoolClient, part: number, wasInterrupted: boolean): Promise<void> {
   await client.query(`SET lock_timeout = ${DETACH_MS}`);
   try {
-    await client.query(detach(part, wasInterrupted));
+    await client.query(sql.detach(part, wasInterrupted));
   } finally {
     await client.query('RESET lock_timeout');
   }

@@ -108,13 +108,9 @@ export function resultOf(query: RowQuery, rows: readonly ReadRow[] | undefined):
   });
 }
 
-function valueOf(key: RowKey, [, , content, crc]: ReadRow): Json {
-  return wholeValue(key, content, crc!);
-}
-
 /** The value of a row. @throws DamagedRow */
-export function wholeValue(key: RowKey, content: string, crc: number): Json {
-  if (!isWhole(addressOf(key), content, crc)) throw new DamagedRow(key.view);
+export function valueOf(key: RowKey, [, , content, crc]: Readonly<ReadRow>): Json {
+  if (!isWhole(addressOf(key), content, crc!)) throw new DamagedRow(key.view);
   return JSON.parse(content) as Json;
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type DynamicModule, type INestApplicationContext, Module, type Type } from '@nestjs/common';
+import type { DynamicModule, INestApplicationContext, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { BullModule, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
 import { type Job as BullJob, type JobState, Queue, UnrecoverableError, WaitingError } from 'bullmq';
@@ -30,8 +30,6 @@ const COMMAND_TIMEOUT_MS = 2_000;
 /** A connection with pending answers that is silent for this long is dead, ms. */
 const SILENCE_MS = 3_000;
 const LIST_SLICE = 200;
-/** The workers log the same error at most once in this time. */
-const REPEAT_MS = 60_000;
 /** A valid kind: it names a queue and, joined with ":", is part of a key. */
 const KIND = /^[\w-]+$/;
 /** The worker limits the number of attempts; the queue must not limit them further. */
@@ -61,9 +59,8 @@ interface Run {
   job: StoredJob;
   /** The value of the job's lock as long as this worker holds it. */
   token: string;
-  progress: { done: number; total: number };
   /** Progress that is not written yet. */
-  unwritten: boolean;
+  progress: Job['progress'] | undefined;
   abort(reason: string): void;
 }
 
@@ -80,13 +77,13 @@ export class BullmqJobs implements Jobs {
   private readonly kinds = new Map<string, Registration>();
   private readonly queues = new Map<string, Queue<Payload, Json>>();
   private readonly runs = new Set<Run>();
-  /** Errors of the workers that were logged lately, and when. */
-  private readonly said = new Map<string, number>();
   private runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
   private timer: NodeJS.Timeout | undefined;
   private sweeper: Sweeper | undefined;
   private readonly roleTimer: NodeJS.Timeout;
   private closing = false;
+
+  private readonly prefix: string;
 
   /**
    * @param options.prefix of all keys, in braces so that they share a hash slot
@@ -94,21 +91,11 @@ export class BullmqJobs implements Jobs {
    * @param options.keptMs how long finished jobs are kept, for tests
    * @throws StartError
    */
-  static async open(
-    url: string,
-    options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
-  ): Promise<BullmqJobs> {
-    const { prefix, logger, lockMs = LOCK_MS, keptMs } = options;
-    return new BullmqJobs(url, prefix, logger, lockMs, keptMs);
-  }
-
-  private constructor(
+  constructor(
     private readonly url: string,
-    private readonly prefix: string,
-    private readonly logger: Logger | undefined,
-    private readonly lockMs: number,
-    private readonly keptMs: number | undefined,
+    private readonly options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
   ) {
+    this.prefix = options.prefix;
     this.client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
       socketTimeout: SILENCE_MS,
@@ -131,13 +118,16 @@ export class BullmqJobs implements Jobs {
     const client = clientOfWorkers(this.url);
     client.on('error', () => undefined);
     const processors = [...this.kinds].map(([kind, registration]) => this.processor(kind, registration));
-    const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.prefix), {
-      logger: this.logger ?? false,
-      abortOnError: false,
-    });
+    const runtime: DynamicModule = {
+      module: class JobsRuntime {},
+      imports: [BullModule.forRoot({ connection: client, prefix: this.prefix }), BullModule.registerQueue()],
+      providers: processors,
+    };
+    const options = { logger: this.options.logger ?? false, abortOnError: false } as const;
+    const context = await NestFactory.createApplicationContext(runtime, options);
     this.runtime = { context, hosts: processors.map((type) => context.get(type)), client };
     this.timer = setInterval(() => void this.poll(), POLL_MS);
-    this.sweeper = jobSweeper((before) => this.sweep(before), Date.now, this.keptMs);
+    this.sweeper = jobSweeper((before) => this.sweep(before), Date.now, this.options.keptMs);
   }
 
   async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
@@ -256,14 +246,15 @@ export class BullmqJobs implements Jobs {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.perform(job, token, signal, registration);
     const warn = (message: string) => this.warn(message);
+    const { lockMs = LOCK_MS } = this.options;
 
     @Processor(
       { name: kind },
       {
         concurrency: 1,
-        lockDuration: this.lockMs,
+        lockDuration: lockMs,
         // How often workers check for jobs whose worker has lost its lock.
-        stalledInterval: Math.ceil(this.lockMs / 3),
+        stalledInterval: Math.ceil(lockMs / 3),
         // Counted as attempts, below.
         maxStalledCount: UNCOUNTED,
         settings: {
@@ -296,11 +287,7 @@ export class BullmqJobs implements Jobs {
 
   /** One line for all workers, which share a server and its errors. */
   private warn(message: string): void {
-    const now = performance.now();
-    for (const [said, at] of this.said) if (now - at >= REPEAT_MS) this.said.delete(said);
-    if (this.said.has(message)) return;
-    this.said.set(message, now);
-    this.logger?.warn(`workers of jobs: ${message}`);
+    if (this.options.logger?.isNews(message)) this.options.logger.warn(`workers of jobs: ${message}`);
   }
 
   /** One attempt. What it throws makes BullMQ try again later, or give up. */
@@ -315,8 +302,7 @@ export class BullmqJobs implements Jobs {
     const run: Run = {
       job,
       token,
-      progress: { done: 0, total: 0 },
-      unwritten: false,
+      progress: undefined,
       abort: (reason) => stopping.abort(new Error(reason)),
     };
     const outcome = await this.attempt(() => this.client.get(outcomeKey)).catch(async (error: unknown) => {
@@ -338,10 +324,7 @@ export class BullmqJobs implements Jobs {
         input: job.data.input,
         attempt: job.attemptsStarted,
         signal: stopping.signal,
-        progress: (done, total) => {
-          run.progress = { done, total };
-          run.unwritten = true;
-        },
+        progress: (done, total) => void (run.progress = { done, total }),
       });
       // Decides between this success and a cancellation.
       const decided = await this.whileHeld(run, FINISH, outcomeKey, FINISHED);
@@ -359,7 +342,7 @@ export class BullmqJobs implements Jobs {
       throw new WaitingError();
     } finally {
       this.runs.delete(run);
-      if (run.unwritten) await this.writeProgress(run).catch(() => undefined);
+      if (run.progress) await this.writeProgress(run).catch(() => undefined);
     }
   }
 
@@ -419,11 +402,11 @@ export class BullmqJobs implements Jobs {
   private async attend(run: Run): Promise<void> {
     const outcome = await this.client.get(this.outcomeKey(run.job.name, run.job.data.id));
     if (outcome !== null && outcome !== FINISHED) return run.abort(CANCELLED);
-    if (!run.unwritten) return;
     const { progress } = run;
+    if (!progress) return;
     await this.writeProgress(run);
     // Not before: a job that ends meanwhile must write it itself, since later its lock is gone.
-    if (run.progress === progress) run.unwritten = false;
+    if (run.progress === progress) run.progress = undefined;
   }
 
   private queue(kind: string): Queue<Payload, Json> {
@@ -482,17 +465,6 @@ local before = head and math.floor(head / 4294967296) - 1 or 0
 local turn = math.min(math.max(before, (redis.call('GET', KEYS[3]) or 0) + 1), 2097151)
 redis.call('SET', KEYS[3], turn, 'EX', 86400)
 return turn`;
-
-@Module({})
-class JobsRuntime {
-  static with(processors: Type<WorkerHost>[], connection: Redis | Cluster, prefix: string): DynamicModule {
-    return {
-      module: JobsRuntime,
-      imports: [BullModule.forRoot({ connection, prefix }), BullModule.registerQueue()],
-      providers: processors,
-    };
-  }
-}
 
 /**
  * The client of all workers. BullMQ duplicates it for each worker, which waits for its next job on the duplicate: that
