@@ -1,6 +1,7 @@
 import { type IncomingMessage, type RequestListener, Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
+import { Turns } from '../kernel/turns.js';
 import { NO_SNIFF } from './headers.js';
 import { CONTENT_TYPE, problemBody } from './problem-response.js';
 
@@ -120,40 +121,24 @@ function afterAnswers(socket: Socket, next: () => void): void {
   else if (socket.writable) next();
 }
 
-interface Pipeline {
-  running: number;
-  waiting: [IncomingMessage, ServerResponse][];
-}
-
 /**
  * Node parses all requests that arrive in one packet and emits each at once, whether or not the client reads the answers
  * before them. A response that is not the first of its connection has no socket yet: only such requests are counted.
  */
 function inTurn(handler: RequestListener): RequestListener {
-  const pipelines = new WeakMap<Socket, Pipeline>();
+  const pipelines = new WeakMap<Socket, Turns>();
   return (request, response) => {
     if (response.socket !== null) return handler(request, response);
     const { socket } = request;
-    let pipeline = pipelines.get(socket);
-    if (!pipeline) pipelines.set(socket, (pipeline = { running: 0, waiting: [] }));
-    pipeline.waiting.push([request, response]);
-    if (pipeline.waiting.length > MAX_WAITING) {
-      pipeline.waiting = [];
-      socket.destroy();
-    } else handleNext(pipeline, handler);
-  };
-}
-
-function handleNext(pipeline: Pipeline, handler: RequestListener): void {
-  while (pipeline.running < MAX_RUNNING && pipeline.waiting.length > 0) {
-    const [request, response] = pipeline.waiting.shift()!;
-    pipeline.running++;
-    response.once('finish', () => {
-      pipeline.running--;
-      if (!request.socket.destroyed) handleNext(pipeline, handler);
+    let turns = pipelines.get(socket);
+    if (!turns) pipelines.set(socket, (turns = new Turns(MAX_RUNNING, MAX_RUNNING)));
+    if (turns.waitingCount >= MAX_WAITING) return void socket.destroy();
+    void turns.run('', async () => {
+      if (socket.destroyed) return;
+      handler(request, response);
+      await new Promise((resolve) => response.once('finish', resolve));
     });
-    handler(request, response);
-  }
+  };
 }
 
 const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {

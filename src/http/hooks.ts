@@ -104,22 +104,18 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     else done(null, payload);
   });
   // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.
-  fastify.setNotFoundHandler(() => {
-    throw nothingHere();
-  });
+  fastify.setNotFoundHandler(refuse);
   fastify.addHook('onRoute', (route) => {
     if (parts.serves(route.url)) {
       paths.add(route);
       if (policyOf(route.config)?.scope === null) route.bodyLimit = PUBLIC_BODY_LIMIT;
       addRouteHooks(route, admit, turnOf, parts);
-    } else {
-      route.onRequest = [
-        () => {
-          throw nothingHere();
-        },
-      ];
-    }
+    } else route.onRequest = [refuse];
   });
+}
+
+function refuse(): never {
+  throw nothingHere();
 }
 
 /** Counts and times an answer, and logs it at the level `debug`. */
@@ -152,14 +148,17 @@ function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: 
     route.onRequest = [authorization(route.url, policy, hasBody || policy.plain ? undefined : turnOf, parts)];
     route.preValidation = [validation(policy, parts)];
     if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
-    if (hasBody) route.preValidation.unshift(admissionHook(admit));
+    // A body was admitted before it was parsed.
+    if (hasBody) route.preValidation.unshift(hook((request) => (request.hasTurn ? undefined : admit(request))));
     route.handler = parts.handlerOf(policy);
     route.preHandler = [
-      ...(policy.write ? [commandRefusal(parts)] : []),
+      // While the read models cannot be trusted: limits are checked by them, and the store of the cluster that has them also
+      // keeps the texts of commands.
+      ...(policy.write ? [hook(() => parts.gate?.refuseCommands())] : []),
       ...(policy.waits ? [positionWait(parts)] : []),
       secondLook(policy, parts),
       ...(policy.scope !== null && policy.session && !policy.write ? [standing(policy, parts)] : []),
-      ...(policy.admitsEach ? [leaving(parts)] : []),
+      ...(policy.admitsEach ? [hook((request) => leave(request, parts.admission))] : []),
     ];
   } else if (isDocument(route.url)) {
     route.onRequest = [documentLimit(route.url, parts)];
@@ -177,11 +176,11 @@ const isDocument = (url: string): boolean => isConsole(url) || url === '/openapi
 /** The rate limit and the headers of a page or one of its files. */
 function documentLimit(pattern: string, { rateLimit }: EdgeParts): Hook {
   const headers = isConsole(pattern) ? CONSOLE_HEADERS : DOCS_HEADERS;
-  return (request, reply, done) => {
+  return hook((request, reply) => {
     request.pattern = pattern;
     reply.headers(headers);
-    doneAfter(rateLimit?.take(request.ip, reply), done);
-  };
+    return rateLimit?.take(request.ip, reply);
+  });
 }
 
 /** Headers of every answer. Also used where the framework fails before any hook runs. */
@@ -192,11 +191,14 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
-/** Goes on once the work has ended; at once if there is none. */
-function doneAfter(work: Promise<unknown> | void, done: HookHandlerDoneFunction): void {
-  if (work) work.then(() => done(), done);
-  else done();
-}
+/** Goes on once the work has ended; at once if it need not be waited for. */
+const hook =
+  (work: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown> | void): Hook =>
+  (request, reply, done) => {
+    const working = work(request, reply);
+    if (working) working.then(() => done(), done);
+    else done();
+  };
 
 /** A route as CREDENCE_PUBLIC_READS has it: those that are not public need a key, or the identity's own session. */
 const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =>
@@ -206,7 +208,7 @@ const enforced = (route: RoutePolicy, { publicReads }: EdgeParts): RoutePolicy =
 function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | undefined, parts: EdgeParts): Hook {
   const { keys, tokens, rateLimit } = parts;
   const { scope, plain, write } = policy;
-  return (request, reply, done) => {
+  return hook((request, reply) => {
     request.pattern = pattern;
     request.policy = policy;
     const caller = identify(request, keys, tokens);
@@ -220,8 +222,8 @@ function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | und
       if (write) parts.admission?.refuseIfFull(ownerOf(request));
       return turnOf?.(request);
     };
-    doneAfter(counting ? counting.then(begin) : begin(), done);
-  };
+    return counting ? counting.then(begin) : begin();
+  });
 }
 
 /**
@@ -229,14 +231,12 @@ function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | und
  * deleted, and it may have waited for its turn and for the read models.
  */
 function secondLook(policy: RoutePolicy, parts: EdgeParts): Hook {
-  return (request, _reply, done) => {
-    if (!request.isAccepted()) {
-      const caller = identify(request, parts.keys, parts.tokens);
-      permit(caller, policy);
-      request.caller = caller as Caller;
-    }
-    done();
-  };
+  return hook((request) => {
+    if (request.isAccepted()) return;
+    const caller = identify(request, parts.keys, parts.tokens);
+    permit(caller, policy);
+    request.caller = caller as Caller;
+  });
 }
 
 /**
@@ -252,10 +252,10 @@ function standing({ own }: RoutePolicy, parts: EdgeParts): Hook {
     }
     request.caller = { ...request.caller!, session: now };
   };
-  return (request, _reply, done) => {
+  return hook((request) => {
     const claimed = request.caller?.session;
-    doneAfter(claimed ? look(request, claimed) : undefined, done);
-  };
+    return claimed ? look(request, claimed) : undefined;
+  });
 }
 
 /** Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. */
@@ -264,11 +264,11 @@ const isLimited = (caller: Caller | null, scope: RoutePolicy['scope']): boolean 
 
 /** Of a batch, each further item counts as one more request. The batch itself has been counted. */
 function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgeParts): Hook {
-  return (request, reply, done) => {
+  return hook((request, reply) => {
     const more = (request.body as Record<string, unknown[]>)[list]!.length - 1;
     const counts = more > 0 && isLimited(request.caller, scope);
-    doneAfter(counts ? rateLimit?.take(request.ip, reply, more) : undefined, done);
-  };
+    return counts ? rateLimit?.take(request.ip, reply, more) : undefined;
+  });
 }
 
 type Admit = (request: FastifyRequest) => Promise<void> | undefined;
@@ -288,10 +288,7 @@ function inTurn(): Admit {
   };
 }
 
-/**
- * Lets a request begin, and admits one that may append. It runs when the body has arrived, so that a client that sends
- * slowly keeps no other out.
- */
+/** Lets a request begin, and admits one that may append. */
 function admitting(turnOf: Admit, { admission }: EdgeParts): Admit {
   if (!admission) return turnOf;
   const enter = (request: FastifyRequest) => {
@@ -311,22 +308,6 @@ function leave(request: FastifyRequest, admission: Admission | undefined): void 
   if (!request.isAdmitted) return;
   request.isAdmitted = false;
   admission!.leave();
-}
-
-/** Of a batch, each item is admitted on its own. */
-function leaving({ admission }: EdgeParts): Hook {
-  return (request, _reply, done) => {
-    leave(request, admission);
-    done();
-  };
-}
-
-/** For a request without a body. One with a body was admitted before the body was parsed. */
-function admissionHook(admit: Admit): Hook {
-  return (request, _reply, done) => {
-    if (request.hasTurn) done();
-    else doneAfter(admit(request), done);
-  };
 }
 
 /** @throws Problem unauthorized, forbidden, or the problem of a refused credential */
@@ -381,7 +362,7 @@ class NoFields {}
 
 /** Replaces the raw body, query and path parameters by validated instances. */
 function validation({ body, query, params, write, live }: RoutePolicy, { cursors }: EdgeParts): Hook {
-  return (request, _reply, done) => {
+  return hook((request) => {
     for (const name in request.params as object) {
       // The router accepts an empty segment as a parameter.
       if ((request.params as Record<string, string>)[name] === '') throw nothingHere();
@@ -403,8 +384,7 @@ function validation({ body, query, params, write, live }: RoutePolicy, { cursors
     }
     if (body) request.body = readBody(body, request.body);
     else if (write && request.body !== undefined) readBody(NoFields, request.body);
-    done();
-  };
+  });
 }
 
 /** Refuses broken percent-escapes in query strings, which the parser would keep as text. */
@@ -418,20 +398,12 @@ function checkEncoding(url: string): void {
   }
 }
 
-/**
- * Refuses a command while the read models cannot be trusted: limits are checked by them, and the store of the cluster that
- * has them also keeps the texts of commands.
- */
-function commandRefusal({ gate }: EdgeParts): Hook {
-  return (_request, _reply, done) => doneAfter(gate?.refuseCommands(), done);
-}
-
 /** Lets a read wait until the client's `Credence-Min-Position` is applied. */
 function positionWait({ gate }: EdgeParts): Hook {
-  return (request, _reply, done) => {
+  return hook((request) => {
     const wire = request.raw.headers['credence-min-position'];
-    doneAfter(wire === undefined ? undefined : awaitPosition(String(wire), gate), done);
-  };
+    return wire === undefined ? undefined : awaitPosition(String(wire), gate);
+  });
 }
 
 async function awaitPosition(wire: string, gate: PositionGate | undefined): Promise<void> {
