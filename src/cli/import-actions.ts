@@ -18,6 +18,9 @@ import {
   describe,
 } from './action-lines.js';
 
+/** How long to wait before what the log did not take is tried again, ms. */
+const RETRY_MS = 1_000;
+
 export interface ImportReport {
   /** Lines that are not blank. */
   lines: number;
@@ -145,15 +148,13 @@ class Recorder {
       const tried = left.filter((line) => firsts.get(line.stream) === line);
       const failures = await this.tryAll(tried).catch((error: Error) => new Map(tried.map((line) => [line, error])));
       left = left.filter((line) => failures.has(line) || firsts.get(line.stream) !== line);
-      let retryAfter = 0;
       for (const line of tried) {
         const error = failures.get(line);
         if (!error) continue;
         if (!(this.waits && error instanceof StoreUnavailable && error.isPassing))
           throw this.stoppedAt(left[0]!, error);
-        retryAfter = Math.max(retryAfter, error.retryAfter);
       }
-      if (failures.size > 0) await sleep(1_000 * retryAfter);
+      if (failures.size > 0) await sleep(RETRY_MS);
     }
     this.report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
   }

@@ -103,9 +103,7 @@ const STORE_FAILURES: Record<StoreFailure, string> = {
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) {
-    return new Problem(error.code, STORE_FAILURES[error.code], {
-      headers: { 'retry-after': String(error.retryAfter) },
-    });
+    return new Problem(error.code, STORE_FAILURES[error.code], { headers: { 'retry-after': '1' } });
   }
   if (error instanceof NewerSchema) return new Problem('newer_schema', `The ${error.message}.`);
   const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];

@@ -40,7 +40,7 @@ test('waits for a log that is busy or unavailable, and records every line once',
   let calls = 0;
   const report = await importing((...append) => {
     const code = [undefined, 'store_busy', 'store_unavailable'][calls++ % 100] as 'store_busy' | undefined;
-    if (code) throw new StoreUnavailable('not now', { code, retryAfter: 0.01 });
+    if (code) throw new StoreUnavailable('not now', { code });
     return log.append(...append);
   }, true);
   expect(report).toMatchObject({ recorded: LINES, already_present: 0, conflicts: 0 });

@@ -10,6 +10,7 @@ import {
   AppendRefused,
   type EventStore,
   type ExpectedRevision,
+  type SliceOptions,
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
@@ -173,23 +174,18 @@ export class EventStoreDbEventStore implements EventStore {
     return events;
   }
 
-  async *readAll(
-    after: Position,
-    { sliceSize, signal }: { sliceSize?: number; signal?: AbortSignal } = {},
-  ): AsyncGenerator<RecordedEvent[]> {
-    yield* this.toHead({ after, from: after }, sliceSize, signal);
+  readAll(after: Position, options: SliceOptions = {}): AsyncGenerator<RecordedEvent[]> {
+    return this.toHead({ after, from: after }, options);
   }
 
-  async *subscribe(
-    after: Position,
-    { sliceSize, signal }: { sliceSize?: number; signal: AbortSignal },
-  ): AsyncGenerator<RecordedEvent[]> {
+  async *subscribe(after: Position, options: SliceOptions & { signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
+    const { signal } = options;
     const cursor = { after, from: after };
     while (!signal.aborted) {
       const began = performance.now();
       const before = cursor.after;
       try {
-        yield* this.toHead(cursor, sliceSize, signal);
+        yield* this.toHead(cursor, options);
       } catch (error) {
         // A follower waits for the server without a limit.
         if (!(error instanceof StoreUnavailable) || this.connection.closed) throw error;
@@ -391,11 +387,7 @@ export class EventStoreDbEventStore implements EventStore {
   /**
    * Slices up to the head; moves the cursor with each. Continues after failures, unless nothing arrives for too long.
    */
-  private async *toHead(
-    cursor: Cursor,
-    sliceSize: number | undefined,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<RecordedEvent[]> {
+  private async *toHead(cursor: Cursor, { sliceSize, signal }: SliceOptions): AsyncGenerator<RecordedEvent[]> {
     const { patienceMs } = this.connection.patience;
     const pace = new Pace(sliceSize);
     let until = performance.now() + patienceMs;

@@ -38,6 +38,12 @@ export interface Admission {
   leave(): void;
 }
 
+/** Of a read of the whole log: how many events a slice has, about, and what ends it. */
+export interface SliceOptions {
+  sliceSize?: number;
+  signal?: AbortSignal;
+}
+
 export interface EventStore {
   /** Permanent id of this log; part of every position on the wire. Available once the store is open. */
   readonly logId: string;
@@ -57,13 +63,13 @@ export interface EventStore {
    * All domain events after a position, in order, in slices that end at append boundaries; ends at the head (as of each
    * slice). System events of the server are skipped.
    */
-  readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncIterable<RecordedEvent[]>;
+  readAll(after: Position, options?: SliceOptions): AsyncIterable<RecordedEvent[]>;
 
   /**
    * As readAll, then live: waits for further events (also those of other processes), without a gap or a duplicate in
    * the transition, until the signal aborts (then it ends without an error).
    */
-  subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncIterable<RecordedEvent[]>;
+  subscribe(after: Position, options: SliceOptions & { signal: AbortSignal }): AsyncIterable<RecordedEvent[]>;
 
   /** The last domain event's position; START for an empty log. */
   head(): Promise<Position>;
@@ -137,10 +143,7 @@ export class AppendRefused extends Error {
   override readonly name = 'AppendRefused';
 }
 
-/**
- * Why a store gives no answer: it is unavailable, it is overloaded, or it does not contain what it should, so that any
- * answer would be wrong.
- */
+/** Why a store gives no answer: unavailable, overloaded, or with a content that would make any answer wrong. */
 export type StoreFailure =
   'store_unavailable' | 'store_busy' | 'store_full' | 'log_replaced' | 'read_models_foreign' | 'read_models_damaged';
 
@@ -149,14 +152,11 @@ export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 
   readonly code: StoreFailure;
-  /** Seconds after which a retry may succeed. */
-  readonly retryAfter: number;
 
-  constructor(message: string, options: { code?: StoreFailure; retryAfter?: number; cause?: unknown } = {}) {
-    const { code = 'store_unavailable', retryAfter = 1, ...rest } = options;
+  constructor(message: string, options: { code?: StoreFailure; cause?: unknown } = {}) {
+    const { code = 'store_unavailable', ...rest } = options;
     super(message, rest);
     this.code = code;
-    this.retryAfter = retryAfter;
   }
 
   /** Its message with those of its causes, such as a full disk, without a full stop. For operators: it may name folders. */
