@@ -11,10 +11,7 @@ export class AppendAdmission implements Admission {
   private admitted = 0;
   private readonly queue = new OwnerQueues<string, () => void>();
 
-  /**
-   * @param limit how many requests may be admitted at a time
-   * @param refusal the reason that a request is told
-   */
+  /** @param limit how many requests may be admitted at a time. @param refusal the reason that a request is told */
   constructor(
     private readonly limit: () => number,
     private readonly refusal: () => StoreUnavailable,

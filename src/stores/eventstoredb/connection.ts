@@ -2,8 +2,8 @@ import { ErrorType, isCommandError } from '@eventstore/db-client';
 import { backoff } from '../../kernel/backoff.js';
 import { inTime, pause } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { answers, ClientLink, type Link, withoutCredentials } from './link.js';
-import { CallUnanswered, connectionReplaced, NoAnswer, OTHERS_ANSWERED, type PulseTimes } from './pulse.js';
+import { answers, Link, withoutCredentials } from './link.js';
+import { CallUnanswered, connectionReplaced, OTHERS_ANSWERED, type PulseTimes } from './pulse.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
 export interface Patience extends PulseTimes {
@@ -23,9 +23,9 @@ const LONGEST_CONNECT_OF_SEVERAL_MS = 3_000;
 export class Connection {
   /** Host and port of every node named, without credentials or options: for messages. */
   readonly place: string;
-  private current: ClientLink;
-  private probed: ClientLink | undefined;
-  private isClosed = false;
+  link: Link;
+  closed = false;
+  private probed: Link | undefined;
   /** Checks that the server has the expected log, once that is known. */
   private check: ((link: Link) => Promise<void>) | undefined;
   /** The connection on which the log was found. */
@@ -48,7 +48,11 @@ export class Connection {
     private readonly warn: (message: string) => void,
   ) {
     this.place = placeOf(url);
-    this.current = new ClientLink(url, patience, warn, () => this.dropped());
+    this.link = this.makeLink(warn);
+  }
+
+  private makeLink(warn: (message: string) => void): Link {
+    return new Link(this.url, this.patience, warn, () => this.dropped());
   }
 
   /** Whether the expected log is known. */
@@ -134,24 +138,24 @@ export class Connection {
 
   /** Called when the connection has ended: the log behind the next one is checked soon, even without a request. */
   private dropped(): void {
-    if (this.check && !this.isClosed) void this.watch();
+    if (this.check && !this.closed) void this.watch();
   }
 
   /** Checks until the log is found; logs when the server is unavailable. */
   private async watch(): Promise<void> {
     if (this.watching) return;
     this.watching = true;
-    for (let attempt = 0; !this.isClosed; attempt++) {
+    for (let attempt = 0; !this.closed; attempt++) {
       const { link } = this;
       try {
         await this.confirmOn(link);
         break;
       } catch (error) {
-        if (this.isClosed) break;
+        if (this.closed) break;
         if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
           // The right log may be behind a new connection only.
           await this.pause(attempt);
-          if (!this.isClosed && link === this.current) this.replace();
+          if (!this.closed && link === this.link) this.replace();
           continue;
         }
         if (!this.refusal && this.unavailableReason === undefined) {
@@ -165,36 +169,28 @@ export class Connection {
     this.watching = false;
   }
 
-  get link(): Link {
-    return this.current;
-  }
-
-  get closed(): boolean {
-    return this.isClosed;
-  }
-
   /**
    * Replaces the client, if this one is still in use and its connection does not work. A client that is still
    * connecting is replaced only when the server responds on another connection: the library never gives up such an
    * attempt, and sockets would accumulate while the network accepts connections but transports nothing.
    */
   renew(link: Link): void {
-    if (link !== this.current || this.isClosed) return;
+    if (link !== this.link || this.closed) return;
     // The server refused one call, for example because it is too busy. The others on the connection may be answered.
-    if (this.current.isWell) return;
-    if (this.current.isConnecting) void this.renewOnceItAnswers(this.current);
+    if (link.isWell) return;
+    if (link.isConnecting) void this.renewOnceItAnswers(link);
     else this.replace();
     this.dropped();
   }
 
-  private async renewOnceItAnswers(link: ClientLink): Promise<void> {
+  private async renewOnceItAnswers(link: Link): Promise<void> {
     if (this.probed === link) return;
     this.probed = link;
     const hasOthers = this.place.includes(',') || /^\w+\+discover:/.test(this.url);
     const until = performance.now() + (hasOthers ? LONGEST_CONNECT_OF_SEVERAL_MS : LONGEST_CONNECT_MS);
-    while (link === this.current && link.isConnecting && !this.isClosed) {
+    while (link === this.link && link.isConnecting && !this.closed) {
       const answered = await answers(link.target, this.url, this.patience.answerMs);
-      if (link !== this.current || !link.isConnecting || this.isClosed) break;
+      if (link !== this.link || !link.isConnecting || this.closed) break;
       if (answered || performance.now() > until) this.replace();
       else await this.pause(Infinity);
     }
@@ -202,14 +198,9 @@ export class Connection {
   }
 
   private replace(): void {
-    const old = this.current;
+    const old = this.link;
     try {
-      this.current = new ClientLink(
-        this.url,
-        this.patience,
-        () => undefined,
-        () => this.dropped(),
-      );
+      this.link = this.makeLink(() => undefined);
     } catch (error) {
       // A certificate file that the URL names may be missing while it is replaced. The next attempt reads it again.
       const { message } = error as Error;
@@ -231,7 +222,7 @@ export class Connection {
     /** Why the last attempt failed that was not cut short. */
     let reason: unknown;
     for (let attempt = 0; ; attempt++) {
-      if (this.isClosed) throw closedError();
+      if (this.closed) throw closedError();
       const { link } = this;
       try {
         const answer = this.once(link, work);
@@ -240,7 +231,7 @@ export class Connection {
         if (isDefinite(error)) throw error;
         // A timer may be a millisecond early.
         const isOver = (error as Error).message === late;
-        if (isOver && reason === undefined && link === this.current && this.current.isWell) {
+        if (isOver && reason === undefined && link === this.link && link.isWell) {
           throw this.unavailable(`${late}, ${OTHERS_ANSWERED}`);
         }
         if (isOver || performance.now() >= until) throw this.unavailable(reason ?? error);
@@ -270,9 +261,9 @@ export class Connection {
   }
 
   close(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.current.end();
+    if (this.closed) return;
+    this.closed = true;
+    this.link.end();
   }
 }
 
@@ -291,10 +282,8 @@ const DEFINITE = new Set<unknown>([
 ]);
 
 export function isDefinite(error: unknown): boolean {
-  if (error instanceof NoAnswer || error instanceof StoreUnavailable) return error instanceof StoreUnavailable;
   if (error instanceof Error && isCommandError(error)) return DEFINITE.has(error.type);
-  // An error of neither the client nor the network is a bug of ours, and would occur again.
-  return error instanceof DamagedLog;
+  return error instanceof StoreUnavailable || error instanceof DamagedLog;
 }
 
 /** The log contains an event that Credence cannot have written, or does not have a requested position. */

@@ -16,31 +16,21 @@ const UNAVAILABLE = 14;
 
 type Channel = Awaited<ReturnType<EventStoreDBClient['getChannel']>>;
 
-/** One client of the library, until it is replaced. */
-export interface Link {
-  readonly client: EventStoreDBClient;
-  /** Aborted when the client is replaced: pending calls on it will get no answer. */
-  readonly gone: AbortSignal;
-  /** Identifies the client's present connection: a new number after every reconnect. */
-  readonly session: number;
-  readonly pulse: Pulse;
-}
-
 let sessions = 0;
 
-export class ClientLink implements Link {
+/** One client of the library, until it is replaced. */
+export class Link {
   readonly client: EventStoreDBClient;
   readonly pulse: Pulse;
+  /** Identifies the client's present connection: a new number after every reconnect. */
   session = ++sessions;
   private readonly ending = new AbortController();
+  /** Aborted when the client is replaced: pending calls on it will get no answer. */
   readonly gone: AbortSignal = this.ending.signal;
   private opening: Promise<Channel> | undefined;
   private channel: Channel | undefined;
 
-  /**
-   * @param dropped called when the connection to the server has ended
-   * @throws StartError for a connection string that cannot be read
-   */
+  /** @param dropped called when the connection has ended. @throws StartError for a connection string it cannot read */
   constructor(
     url: string,
     times: PulseTimes,

@@ -71,10 +71,7 @@ export interface ServerRecord {
 /** Messages such as "there is no such stream" or "the end is reached" have no record. */
 export type ReadResponse = ServerRecord | 'no record';
 
-/**
- * Decodes a `ReadResp`. A link to an event is not followed by any reader here.
- * @throws Error for bytes that are no such message
- */
+/** Decodes a `ReadResp`; no reader here follows links to events. @throws Error for bytes that are no such message */
 export function readResponse(bytes: Buffer): ReadResponse {
   const { event } = ReadResp.decode(bytes) as unknown as { event?: { event?: Recorded } };
   if (!event?.event) return 'no record';
