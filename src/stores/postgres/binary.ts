@@ -20,10 +20,7 @@ class Bytes {
     this.used = this.bytes.writeInt32BE(value, this.used);
   }
 
-  /**
-   * Writes bytes after their length.
-   * @param mark a byte before the others
-   */
+  /** Writes bytes after their length. @param mark a byte before the others */
   field(chunk: Buffer, start: number, end: number, mark?: number): void {
     this.int32(end - start + (mark === undefined ? 0 : 1));
     this.withRoomFor(end - start + 1);

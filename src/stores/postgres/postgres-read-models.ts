@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PoolClient } from 'pg';
 import copyStreams from 'pg-copy-streams';
 import { backoff } from '../../kernel/backoff.js';
 import type { Clock } from '../../kernel/clock.js';
@@ -62,9 +61,7 @@ export interface PostgresReadModelsOptions {
   url: string;
   /** For temporary files of builds, which need not exist. */
   folder: string;
-  /**
-   * The clock that decides when a lease ends. Default: the server's time, so that machines need not agree on the time.
-   */
+  /** Decides when a lease ends. Default: the server's time, so that machines need not agree on the time. */
   clock?: Clock;
   /** The clock of this process, to be compared with the server's. */
   ownClock?: Clock;
@@ -164,27 +161,9 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async generations(): Promise<Generation[]> {
-    type Row = [
-      string,
-      string,
-      GenerationStatus,
-      string | null,
-      string,
-      string,
-      string | null,
-      boolean,
-      string,
-      string,
-    ];
-    const rows = await this.main.rows<Row>({ text: sql.GENERATIONS, values: [this.now()] });
-    return rows.map(([id, views, status, damage, log, position, event_id, isHeld, holder, until]) => ({
-      id,
-      views: JSON.parse(views) as Record<string, number>,
-      status,
-      checkpoint: { log, position: Number(position), event_id },
-      lease: isHeld ? { holder, expires_at: Number(until) } : null,
-      ...(damage !== null && { damage }),
-    }));
+    const values = [this.now()];
+    const rows = await this.main.rows<[string, string | null]>({ text: sql.GENERATIONS, values });
+    return rows.map(([text, damage]) => ({ ...(JSON.parse(text) as Generation), ...(damage !== null && { damage }) }));
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
@@ -463,8 +442,17 @@ export class PostgresReadModels implements ReadModels {
     }
   }
 
+  /**
+   * Statements that read all partitions, as people's do, are neither disturbed nor waited for longer than a moment. Whoever
+   * attaches a partition meanwhile waits for longer than that.
+   */
   private async dropPart(part: number, isAttached: boolean, wasInterrupted: boolean): Promise<void> {
-    if (isAttached) await this.main.use((client) => detachIn(client, part, wasInterrupted));
+    if (isAttached) {
+      await this.main.use(async (client) => {
+        await client.query(`SET lock_timeout = ${DETACH_MS}`);
+        await client.query(sql.detach(part, wasInterrupted)).finally(() => client.query('RESET lock_timeout'));
+      });
+    }
     await this.main.rows({ text: sql.dropTable(part) });
     await this.main.rows({ text: sql.FORGET_PART, values: [part] });
   }
@@ -483,19 +471,6 @@ export class PostgresReadModels implements ReadModels {
 interface Answer {
   head: Head;
   rows: Map<number, ReadRow[]>;
-}
-
-/**
- * Statements that read all partitions, as people's do, are neither disturbed nor waited for longer than a moment. Whoever
- * attaches a partition meanwhile waits for longer than that.
- */
-async function detachIn(client: PoolClient, part: number, wasInterrupted: boolean): Promise<void> {
-  await client.query(`SET lock_timeout = ${DETACH_MS}`);
-  try {
-    await client.query(sql.detach(part, wasInterrupted));
-  } finally {
-    await client.query('RESET lock_timeout');
-  }
 }
 
 function isUndefinedTable(error: unknown): boolean {

@@ -34,10 +34,7 @@ export class ReadBatch {
   private readonly forward: RowRange[] = [];
   private readonly backward: RowRange[] = [];
 
-  /**
-   * @returns where the answers will be
-   * @throws TypeError, RangeError for an invalid row key, of which nothing is kept
-   */
+  /** @returns where the answers will be. @throws TypeError, RangeError for an invalid row key; nothing is kept */
   add(queries: readonly RowQuery[]): number[] {
     for (const query of queries) rowAddress('get' in query ? query.get : query.range);
     return queries.map((query) => {

@@ -50,10 +50,7 @@ function columnsOfRow(chunk: Buffer, start: number, middle: number, end: number,
   return crc32(chunk.subarray(start, end)) | 0;
 }
 
-/**
- * The columns of some rows, as arrays.
- * @param inserted so many of the rows, the first ones, are there once
- */
+/** The columns of some rows, as arrays. @param inserted so many of the rows, the first ones, are there once */
 export function columnsOf(rows: EncodedRows, inserted = 0): Values {
   const texts = Array.from({ length: 4 }, () => new TextArray());
   const crcs: number[] = [];

@@ -33,10 +33,13 @@ export const CREATE = `
   INSERT INTO credence_store.generations (id, views, status, log) VALUES ($1, $2, 'building', $3)
   ON CONFLICT DO NOTHING`;
 
-/** Parameter: the time or null. */
+/** Each as JSON, with its damage. Parameter: the time or null. */
 export const GENERATIONS = `
-  SELECT id, views::text, status, damage, log, position, event_id, ${heldAt('now.now')}, holder, held_until
-  FROM credence_store.generations, (SELECT ${nowIn('$1')} AS now) AS now ORDER BY id`;
+  SELECT json_build_object('id', id, 'views', views, 'status', status,
+    'checkpoint', json_build_object('log', log, 'position', position, 'event_id', event_id),
+    'lease', CASE WHEN ${heldAt(nowIn('$1'))}
+      THEN json_build_object('holder', holder, 'expires_at', held_until) END)::text, damage
+  FROM credence_store.generations ORDER BY id`;
 
 /** Parameters: id, status, log or null. */
 export const SET_STATUS = `
