@@ -228,10 +228,7 @@ const matches = (header: string, etag: string): boolean =>
   header.trim() === '*' ||
   header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag.slice(2));
 
-/**
- * A weak ETag of 66 bits: it is only compared with tags of the same address, and a collision would only mislead the
- * client's own cache.
- */
+/** A weak ETag of 66 bits. Compared with tags of the same address only: a collision misleads one client's cache. */
 export function etagOf(parts: readonly (string | number)[]): string {
   const isLast = parts.length === last.parts.length && parts.every((part, n) => part === last.parts[n]);
   if (!isLast) {

@@ -16,11 +16,7 @@ export class CallerTurns {
   private isScheduled = false;
   private readonly waiting = new OwnerQueues<string, () => void>();
 
-  /**
-   * @param caller whose request it is
-   * @param now ms, of a clock that is never set back
-   * @returns resolves when the request may begin; undefined: it may at once
-   */
+  /** @param now ms, of a clock never set back. @returns resolves when the request may begin; undefined: at once */
   take(caller: string, now: number): Promise<void> | undefined {
     if (caller !== this.last) {
       this.sharedUntil = this.last === undefined ? 0 : now + ALONE_AFTER_MS;

@@ -62,10 +62,7 @@ const BUILT_IN: Record<'request' | 'body' | 'query' | 'params', ReadParameter> =
   params: (request) => request.params,
 };
 
-/**
- * Makes a parameter decorator. `read` is also a property of the factory that Nest stores, so that it can be called
- * without Nest's execution context.
- */
+/** Makes a parameter decorator. `read` is also a property of what Nest stores, to be called without its context. */
 export function parameterOf<T>(read: ReadParameter<T>) {
   const factory = (_data: unknown, context: ExecutionContext): T => {
     const http = context.switchToHttp();

@@ -133,10 +133,7 @@ export const IsOneSpelling = field(
   (value) => typeof value !== 'string' || !isMisspelled(value),
   (value) => `be ${spellingOf(String(value))}: an id that is an address has one spelling`,
 );
-/**
- * A TRIS id that will be recorded. It must not be reserved for the service, must not name a person, and an address must
- * be spelled in lower case.
- */
+/** A TRIS id that will be recorded: not reserved for the service, naming no person, an address in lower case. */
 export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
   // The decorator that is applied last is checked first.
   applyDecorators(IsTrisId(options), IsNotTrisOfPlatform(options), IsNoPersonalData(options), IsOneSpelling(options));

@@ -97,10 +97,7 @@ export async function parseLines(bytes: Buffer, list: ListOfBody): Promise<unkno
   return items;
 }
 
-/**
- * @param budget how many values it may have; they are subtracted
- * @throws Problem malformed_json or validation_failed
- */
+/** @param budget how many values it may have; they are subtracted. @throws Problem malformed_json, validation_failed */
 export function parseJson(bytes: Buffer, budget = { values: MAX_VALUES }): unknown {
   const { value, text, named } = parse(bytes, budget);
   const errors: FieldError[] = [];
@@ -173,10 +170,7 @@ function tooManyValues(list: ListOfBody | undefined): Problem {
   return refusalOf(`/${name}`, 'batch_too_large', message);
 }
 
-/**
- * Collects what cannot be accepted; returns the number of members of all objects.
- * @param path the names and indexes that lead to the value
- */
+/** Collects what cannot be accepted. @param path leads to the value. @returns the number of members of all objects */
 function inspect(value: unknown, path: (string | number)[], errors: FieldError[]): number {
   if (typeof value === 'string' && !value.isWellFormed()) {
     note(errors, path, 'ill_formed_text', 'the text has a surrogate without its other half');

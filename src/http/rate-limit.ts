@@ -20,10 +20,7 @@ export interface RequestLimit {
   take(address: string, reply?: FastifyReply, more?: number): void | Promise<void>;
 }
 
-/**
- * The limit of this process alone, or of all processes of a cluster.
- * @param prefix of the counts in the key-value store of a cluster
- */
+/** The limit of this process, or of all of a cluster. @param prefix of the counts in the store of a cluster */
 export function requestLimit(
   { profile }: Pick<Config, 'profile'>,
   limit: number,

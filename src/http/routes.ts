@@ -97,10 +97,7 @@ export interface RouteOptions {
   waits?: boolean;
   /** A command that ignores the Idempotency-Key, since repeating it changes nothing. */
   ignoresIdempotencyKey?: boolean;
-  /**
-   * Its body is a list, which may be sent as NDJSON, too. Instead of an item that JSON refuses, the list contains a
-   * Problem.
-   */
+  /** Its body is a list, and may be NDJSON. In place of an item that JSON refuses, the list contains a Problem. */
   list?: ListOfBody;
   /** A batch: each item of this list of its body counts as a request, where requests are limited. */
   counts?: string;

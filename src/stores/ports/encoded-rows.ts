@@ -5,10 +5,7 @@ import { rowAddress, rowContent } from './row-key.js';
 /** See `PlacedRows.forEach`. */
 export type VisitRow = (chunk: Buffer, start: number, middle: number, end: number) => void;
 
-/**
- * Rows to be written to a store, each as the bytes of its address and its content, in buffers that must not change until
- * then.
- */
+/** Rows to be written, each as the bytes of its address and its content, in buffers that must not change until then. */
 export class PlacedRows {
   private readonly chunks: Buffer[] = [];
   /** For each row: the offsets of the start of the address, the start of the content and the end of the content. */

@@ -79,7 +79,8 @@ export function checkAppend(stream: string, events: readonly NewEvent[]): number
   });
   // Counted only if it may exceed the limit.
   if (units <= MAX_APPEND_BYTES / MAX_BYTES_OF_UNIT) return sizes;
-  const bytes = events.reduce((sum, event) => sum + Buffer.byteLength(textOf(event)), 0);
+  const texts = events.map(({ id, type, data, metadata }) => JSON.stringify({ id, type, data, metadata }));
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (bytes > MAX_APPEND_BYTES) {
     throw new AppendRefused(`the append takes ${bytes} bytes, more than ${MAX_APPEND_BYTES}`);
   }
@@ -100,10 +101,6 @@ function checkEvent({ id, type, data, metadata }: NewEvent, path: string): numbe
   const found = flaw({ id, type, data, metadata }, 0);
   if (found) throw new AppendRefused(`${path}${found}`);
   return unitsSeen;
-}
-
-function textOf({ id, type, data, metadata }: NewEvent): string {
-  return JSON.stringify({ id, type, data, metadata });
 }
 
 /** Bytes that one UTF-16 code unit can take in JSON text: a control character, escaped. */

@@ -44,10 +44,7 @@ export function isPassing(error: unknown): boolean {
 /** The longest wait of a job for its next attempt, ms. */
 export const LONGEST_WAIT_MS = 600_000;
 
-/**
- * How long a job that has failed waits for its next attempt, ms; null: this was the last.
- * @param made attempts so far
- */
+/** How long a job that has failed waits, ms; null: this attempt was the last. @param made attempts so far */
 export function waitOf(made: number, { attempts, backoffMs }: { attempts: number; backoffMs: number }): number | null {
   return made < attempts ? backoff(made, { from: backoffMs, most: LONGEST_WAIT_MS }) : null;
 }

@@ -42,9 +42,7 @@ export interface Batch {
   deletes: RowKey[];
 }
 
-/**
- * `damaged`: it has lost rows, or rows that differ from what was written. Nothing is applied to it or read from it again.
- */
+/** `damaged`: rows are lost, or differ from what was written. Nothing is applied to it or read from it again. */
 export type GenerationStatus = 'building' | 'ready' | 'damaged' | 'dropped';
 
 export interface Generation {
@@ -77,9 +75,7 @@ export interface Manifest {
   dropping?: string[];
   /** The log that the serving generations were folded from. */
   log?: string;
-  /**
-   * Created with the first manifest and kept by all later ones, so that the manifests of two stores are never confused.
-   */
+  /** Made with the first manifest and kept by all later ones: the manifests of two stores are never confused. */
   incarnation?: string;
 }
 
@@ -164,9 +160,7 @@ export interface ReadModels {
   /** Releases the lease, if this holder has it. */
   releaseLease(id: string, holder: string): Promise<void>;
 
-  /**
-   * `refused`: base, holder or log did not match (or the generation is gone or damaged): nothing was written.
-   */
+  /** `refused`: base, holder or log did not match, or the generation is gone or damaged. Nothing was written. */
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 
   /**

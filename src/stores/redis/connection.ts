@@ -98,10 +98,7 @@ function describe({ nodes, sentinel }: RedisTarget): string {
   );
 }
 
-/**
- * A client of the library, not connected yet, for libraries that need one (BullMQ). Everything else uses
- * `RedisConnection`.
- */
+/** A client of the library, not connected yet, for BullMQ. Everything else uses `RedisConnection`. */
 export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis | Cluster {
   const options: RedisOptions = {
     ...target.options,
