@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { open } from 'lmdb';
-import { checkActions, recordActions } from '../dist/src/cli/import-actions.js';
+import { ActionLines } from '../dist/src/cli/action-lines.js';
+import { recordActions } from '../dist/src/cli/import-actions.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
@@ -133,8 +134,9 @@ async function importing(most, tell) {
         const before = await stores.eventStore.head();
         let seconds;
         const ours = await measured(LINES_AT_A_TIME, async () => {
-          const { lines: checked, read } = await checkActions(file);
-          ({ seconds } = await recordActions(stores, read(), checked));
+          const actions = new ActionLines(file);
+          const { lines: checked } = await actions.check();
+          ({ seconds } = await recordActions(stores, actions.read(), checked));
         });
         // The rate of recording, as the command prints it, without the check of the file.
         ours.rate = LINES_AT_A_TIME / seconds;

@@ -2,10 +2,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ActionLines } from '../dist/src/cli/action-lines.js';
 import { Cli } from '../dist/src/cli/cli.js';
 import { EXIT } from '../dist/src/cli/exit.js';
 import { withHandlers } from '../dist/src/cli/handlers.js';
-import { checkActions, recordActions } from '../dist/src/cli/import-actions.js';
+import { recordActions } from '../dist/src/cli/import-actions.js';
 import { applyAll } from '../dist/src/cli/read-models.js';
 import { historyTable, replay } from '../dist/src/cli/replay.js';
 import { table } from '../dist/src/cli/table.js';
@@ -30,8 +31,9 @@ async function demo({ stores, config, get, print }) {
   const file = join(folder, 'actions.ndjson');
   const ratings = parseRatings(readFileSync(CSV, 'utf8'));
   writeFileSync(file, toNdjson(ratings));
-  const { lines, read } = await checkActions(file);
-  const { recorded } = await recordActions(stores, read(), lines);
+  const actions = new ActionLines(file);
+  const { lines } = await actions.check();
+  const { recorded } = await recordActions(stores, actions.read(), lines);
   await applyAll(stores, config);
 
   // As of the last rating: what was fresh then has decayed since.

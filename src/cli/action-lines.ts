@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
 import { bodyHash } from '../commands/context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
@@ -8,6 +9,7 @@ import { type FieldError, Problem } from '../kernel/problems.js';
 import { aaveAction } from '../features/ingestion/aave-file.js';
 import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto, toAction } from '../features/relay/relay.dto.js';
+import { CommandFailed } from './exit.js';
 
 /** Lines that are recorded together. */
 const BATCH = 1_024;
@@ -23,24 +25,18 @@ const FORMATS = {
   relay: (json: unknown, now: number): Action => toAction(readBody(RelayActionDto, json), now),
   aave: aaveAction,
 };
-
-export interface ActionFile {
-  path: string;
-  format: keyof typeof FORMATS;
-  /** What is later than this has not occurred yet, ms. */
-  now: number;
-}
+export type Format = keyof typeof FORMATS;
 
 export interface LineError extends FieldError {
   line: number;
 }
 
-/** What was found in a part of a file. */
-interface CheckedPart {
-  /** Bytes of the file up to its end. */
-  bytesRead: number;
+export interface CheckedLines {
+  /** Lines that are not blank. */
   lines: number;
+  /** Invalid lines. If there are any, nothing is written. */
   wrong: number;
+  /** The first of the wrong lines. */
   errors: LineError[];
 }
 
@@ -53,41 +49,44 @@ export interface ActionLine {
   stream: string;
 }
 
-/** A file has lines that were not in it when it was checked. */
-export class FileChanged extends Error {
-  override readonly name = 'FileChanged';
-}
-
 /** The two passes over a file of actions: `check` before `read`. */
 export class ActionLines {
   /** The lines without an external_id that were read, by the first 16 bytes of the action's digest. */
   private readonly equal = new Map<string, number>();
 
-  constructor(private readonly file: ActionFile) {}
+  /** What is later than this has not occurred yet, ms. */
+  private readonly now = Date.now();
 
-  async *check(): AsyncGenerator<CheckedPart> {
-    let described = 0;
+  constructor(
+    private readonly path: string,
+    private readonly format: Format = 'relay',
+  ) {}
+
+  /** Reads the whole file. @param onProgress bytes of the file that were read, and all */
+  async check(onProgress: (done: number, total: number) => void = () => undefined): Promise<CheckedLines> {
+    const { size } = await stat(this.path);
+    const checked: CheckedLines = { lines: 0, wrong: 0, errors: [] };
     let withoutId = 0;
-    for await (const { lines, bytesRead } of readLines(this.file.path, BODY_LIMIT)) {
-      const part: CheckedPart = { bytesRead, lines: lines.length, wrong: 0, errors: [] };
+    for await (const { lines, bytesRead } of readLines(this.path, BODY_LIMIT)) {
+      checked.lines += lines.length;
       for (const line of lines) {
         try {
           const { external_id } = this.actionOf(line);
           if (external_id === null && ++withoutId > MOST_WITHOUT_ID) throw new Problem('payload_too_large', TOO_MANY);
         } catch (error) {
           if (!(error instanceof Problem)) throw error;
-          part.wrong++;
-          part.errors.push(...describe(line.number, error).slice(0, MAX_DESCRIBED - described - part.errors.length));
+          checked.wrong++;
+          checked.errors.push(...describe(line.number, error).slice(0, MAX_DESCRIBED - checked.errors.length));
         }
       }
-      described += part.errors.length;
-      yield part;
+      onProgress(bytesRead, size);
     }
+    return checked;
   }
 
-  /** A batch at a time. @throws FileChanged */
+  /** Once, and only if nothing is wrong. A batch at a time. @throws CommandFailed if the file has changed */
   async *read(): AsyncGenerator<ActionLine[]> {
-    for await (const { lines } of readLines(this.file.path, BODY_LIMIT)) {
+    for await (const { lines } of readLines(this.path, BODY_LIMIT)) {
       for (let from = 0; from < lines.length; from += BATCH) {
         yield lines.slice(from, from + BATCH).map((line) => this.valid(line));
       }
@@ -102,7 +101,7 @@ export class ActionLines {
       return { number: line.number, action, hash, stream: actionStream(action, identity, randomUUID) };
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      throw new FileChanged(
+      throw new CommandFailed(
         `Line ${line.number} is not valid any more: the file has changed since it was checked. The lines before it may be recorded; run the command again.`,
       );
     }
@@ -122,7 +121,7 @@ export class ActionLines {
   /** @throws Problem for a line that the relay would refuse */
   private actionOf({ bytes }: Line): Action {
     if (bytes === null) throw new Problem('payload_too_large', `the line is longer than ${BODY_LIMIT} bytes`);
-    return FORMATS[this.file.format](parseJson(bytes), this.file.now);
+    return FORMATS[this.format](parseJson(bytes), this.now);
   }
 }
 

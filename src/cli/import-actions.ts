@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CommandContext, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
@@ -9,85 +8,25 @@ import { ActionRecorder } from '../features/relay/relay.handlers.js';
 import { Problem } from '../kernel/problems.js';
 import type { Stores } from '../stores/open.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
-import {
-  type ActionFile,
-  type ActionLine,
-  ActionLines,
-  type LineError,
-  MAX_DESCRIBED,
-  describe,
-} from './action-lines.js';
+import { type ActionLine, type CheckedLines, MAX_DESCRIBED, describe } from './action-lines.js';
+import { CommandFailed } from './exit.js';
 
 /** How long to wait before what the log did not take is tried again, ms. */
 const RETRY_MS = 1_000;
 
-export interface ImportReport {
-  /** Lines that are not blank. */
-  lines: number;
-  /** Invalid lines. If there are any, nothing is written. */
-  wrong: number;
+/** `errors` are the first of the wrong lines, or of the conflicts. */
+export interface ImportReport extends CheckedLines {
   recorded: number;
   already_present: number;
   /** Lines whose external_id was used for another action. */
   conflicts: number;
-  /** The first of the wrong lines, or of the conflicts. */
-  errors: LineError[];
   /** Time spent writing. */
   seconds: number;
 }
 
-/** An action was refused for good. Every line before `line` is in the log. */
-export class ImportStopped extends Error {
-  override readonly name = 'ImportStopped';
-
-  constructor(
-    readonly line: number,
-    { recorded }: ImportReport,
-    cause: StoreUnavailable | Problem,
-  ) {
-    const done = `${recorded} lines were recorded by this run, and every line before that one is in the log`;
-    const reason = cause instanceof StoreUnavailable ? cause.explanation : cause.message.replace(/\.$/, '');
-    super(`Stopped at line ${line}: ${reason}. ${done}; run the command again to continue.`, {
-      cause,
-    });
-  }
-}
-
-export interface CheckOptions {
-  /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
-  format?: ActionFile['format'];
-  /** Bytes of the file. */
-  onProgress?: (done: number, total: number) => void;
-}
-
-type Checked = Pick<ImportReport, 'lines' | 'wrong' | 'errors'>;
-
-/** A file whose lines were all checked: `wrong` and `errors` say what is wrong with them. */
-export interface CheckedActions extends Checked {
-  /** Once, and only if nothing is wrong. A batch at a time. @throws FileChanged */
-  read(): AsyncIterable<ActionLine[]>;
-}
-
 /** The report on lines of which none is recorded. */
-export function nothingRecorded({ lines, wrong, errors }: Checked): ImportReport {
+export function nothingRecorded({ lines, wrong, errors }: CheckedLines): ImportReport {
   return { lines, wrong, recorded: 0, already_present: 0, conflicts: 0, errors, seconds: 0 };
-}
-
-/** Reads and checks the whole NDJSON file. */
-export async function checkActions(
-  path: string,
-  { format = 'relay', onProgress = () => undefined }: CheckOptions = {},
-): Promise<CheckedActions> {
-  const { size } = await stat(path);
-  const source = new ActionLines({ path, format, now: Date.now() });
-  const checked: CheckedActions = { lines: 0, wrong: 0, errors: [], read: () => source.read() };
-  for await (const { lines, wrong, errors, bytesRead } of source.check()) {
-    checked.lines += lines;
-    checked.wrong += wrong;
-    checked.errors.push(...errors);
-    onProgress(bytesRead, size);
-  }
-  return checked;
 }
 
 export interface RecordOptions {
@@ -102,7 +41,7 @@ export interface RecordOptions {
  * Records the actions of lines that were all checked. Safe to repeat, also after a crash: a line that was already
  * recorded is recognised by its external_id or, without one, by its content and the number of equal lines before it.
  * @param total number of lines
- * @throws ImportStopped when the log refuses an action for good; what `batches` throws
+ * @throws CommandFailed when the log refuses an action for good; what `batches` throws
  */
 export async function recordActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
@@ -141,7 +80,7 @@ class Recorder {
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 
-  /** Records lines, those of one stream one after the other. @throws ImportStopped */
+  /** Records lines, those of one stream one after the other. @throws CommandFailed */
   async record(lines: readonly ActionLine[]): Promise<void> {
     for (let left = lines; left.length > 0;) {
       const firsts = new Map(left.toReversed().map((line) => [line.stream, line]));
@@ -160,8 +99,10 @@ class Recorder {
   }
 
   private stoppedAt({ number }: ActionLine, error: Error): Error {
-    const isRefusal = error instanceof StoreUnavailable || error instanceof Problem;
-    return isRefusal ? new ImportStopped(number, this.report, error) : error;
+    if (!(error instanceof StoreUnavailable || error instanceof Problem)) return error;
+    const reason = error instanceof StoreUnavailable ? error.explanation : error.message.replace(/\.$/, '');
+    const done = `${this.report.recorded} lines were recorded by this run, and every line before that one is in the log`;
+    return new CommandFailed(`Stopped at line ${number}: ${reason}. ${done}; run the command again to continue.`);
   }
 
   /** Tries lines of different streams. @returns why lines are not in the log that are not refused for good */

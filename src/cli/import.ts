@@ -6,16 +6,10 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { RecordedEvent } from '../kernel/event.js';
 import { appendsIn, checkExport, isExport } from '../stores/transfer.js';
-import type { ActionLine } from './action-lines.js';
+import { type ActionLine, ActionLines, type Format } from './action-lines.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { EXIT, type ExitCode, UsageError } from './exit.js';
-import {
-  type CheckOptions,
-  type ImportReport,
-  checkActions,
-  nothingRecorded,
-  recordActions,
-} from './import-actions.js';
+import { type ImportReport, nothingRecorded, recordActions } from './import-actions.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyImported } from './read-models.js';
@@ -86,13 +80,13 @@ async function withInput(
 async function openActions(
   context: Context,
   file: string,
-  format: CheckOptions['format'],
+  format: Format,
   { json }: Options,
 ): Promise<Prepared<Value, Item> | ExitCode> {
   const bar = context.progress('Checking', 'bytes');
-  const checked = await checkActions(file, { format, onProgress: bar.update }).finally(bar.stop);
-  const { lines, wrong, read } = checked;
-  if (wrong === 0) return { value: { lines }, items: read() };
+  const actions = new ActionLines(file, format);
+  const checked = await actions.check(bar.update).finally(bar.stop);
+  if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
   return finish(context, nothingRecorded(checked), json);
 }
 

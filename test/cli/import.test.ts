@@ -144,7 +144,11 @@ test(
 
 test.each([
   ['an error', 'rmSync(file)', /^Error: ENOENT/],
-  ['lines that have changed since they were checked', "writeFileSync(file, '{')", /^FileChanged: Line 1 is not valid/],
+  [
+    'lines that have changed since they were checked',
+    "writeFileSync(file, '{')",
+    /^CommandFailed: Line 1 is not valid/,
+  ],
 ])(
   '%s in a large file ends the import',
   async (_what, change, message) => {
@@ -152,15 +156,16 @@ test.each([
     const built = (path: string) => JSON.stringify(join(process.cwd(), 'dist/src', path));
     const script = `
       import { rmSync, writeFileSync } from 'node:fs';
-      import { FileChanged } from ${built('cli/action-lines.js')};
-      import { checkActions, recordActions } from ${built('cli/import-actions.js')};
+      import { ActionLines } from ${built('cli/action-lines.js')};
+      import { recordActions } from ${built('cli/import-actions.js')};
       import { closeStores, openStores } from ${built('stores/open.js')};
       const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
       const file = ${JSON.stringify(file)};
-      const { lines, read } = await checkActions(file);
+      const checking = new ActionLines(file);
+      const { lines } = await checking.check();
       ${change};
-      await recordActions(stores, read(), lines).catch((error) => {
-        console.log(\`\${error instanceof FileChanged ? 'FileChanged' : 'Error'}: \${error.message}\`);
+      await recordActions(stores, checking.read(), lines).catch((error) => {
+        console.log(\`\${error.name}: \${error.message}\`);
       });
       await closeStores(stores);`;
     const output = execFileSync(process.execPath, [store.file('import.mjs', [script])]).toString();

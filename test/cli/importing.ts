@@ -1,10 +1,5 @@
-import {
-  type ImportReport,
-  type RecordOptions,
-  checkActions,
-  nothingRecorded,
-  recordActions,
-} from '../../src/cli/import-actions.js';
+import { ActionLines } from '../../src/cli/action-lines.js';
+import { type ImportReport, type RecordOptions, nothingRecorded, recordActions } from '../../src/cli/import-actions.js';
 
 export interface ImportOptions extends Pick<RecordOptions, 'waits'> {
   onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
@@ -16,10 +11,11 @@ export async function importActions(
   path: string,
   { waits, onProgress = () => undefined }: ImportOptions = {},
 ): Promise<ImportReport> {
-  const of = (phase: 'checking' | 'recording') => ({
-    onProgress: (done: number, total: number) => onProgress(phase, done, total),
-  });
-  const checked = await checkActions(path, of('checking'));
+  const file = new ActionLines(path);
+  const checked = await file.check((done, total) => onProgress('checking', done, total));
   if (checked.wrong > 0) return nothingRecorded(checked);
-  return recordActions(stores, checked.read(), checked.lines, { ...of('recording'), waits });
+  return recordActions(stores, file.read(), checked.lines, {
+    waits,
+    onProgress: (done, total) => onProgress('recording', done, total),
+  });
 }
