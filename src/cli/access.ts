@@ -1,10 +1,9 @@
 import { type Audited, audit } from '../features/access/audit.js';
 import { refuseMisspelled } from '../kernel/problems.js';
 import type { Cli, JsonOption } from './cli.js';
-import { EXIT } from './exit.js';
+import { EXIT, checkedTrisId } from './exit.js';
 import { count } from './progress.js';
 import { table } from './table.js';
-import { checkedTrisId } from './tris-id.js';
 
 export function accessCommands(cli: Cli): void {
   const access = cli.program.command('access').description('inspect access decisions');

@@ -6,8 +6,7 @@ import { ChangeAction, GetAction, PreviewChange } from '../features/withdrawals/
 import { WithdrawalsModule } from '../features/withdrawals/withdrawals.module.js';
 import { readBody, readParams } from '../http/validation.js';
 import type { Cli, JsonOption } from './cli.js';
-import { OPERATOR, commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, OPERATOR, commandOf, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 

@@ -16,13 +16,10 @@ import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/ac
 import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { readBodyFile } from './body-file.js';
 import type { Cli, JsonOption } from './cli.js';
-import { EXIT } from './exit.js';
-import { OPERATOR, commandOf } from './command-of.js';
-import { type HandlersContext, changed, withHandlers } from './handlers.js';
-import { PAGE, allPages } from './pages.js';
+import { EXIT, checkedTrisId } from './exit.js';
+import { type HandlersContext, OPERATOR, PAGE, allPages, changed, commandOf, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
-import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [AccessPolicyHandlersModule];
 /** What a check needs besides: a grant comes with a token, which the keys of the service sign. */
@@ -75,8 +72,9 @@ export function apCommands(cli: Cli): void {
 }
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
-  const pages = await allPages((cursor) => queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)));
-  const policies = pages.flatMap((page) => page.policies);
+  const policies = await allPages('policies', (cursor) =>
+    queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)),
+  );
   const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
     policy: policy_id,
     status,

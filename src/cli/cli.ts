@@ -15,6 +15,7 @@ import { FolderOwned, Ownership, describeOwner } from '../stores/owner.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type Caller, callOwner } from './owner-client.js';
+import type { OutputFile } from './output-file.js';
 import { type Progress, startProgress } from './progress.js';
 
 /** The environment and streams of a command: those of the process, unless another program runs the command. */
@@ -36,7 +37,7 @@ export interface JsonOption {
 export interface Context {
   config: Config;
   io: CommandIo;
-  /** The name in events: `cli:<user>`. */
+  /** The name in events, `cli:<user>`: what the caller says of itself, which nobody checks. */
   actor: string;
   /** Shows progress on standard error after the first second. */
   progress(label: string, unit: string): Progress;
@@ -55,24 +56,17 @@ export interface Prepared<V = undefined, I = never> {
   value: V;
   /** Read while the command runs; each as JSON. */
   items?: AsyncIterable<I>;
-  /** Default: standard output. */
-  output?: Output;
+  /** Where the lines go that the command writes besides its result. Default: standard output. */
+  output?: OutputFile;
   close?(): Promise<void>;
-}
-
-/** Where the lines go that a command writes besides its result. */
-export interface Output {
-  /** Resolves when more can be written. */
-  write(text: string): Promise<void>;
-  /** The command has ended. @param isComplete whether it has written everything */
-  end(isComplete: boolean): Promise<void>;
 }
 
 /** What a command on a folder receives. */
 export interface FolderContext<V = unknown, I = unknown> extends Context {
   value: V;
   items: AsyncIterable<I>;
-  write: Output['write'];
+  /** Resolves when more can be written. */
+  write(text: string): Promise<void>;
   /** Aborts when the command is interrupted, or its caller goes away. Unless it is asked for, Ctrl-C ends this process. */
   interruption(): AbortSignal;
   /** What the server has open that owns the folder, if it carries out the command. */
@@ -92,12 +86,8 @@ export interface Host {
 }
 
 /** A command of another process that a server carries out. */
-export interface Hosted {
+export interface Hosted extends Pick<FolderContext, 'actor' | 'value' | 'items' | 'write'> {
   host: Host;
-  actor: string;
-  value: unknown;
-  items: AsyncIterable<unknown>;
-  write: Output['write'];
   signal: AbortSignal;
 }
 
@@ -180,10 +170,11 @@ export class Cli {
         return;
       }
       if (profile === 'embedded' && folder === 'create') prepareFolder(data);
-      const { value, items = Readable.from([]), output = new StandardOutput(this.io.stdout) } = prepared;
-      const write = (text: string) => {
-        this.isStreaming = output instanceof StandardOutput;
-        return output.write(text);
+      const { value, items = Readable.from([]), output } = prepared;
+      const write = async (text: string) => {
+        if (output) return output.write(text);
+        this.isStreaming = true;
+        if (!this.io.stdout.write(text)) await once(this.io.stdout, 'drain');
       };
       let isComplete = false;
       try {
@@ -206,7 +197,7 @@ export class Cli {
           isComplete = true;
         }
       } finally {
-        await output.end(isComplete);
+        await output?.end(isComplete);
         await prepared.close?.();
       }
     };
@@ -242,7 +233,7 @@ export class Cli {
    */
   private async owned(
     data: string,
-    caller: Pick<Caller, 'actor' | 'value' | 'items' | 'write'>,
+    caller: Omit<Caller, 'argv' | 'io'>,
   ): Promise<Ownership | { exit: ExitCode; complete: boolean }> {
     const { wait } = this.program.opts<{ wait: boolean }>();
     const started = performance.now();
@@ -284,7 +275,7 @@ export class Cli {
     return {
       config,
       io: this.io,
-      actor: this.hosted?.actor ?? actorOf(config),
+      actor: this.hosted?.actor ?? `cli:${config.actor ?? systemUser()}`,
       progress: (label, unit) => {
         const { update, stop } = startProgress(label, unit, stderr);
         return {
@@ -333,11 +324,6 @@ function visible(text: string): string {
   return text.replace(hidden, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** What the caller says of itself: nobody checks it. */
-function actorOf({ actor }: Config): string {
-  return `cli:${actor ?? systemUser()}`;
-}
-
 /** The user of the operating system: the name if it has the form of an actor's, else the number. */
 function systemUser(): string {
   try {
@@ -363,16 +349,6 @@ function requireAccess(data: string): void {
 export function requireStore(data: string): void {
   if (storesExist(data)) return;
   throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
-}
-
-class StandardOutput implements Output {
-  constructor(private readonly stdout: Writable) {}
-
-  async write(text: string): Promise<void> {
-    if (!this.stdout.write(text)) await once(this.stdout, 'drain');
-  }
-
-  async end(): Promise<void> {}
 }
 
 /** A command waits for no worker, and possibly none is running. */

@@ -8,9 +8,7 @@ import { AcknowledgeDeadLetter, ListDeadLetters } from '../features/dead-letters
 import { readBody, readParams } from '../http/validation.js';
 import type { Cli } from './cli.js';
 import { UsageError } from './exit.js';
-import { commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
-import { PAGE, allPages } from './pages.js';
+import { type HandlersContext, PAGE, allPages, commandOf, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
@@ -65,9 +63,8 @@ async function acknowledge(context: HandlersContext, ids: string[], { all, reaso
   if (named.length === 0) print('no dead letters');
 }
 
-async function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {
-  const pages = await allPages((cursor) => queries.execute(new ListDeadLetters(state, PAGE, cursor)));
-  return pages.flatMap(({ dead_letters }) => dead_letters);
+function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {
+  return allPages('dead_letters', (cursor) => queries.execute(new ListDeadLetters(state, PAGE, cursor)));
 }
 
 function rowOf({ event_id, event_type, position, tris_id, reason, acknowledged }: DeadLetterDto) {

@@ -25,7 +25,7 @@ import { replaceBySync } from '../kernel/replace-file.js';
 import { StartError } from '../kernel/start-error.js';
 import { storesExist } from '../stores/open.js';
 import type { Host } from './cli.js';
-import { commandOf } from './command-of.js';
+import { commandOf } from './handlers.js';
 import { ended } from './population-change.js';
 import { startProgress } from './progress.js';
 import { applyAll } from './read-models.js';

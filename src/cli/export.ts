@@ -4,12 +4,11 @@ import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { refuseMisspelled } from '../kernel/problems.js';
 import type { Cli, Context, StoresContext } from './cli.js';
-import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
+import { type ExitCode, CommandFailed, EXIT, UsageError, checkedTrisId } from './exit.js';
 import { CSV_FEATURES, checkedTable, exportCsv } from './export-csv.js';
 import { withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { count, describeDamage, duration } from './progress.js';
-import { checkedTrisId } from './tris-id.js';
 
 interface Options {
   out?: string;

@@ -3,6 +3,7 @@ import type { Config } from '../kernel/config.js';
 import { NestFactory } from '@nestjs/core';
 import { CommandBus, CommandHandlerNotFoundException, QueryBus, QueryHandlerNotFoundException } from '@nestjs/cqrs';
 import { applicationOf } from '../app/shared.module.js';
+import { type CommandContext, internalActor, internalContext } from '../commands/context.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import type { Cli, Folder, Prepare, StoresContext, Work } from './cli.js';
 import { CommandFailed } from './exit.js';
@@ -49,6 +50,32 @@ export function withHandlers<A extends unknown[], V = undefined>(
     },
     prepare,
   );
+}
+
+/** Reads. Anyone who can run a command on the store's folder may act for every organization. */
+export const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
+
+/** A command of this actor. Without an Idempotency-Key, since repeating these commands changes nothing. */
+export function commandOf(actor: string, body: object): CommandContext {
+  return { ...internalContext(actor, body), actor: { ...OPERATOR, name: actor } };
+}
+
+/** Entries of a page that is asked for. */
+export const PAGE = 1_000;
+
+/** Reads all pages of a list. @param field the one of a page with its entries */
+export async function allPages<F extends string, T>(
+  field: F,
+  read: (cursor: string | undefined) => Promise<Record<F, T[]> & { next_cursor: string | null }>,
+): Promise<T[]> {
+  const all: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await read(cursor);
+    all.push(...page[field]);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return all;
 }
 
 /** Applies a change to the read models, so that the next look-up shows it even without a running server. */

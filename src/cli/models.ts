@@ -5,8 +5,7 @@ import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
 import type { Cli, JsonOption } from './cli.js';
 import { UsageError } from './exit.js';
-import { commandOf } from './command-of.js';
-import { type HandlersContext, changed, withHandlers } from './handlers.js';
+import { type HandlersContext, changed, commandOf, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';
 import { table } from './table.js';
 

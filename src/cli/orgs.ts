@@ -8,11 +8,9 @@ import {
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import type { Cli, JsonOption } from './cli.js';
-import { commandOf } from './command-of.js';
-import { type HandlersContext, changed, withHandlers } from './handlers.js';
-import { PAGE, allPages } from './pages.js';
+import { checkedTrisId } from './exit.js';
+import { type HandlersContext, PAGE, allPages, changed, commandOf, withHandlers } from './handlers.js';
 import { table } from './table.js';
-import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [OrganizationsModule];
 
@@ -52,8 +50,7 @@ export function orgsCommands(cli: Cli): void {
 }
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
-  const pages = await allPages((cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
-  const all = pages.flatMap(({ organizations }) => organizations);
+  const all = await allPages('organizations', (cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
   const rows = all.map(({ tris_org, vetted, registered_at }) => {
     return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
   });

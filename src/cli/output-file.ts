@@ -5,10 +5,9 @@ import { dirname } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { TargetRefused, requireSpace, writtenAside } from '../stores/written-aside.js';
-import type { Output } from './cli.js';
 
 /** A file that gets its name once the command has written all of it. A device or a pipe is written directly. */
-export class OutputFile implements Output {
+export class OutputFile {
   private readonly text = new PassThrough({ highWaterMark: 2 ** 20 });
   private readonly written: Promise<void>;
   /** Where it takes space; undefined for a device or a pipe. */
@@ -37,6 +36,7 @@ export class OutputFile implements Output {
     if (!this.text.write(text)) await Promise.race([once(this.text, 'drain'), this.written]);
   }
 
+  /** The command has ended. @param isComplete whether it has written everything */
   async end(isComplete: boolean): Promise<void> {
     if (isComplete) this.text.end();
     else this.text.destroy(new Error('The command has not written all of it.'));

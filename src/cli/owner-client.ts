@@ -7,7 +7,7 @@ import { drained } from '../kernel/drained.js';
 import { socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
-import type { CommandIo } from './cli.js';
+import type { FolderContext } from './cli.js';
 import type { ExitCode } from './exit.js';
 import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines, socketAt } from './owner-socket.js';
 
@@ -19,14 +19,8 @@ const TOLD_MS = 3_000;
 const MAX_LINE = 2 ** 30;
 
 /** What a command needs of its caller while another process carries it out. */
-export interface Caller {
+export interface Caller extends Pick<FolderContext, 'actor' | 'value' | 'items' | 'io' | 'write'> {
   argv: readonly string[];
-  actor: string;
-  value: unknown;
-  items: AsyncIterable<unknown>;
-  io: CommandIo;
-  /** Writes to the output of the command. */
-  write(text: string): Promise<void>;
 }
 
 /**

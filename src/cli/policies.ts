@@ -9,8 +9,7 @@ import { ValidationPoliciesModule } from '../features/validation-policies/vp.mod
 import { SHA256_HEX } from '../kernel/identifiers.js';
 import type { Cli, Context } from './cli.js';
 import { CommandFailed, EXIT, UsageError } from './exit.js';
-import { commandOf } from './command-of.js';
-import { type HandlersContext, withHandlers } from './handlers.js';
+import { type HandlersContext, commandOf, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';
 import {
   type Plan,

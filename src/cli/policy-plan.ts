@@ -13,9 +13,7 @@ import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
 import { RATINGS } from '../scoring/model.js';
 import { modelOrFirst, scoringBy } from '../scoring/models/all.js';
-import { OPERATOR } from './command-of.js';
-import type { HandlersContext } from './handlers.js';
-import { PAGE, allPages } from './pages.js';
+import { type HandlersContext, OPERATOR, PAGE, allPages } from './handlers.js';
 import type { AccessPolicyFile, PolicyFile, ValidationPolicyFile } from './policy-files.js';
 
 /** What is to be done so that the log has the policies of the files, and what that changes for all identities. */
@@ -87,7 +85,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     }
   }
 
-  const listed = await allPages((cursor) =>
+  const listed = await allPages('policies', (cursor) =>
     context.queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)),
   );
   const hashed = {
@@ -100,7 +98,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
       }))
       .sort((a, b) => (a.policy_id < b.policy_id ? -1 : 1)),
     lenses: lenses.sort((a, b) => (a.whose < b.whose ? -1 : 1)),
-    access: listed.flatMap(({ policies }) => policies.map(({ policy_id, status }) => ({ policy_id, status }))),
+    access: listed.map(({ policy_id, status }) => ({ policy_id, status })),
     model: modelOrFirst((await context.get(Views).manifest()).model_hash).hash,
   };
   return { hash: sha256Hex(canonicalJson(hashed)), files: planned, promotions, refusals };

@@ -4,8 +4,7 @@ import { GetReplay } from '../features/validation-policies/replays.handlers.js';
 import type { ReplayDto, ReplayResultDto } from '../features/validation-policies/vp.dto.js';
 import type { JsonOption } from './cli.js';
 import { CommandFailed } from './exit.js';
-import { OPERATOR } from './command-of.js';
-import type { HandlersContext } from './handlers.js';
+import { type HandlersContext, OPERATOR } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
 

@@ -8,11 +8,10 @@ import { score } from '../features/disc/score.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { Cli } from './cli.js';
-import { UsageError } from './exit.js';
+import { UsageError, checkedTrisId } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
-import { checkedTrisId } from './tris-id.js';
 
 interface Options {
   vp?: string;

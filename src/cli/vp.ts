@@ -17,13 +17,11 @@ import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
 import type { Cli, Context } from './cli.js';
-import { UsageError } from './exit.js';
-import { OPERATOR, commandOf } from './command-of.js';
-import { type HandlersContext, changed, withHandlers } from './handlers.js';
+import { UsageError, checkedTrisId } from './exit.js';
+import { type HandlersContext, OPERATOR, changed, commandOf, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { printReplay, renderChange, signed } from './population-change.js';
 import { table } from './table.js';
-import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [ValidationPoliciesModule];
 const ACTIVE = 'active';
