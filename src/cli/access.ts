@@ -16,13 +16,10 @@ export function accessCommands(cli: Cli): void {
     .action(
       cli.withStores('existing', async ({ stores, print, progress }, subject: string, { json }: JsonOption) => {
         checkedTrisId(subject);
-        const bar = progress('Reading', 'events');
         const decisions: Audited[] = [];
-        try {
-          for await (const decision of audit(stores.eventStore, subject, bar.update)) decisions.push(decision);
-        } finally {
-          bar.stop();
-        }
+        await progress('Reading', 'events', async (update) => {
+          for await (const decision of audit(stores.eventStore, subject, update)) decisions.push(decision);
+        });
         if (decisions.length === 0) refuseMisspelled(subject);
         const wrong = decisions.filter(({ differences }) => differences.length > 0);
         if (json) print(JSON.stringify({ subject, agrees: wrong.length === 0, decisions }));

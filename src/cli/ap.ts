@@ -53,9 +53,8 @@ export function apCommands(cli: Cli): void {
     .argument('<policy>', 'id of a policy')
     .action(withHandlers(cli, 'existing', FEATURES, show));
 
-  ap.command('create')
+  ap.command('create <file>')
     .description('create a policy of the operators from a JSON file; safe to repeat')
-    .argument('<file>')
     .action(withHandlers(cli, 'create', FEATURES, create, async (_, file: string) => ({ value: readPolicy(file) })));
 
   ap.command('retire')

@@ -25,10 +25,11 @@ export function backupCommand(cli: Cli): void {
         async ({ config, value: { target, probe }, interruption, progress, print, note }, folder: string) => {
           requireSight({ target, probe });
           const started = performance.now();
-          const bar = progress('Reading the copy', 'events');
           const signed = await new SignedCheckpoints(config, null).last();
-          const watch = { signal: interruption(), onProgress: bar.update, signed };
-          const { events, damaged, isAsSigned } = await backup(config.data, target, watch).finally(bar.stop);
+          const signal = interruption();
+          const { events, damaged, isAsSigned } = await progress('Reading the copy', 'events', (onProgress) =>
+            backup(config.data, target, { signal, onProgress, signed }),
+          );
           const seconds = (performance.now() - started) / 1000;
           print(
             `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,

@@ -16,7 +16,7 @@ import { type Stores, closeStores, openProfile, storesExist } from '../stores/op
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type Caller, callOwner } from './owner-client.js';
 import type { OutputFile } from './output-file.js';
-import { type Progress, startProgress } from './progress.js';
+import { type Update, showProgress } from './progress.js';
 
 /** The environment and streams of a command: those of the process, unless another program runs the command. */
 export interface CommandIo {
@@ -39,8 +39,8 @@ export interface Context {
   io: CommandIo;
   /** The name in events, `cli:<user>`: what the caller says of itself, which nobody checks. */
   actor: string;
-  /** Shows progress on standard error after the first second. */
-  progress(label: string, unit: string): Progress;
+  /** Shows the progress of work on standard error, as `showProgress` does. */
+  progress<T>(label: string, unit: string, work: (update: Update) => Promise<T>): Promise<T>;
   /** Writes a result line to standard output. */
   print(text: string): void;
   /** Writes a remark to standard error. */
@@ -276,17 +276,14 @@ export class Cli {
       config,
       io: this.io,
       actor: this.hosted?.actor ?? `cli:${config.actor ?? systemUser()}`,
-      progress: (label, unit) => {
-        const { update, stop } = startProgress(label, unit, stderr);
-        return {
-          update: (done, total) => {
+      progress: (label, unit, work) =>
+        showProgress(label, unit, stderr, (update) =>
+          work((done, total) => {
             // So that a command whose caller has gone ends soon, and with an error.
             signal?.throwIfAborted();
             update(done, total);
-          },
-          stop,
-        };
-      },
+          }),
+        ),
       print: (text) => void stdout.write(`${visible(text)}\n`),
       note: (text) => void stderr.write(`${visible(text)}\n`),
     };

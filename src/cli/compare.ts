@@ -86,8 +86,7 @@ async function compareLog({ stores, value, items, ...context }: StoresContext<Ke
   const tree = new Tree();
   const total = await stores.eventStore.countAfter(0);
   let position = 0;
-  const bar = context.progress('Comparing', 'events');
-  try {
+  return context.progress('Comparing', 'events', async (update) => {
     for await (const slice of stores.eventStore.readAll(0)) {
       for (const event of slice) {
         const next = value === 'export' ? (await kept.next()).value : undefined;
@@ -101,13 +100,11 @@ async function compareLog({ stores, value, items, ...context }: StoresContext<Ke
         tree.add(leaf);
         position = event.position;
       }
-      bar.update(tree.size, total);
+      update(tree.size, total);
     }
     const hasMore = value === 'export' ? !(await kept.next()).done : value.size > tree.size;
     return hasMore ? differs(context, tooShort(tree.size)) : decide(context, value, tree, 0);
-  } finally {
-    bar.stop();
-  }
+  });
 }
 
 async function* flat(items: AsyncIterable<KeptLeaf[]>): AsyncGenerator<KeptLeaf, undefined> {

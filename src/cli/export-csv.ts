@@ -55,21 +55,17 @@ export async function exportCsv(context: HandlersContext, name: string): Promise
   const names = columns.split(' ');
   const signal = context.interruption();
   const started = performance.now();
-  const applying = progress('Applying', 'events');
-  await applyAll(stores, config, applying.update).finally(applying.stop);
-  const bar = progress('Writing', name);
+  await progress('Applying', 'events', (update) => applyAll(stores, config, update));
   let written = 0;
-  try {
+  await progress('Writing', name, async (update) => {
     await write(csvLine(names));
     for await (const { rows, total } of pages(context)) {
       signal.throwIfAborted();
       await write(rows.map((row) => csvLine(names.map((name) => row[name] as Cell))).join(''));
       written += rows.length;
-      bar.update(written, total);
+      update(written, total);
     }
-  } finally {
-    bar.stop();
-  }
+  });
   note(`${count(written)} ${name} in ${duration((performance.now() - started) / 1000)}`);
 }
 

@@ -41,22 +41,19 @@ async function exportEvents(context: StoresContext, tris: string | undefined, _o
   const { eventStore } = context.stores;
   const started = performance.now();
   const total = await eventStore.countAfter(0);
-  const bar = context.progress('Exporting', 'events');
   let written = 0;
   const damaged: RecordedEvent[] = [];
-  const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
-    about: tris,
-    onProgress: (read, events) => {
-      written = events;
-      bar.update(read, total);
-    },
-    onDamage: (event) => damaged.push(event),
-  });
-  try {
+  await context.progress('Exporting', 'events', async (update) => {
+    const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
+      about: tris,
+      onProgress: (read, events) => {
+        written = events;
+        update(read, total);
+      },
+      onDamage: (event) => damaged.push(event),
+    });
     for await (const text of lines) await context.write(text);
-  } finally {
-    bar.stop();
-  }
+  });
   if (written === 0) refuseMisspelled(tris);
   context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
   for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);

@@ -1,6 +1,5 @@
 import { DropGeneration, RebuildViews, ServeGenerations } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
-import type { Manifest } from '../stores/ports/read-models.js';
 import type { Cli } from './cli.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, describeHidden, duration } from './progress.js';
@@ -28,21 +27,23 @@ export function generationsCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, rebuild));
 
   cli.program
-    .command('swap')
+    .command('swap <generation>')
     .description('serve the views of a ready generation; the previous one is kept for a rollback')
-    .argument('<generation>')
     .option('--new-log', NEW_LOG)
-    .action(withHandlers(cli, 'existing', FEATURES, swap));
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, { newLog }: { newLog?: boolean }) =>
+        serve(context, { swap: id, newLog }),
+      ),
+    );
 
   cli.program
     .command('rollback')
     .description('undo the last swap')
-    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
+    .action(withHandlers(cli, 'existing', FEATURES, (context) => serve(context, { rollback: undefined })));
 
   cli.program
-    .command('drop')
+    .command('drop <generation>')
     .description('delete a generation that does not serve, and free its space')
-    .argument('<generation>')
     .action(withHandlers(cli, 'existing', FEATURES, drop));
 }
 
@@ -52,9 +53,10 @@ async function rebuild(
   options: RebuildOptions,
 ) {
   const { swap, newLog } = options;
-  const bar = progress(`Rebuilding ${view}`, 'events');
-  const run = { signal: interruption(), onProgress: bar.update };
-  const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(bar.stop);
+  const signal = interruption();
+  const result = await progress(`Rebuilding ${view}`, 'events', (onProgress) =>
+    commands.execute(new RebuildViews(view, { signal, onProgress }, { swap, newLog })),
+  );
   const { generation, events, seconds, hidden_streams: hidden } = result;
   const next = swap
     ? `${generation} serves now.`
@@ -68,21 +70,16 @@ async function rebuild(
   if (hidden) note(describeHidden(hidden));
 }
 
-async function swap({ commands, print }: HandlersContext, id: string, { newLog }: { newLog?: boolean }) {
-  print(serving(await commands.execute(new ServeGenerations({ swap: id, newLog }))));
-}
-
-async function rollBack({ commands, print }: HandlersContext) {
-  print(serving(await commands.execute(new ServeGenerations({ rollback: undefined }))));
+async function serve({ commands, print }: HandlersContext, change: ServeGenerations['change']) {
+  const { views } = await commands.execute(new ServeGenerations(change));
+  print(
+    Object.entries(views)
+      .map(([view, id]) => `${view}: ${id}`)
+      .join('\n'),
+  );
 }
 
 async function drop({ commands, print }: HandlersContext, id: string) {
   await commands.execute(new DropGeneration(id));
   print(`Dropped ${id}.`);
-}
-
-function serving({ views }: Manifest): string {
-  return Object.entries(views)
-    .map(([view, id]) => `${view}: ${id}`)
-    .join('\n');
 }

@@ -25,12 +25,13 @@ export async function importExport(
 ): Promise<void> {
   const { stores } = context;
   const started = performance.now();
-  const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
   let settled = 0;
   const before = await stores.eventStore.head();
   try {
-    result = await importEvents(appends, stores.eventStore, (events) => bar.update((settled = events), events));
+    result = await context.progress('Importing', 'events', (update) =>
+      importEvents(appends, stores.eventStore, (events) => update((settled = events), events)),
+    );
   } catch (error) {
     if (error instanceof StoreUnavailable) {
       const done = `The first ${count(settled)} events of the file are in the log`;
@@ -40,8 +41,6 @@ export async function importExport(
       throw new CommandFailed(`${error.message} The events before it are in the log.`);
     }
     throw error;
-  } finally {
-    bar.stop();
   }
   if (!isWhole) await replaceOrigin(stores.eventStore, result.appended > 0, context.actor);
   await applyImported(context);

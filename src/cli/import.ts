@@ -83,9 +83,8 @@ async function openActions(
   format: Format,
   { json }: Options,
 ): Promise<Prepared<Value, Item> | ExitCode> {
-  const bar = context.progress('Checking', 'bytes');
   const actions = new ActionLines(file, format);
-  const checked = await actions.check(bar.update).finally(bar.stop);
+  const checked = await context.progress('Checking', 'bytes', (update) => actions.check(update));
   if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
   return finish(context, nothingRecorded(checked), json);
 }
@@ -107,12 +106,10 @@ async function importPrepared(
   try {
     if (value === 'export')
       return await importExport(context, items as AsyncIterable<RecordedEvent[]>, !incomplete, json);
-    const recording = context.progress('Recording', 'lines');
-    const report = await recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, {
-      waits: config.profile === 'cluster',
-      actor: context.actor,
-      onProgress: recording.update,
-    }).finally(recording.stop);
+    const options = { waits: config.profile === 'cluster', actor: context.actor };
+    const report = await context.progress('Recording', 'lines', (onProgress) =>
+      recordActions(stores, items as AsyncIterable<ActionLine[]>, value.lines, { ...options, onProgress }),
+    );
     await applyImported(context);
     return finish(context, report, json);
   } finally {

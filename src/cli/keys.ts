@@ -41,9 +41,8 @@ export function keysCommands(cli: Cli): void {
     .action(cli.withConfig(list));
 
   keys
-    .command('revoke')
+    .command('revoke <id>')
     .description('remove a key; running servers refuse it within a second')
-    .argument('<id>')
     .action(cli.withConfig(revoke));
 }
 

@@ -53,18 +53,15 @@ export function migrateCommand(cli: Cli): void {
 async function migrate({ progress }: Context, source: EventStore, target: EventStore) {
   const started = performance.now();
   const total = await source.countAfter(0);
-  const copying = progress('Copying', 'events');
-  const onCopied = (events: number) => copying.update(events, total);
-  const { appended } = await importEvents(appendsOf(source), target, onCopied).finally(copying.stop);
-  const comparing = progress('Comparing', 'events');
-  try {
-    const from = await rootOfLog(source, (events) => comparing.update(events, 2 * total));
-    const to = await rootOfLog(target, (events) => comparing.update(total + events, 2 * total));
-    const equal = from.root === to.root && from.events === to.events;
-    return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
-  } finally {
-    comparing.stop();
-  }
+  const { appended } = await progress('Copying', 'events', (update) =>
+    importEvents(appendsOf(source), target, (events) => update(events, total)),
+  );
+  const [from, to] = await progress('Comparing', 'events', async (update) => [
+    await rootOfLog(source, (events) => update(events, 2 * total)),
+    await rootOfLog(target, (events) => update(total + events, 2 * total)),
+  ]);
+  const equal = from!.root === to!.root && from!.events === to!.events;
+  return { equal, copied: appended, from: from!, to: to!, seconds: (performance.now() - started) / 1000 };
 }
 
 function render(

@@ -1,4 +1,5 @@
 import { ListModels, SwitchModel } from '../features/validation-policies/models.handlers.js';
+import type { How } from '../features/validation-policies/promotions.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
@@ -36,14 +37,22 @@ export function modelsCommands(cli: Cli): void {
     .argument('<model>', MODEL_IDS.join(' or '))
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
     .option('--json', 'print the result as JSON')
-    .action(withHandlers(cli, 'existing', FEATURES, promote));
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: JsonOption & { replay?: string }) =>
+        switchModel(context, id, options, { replayId: options.replay ?? null }),
+      ),
+    );
 
   models
     .command('rollback')
     .description('return to the version that was active before a version was promoted')
     .argument('<model>', 'the active version')
     .option('--json', 'print the result as JSON')
-    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: JsonOption) =>
+        switchModel(context, id, options, 'rollback'),
+      ),
+    );
 }
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
@@ -62,22 +71,11 @@ async function replay(context: HandlersContext, id: string, options: JsonOption)
   await printReplay(context, await context.commands.execute(started), options);
 }
 
-function promote(context: HandlersContext, id: string, options: JsonOption & { replay?: string }) {
-  const model_id = modelOf(id);
-  const command = commandOf(context.actor, { model_id, promote: true, at: Date.now() });
-  const how = { replayId: options.replay ?? null };
-  return switchModel(context, options, new SwitchModel(model_id, how, command, 0));
-}
-
-function rollBack(context: HandlersContext, id: string, options: JsonOption) {
-  const model_id = modelOf(id);
-  const command = commandOf(context.actor, { model_id, rollback: true, at: Date.now() });
-  return switchModel(context, options, new SwitchModel(model_id, 'rollback', command, 0));
-}
-
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchModel(context: HandlersContext, { json }: JsonOption, command: SwitchModel) {
-  const { active, previous } = (await context.commands.execute(command)).body;
+async function switchModel(context: HandlersContext, id: string, { json }: JsonOption, how: How) {
+  const model_id = modelOf(id);
+  const command = commandOf(context.actor, { model_id, at: Date.now() });
+  const { active, previous } = (await context.commands.execute(new SwitchModel(model_id, how, command, 0))).body;
   return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
 }
 

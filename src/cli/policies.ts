@@ -7,8 +7,8 @@ import { SwitchPolicy } from '../features/validation-policies/promotions.handler
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
-import type { Cli, Context } from './cli.js';
-import { CommandFailed, EXIT, UsageError } from './exit.js';
+import type { Cli, Context, Prepared } from './cli.js';
+import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type HandlersContext, commandOf, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';
 import {
@@ -42,67 +42,54 @@ export function policiesCommands(cli: Cli): void {
     .description('create and promote the policies of a folder of YAML files; show before what that changes');
 
   policies
-    .command('plan')
+    .command('plan <folder>')
     .description(
       'show what apply would do, and what that changes for all identities. Exit code 1: there is something to do',
     )
-    .argument('<folder>')
     .option('--json', 'print the plan as JSON')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        FEATURES,
-        async (context: PoliciesContext, _folder: string, { json }: Options) => {
-          await applyAll(context.stores, context.config);
-          const plan = await planOf(context, context.value);
-          const preview = await show(context, plan, json);
-          if (json) context.print(JSON.stringify(jsonOf(plan, preview)));
-          return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;
-        },
-        async (context, folder) => ({ value: readAll(context, folder) }),
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, plan, readAll));
 
   policies
-    .command('apply')
+    .command('apply <folder>')
     .description('create the new policies of the folder, and promote those that say so; safe to repeat')
-    .argument('<folder>')
     .option('--expect <hash>', 'the plan that was reviewed: refuse if the files or the policies have changed since')
     .option('--json', 'print the plan and what was done as JSON')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        FEATURES,
-        async (context: PoliciesContext, _folder: string, { json, expect }: Options) => {
-          await applyAll(context.stores, context.config);
-          const plan = await planOf(context, context.value);
-          // After it is applied, the same plan has nothing to do, and a different hash.
-          if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
-            const why = 'the files, the policies or the lenses have changed since';
-            throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
-          }
-          const preview = await show(context, plan, json);
-          const done = stepsOf(plan) === 0 ? [] : await apply(context, plan, json);
-          if (json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
-        },
-        async (context, folder, { expect }) => {
-          if (expect !== undefined && !SHA256_HEX.test(expect)) {
-            throw new UsageError(`"${expect}" is not the hash of a plan: 64 lower-case hexadecimal digits.`);
-          }
-          return { value: readAll(context, folder) };
-        },
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, apply, readAll));
+}
+
+async function plan(context: PoliciesContext, _folder: string, options: Options): Promise<ExitCode> {
+  const { plan, preview } = await shownPlan(context, options);
+  if (options.json) context.print(JSON.stringify(jsonOf(plan, preview)));
+  return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;
+}
+
+async function apply(context: PoliciesContext, _folder: string, options: Options): Promise<void> {
+  const { plan, preview } = await shownPlan(context, options);
+  const done = stepsOf(plan) === 0 ? [] : await carryOut(context, plan, options.json);
+  if (options.json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
 }
 
 /** @throws UsageError unless all files are valid, after printing what is wrong with them */
-function readAll({ note }: Context, folder: string): PolicyFile[] {
+async function readAll({ note }: Context, folder: string, { expect }: Options): Promise<Prepared<PolicyFile[]>> {
+  if (expect !== undefined && !SHA256_HEX.test(expect)) {
+    throw new UsageError(`"${expect}" is not the hash of a plan: 64 lower-case hexadecimal digits.`);
+  }
   const { files, errors } = readPolicyFiles(folder);
-  if (errors.length === 0) return files;
+  if (errors.length === 0) return { value: files };
   for (const error of errors) note(error);
   throw new UsageError(`Not all files of "${folder}" are valid; nothing was written.`);
+}
+
+/** @throws CommandFailed for a plan that is not the expected one, or cannot be applied */
+async function shownPlan(context: PoliciesContext, { json, expect }: Options) {
+  await applyAll(context.stores, context.config);
+  const plan = await planOf(context, context.value);
+  // After it is applied, the same plan has nothing to do, and a different hash.
+  if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
+    const why = 'the files, the policies or the lenses have changed since';
+    throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
+  }
+  return { plan, preview: await show(context, plan, json) };
 }
 
 function stepsOf(plan: Plan): number {
@@ -130,8 +117,7 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
     if (!json) print(`${filesTable(plan)}\n\nnothing to do\nplan ${plan.hash}`);
     return nothing;
   }
-  const bar = context.progress('Comparing', 'identities');
-  const preview = await previewOf(context, plan, bar.update).finally(bar.stop);
+  const preview = await context.progress('Comparing', 'identities', (update) => previewOf(context, plan, update));
   if (!json) print(`${filesTable(plan)}\n\n${effect(preview)}\n\n${summary(plan)}`);
   return preview;
 }
@@ -141,7 +127,7 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
  * @returns what was done
  * @throws CommandFailed, Problem after saying how far it came
  */
-async function apply(context: PoliciesContext, plan: Plan, json: boolean | undefined) {
+async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | undefined) {
   const { stores, config, note, print } = context;
   // The preview of a large population takes a while.
   if ((await planOf(context, context.value)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');

@@ -21,8 +21,7 @@ export async function printReplay(
   { json }: JsonOption,
 ): Promise<void> {
   await stores.jobs.start();
-  const bar = progress('Replaying', 'identities');
-  const replay = await ended(started, queries, bar.update).finally(bar.stop);
+  const replay = await progress('Replaying', 'identities', (update) => ended(started, queries, update));
   if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
   print(json ? JSON.stringify(replay) : `${renderChange(replay.result)}\n\nreplay ${replay.replay_id}`);
 }

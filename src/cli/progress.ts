@@ -2,81 +2,72 @@ import type { Writable } from 'node:stream';
 import type { RecordedEvent } from '../kernel/event.js';
 import { Presets, SingleBar } from 'cli-progress';
 
-/** Shows progress: nothing in the first second, then a bar on a terminal or plain lines elsewhere. */
-export interface Progress {
-  update(done: number, total: number): void;
-  /** Ends the display. Call it also when the work fails. */
-  stop(): void;
-}
-
 const QUIET_MS = 1_000;
 const LINE_EVERY_MS = 3_000;
 
+type Output = Writable & { isTTY?: boolean };
+/** Tells how much of the work is done. The number of all can be an estimate. */
+export type Update = (done: number, total: number) => void;
+
 /**
+ * Shows the progress of work: nothing in the first second, then a bar on a terminal or plain lines elsewhere.
  * @param label the activity, such as "Reading"
  * @param unit what is counted, in the plural
- * @param output where it is shown
  */
-export function startProgress(label: string, unit: string, output: Writable & { isTTY?: boolean }): Progress {
-  const view = output.isTTY ? barView(label, unit, output) : lineView(label, unit, output);
+export async function showProgress<T>(
+  label: string,
+  unit: string,
+  output: Output,
+  work: (update: Update) => Promise<T>,
+): Promise<T> {
+  const { update, stop } = startProgress(label, unit, output);
+  try {
+    return await work(update);
+  } finally {
+    stop();
+  }
+}
+
+/** Does the same until `stop` is called, which must be called also when the work fails. */
+export function startProgress(label: string, unit: string, output: Output): { update: Update; stop(): void } {
   let started: number | undefined;
+  let bar: SingleBar | undefined;
+  let nextLine = 0;
   return {
     update(done, expected) {
-      // The number of all can be an estimate.
       const total = Math.max(done, expected);
-      started ??= performance.now();
-      const milliseconds = performance.now() - started;
-      if (milliseconds < QUIET_MS) return;
-      const rate = (1000 * done) / milliseconds;
-      view.show(done, total, rate, rate > 0 ? Math.max(0, total - done) / rate : Infinity);
-    },
-    stop: view.stop,
-  };
-}
-
-interface View {
-  show(done: number, total: number, rate: number, secondsLeft: number): void;
-  stop(): void;
-}
-
-function barView(label: string, unit: string, output: Writable): View {
-  let bar: SingleBar | undefined;
-  return {
-    show(done, total, rate, secondsLeft) {
-      const payload = { rate: count(rate), left: duration(secondsLeft) };
-      if (!bar) {
-        const format = `${label} {bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {left} left`;
-        bar = new SingleBar(
-          {
-            format,
-            clearOnComplete: true,
-            stream: output as NodeJS.WritableStream,
-            // Its handler of signals ends the process, which may be a server.
-            gracefulExit: output === process.stderr,
-          },
-          Presets.shades_classic,
-        );
-        bar.start(total, done, payload);
+      const now = performance.now();
+      started ??= now;
+      if (now - started < QUIET_MS) return;
+      const rate = (1000 * done) / (now - started);
+      const payload = { rate: count(rate), left: duration(rate > 0 ? (total - done) / rate : Infinity) };
+      if (output.isTTY) {
+        if (!bar) {
+          bar = newBar(label, unit, output);
+          bar.start(total, done, payload);
+        }
+        bar.setTotal(total);
+        bar.update(done, payload);
+      } else if (now >= nextLine) {
+        nextLine = now + LINE_EVERY_MS;
+        const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
+        const shown = `${count(done)} of ${count(total)} ${unit} (${percent}%), ${payload.rate}/s, ${payload.left} left`;
+        output.write(`${label}: ${shown}\n`);
       }
-      bar.setTotal(total);
-      bar.update(done, payload);
     },
     stop: () => bar?.stop(),
   };
 }
 
-function lineView(label: string, unit: string, output: Writable): View {
-  let next = 0;
-  return {
-    show(done, total, rate, secondsLeft) {
-      if (performance.now() < next) return;
-      next = performance.now() + LINE_EVERY_MS;
-      const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
-      const line = `${label}: ${count(done)} of ${count(total)} ${unit} (${percent}%), ${count(rate)}/s, ${duration(secondsLeft)} left`;
-      output.write(`${line}\n`);
-    },
-    stop: () => undefined,
+function newBar(label: string, unit: string, output: Writable): SingleBar {
+  const options = {
+    format: `${label} {bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {left} left`,
+    clearOnComplete: true,
+    stream: output as NodeJS.WritableStream,
+    // Its handler of signals ends the process, which may be a server.
+    gracefulExit: output === process.stderr,
   };
+  return new SingleBar(options, Presets.shades_classic);
 }
 
 /** A whole number with thousands separators. */

@@ -61,14 +61,11 @@ export async function applyAll(
  * @throws CommandFailed, which says that all is recorded, if a store is unavailable
  */
 export async function applyImported({ stores, config, progress }: Context & { stores: Stores }): Promise<void> {
-  const bar = progress('Updating the read models', 'events');
   try {
-    await applyAll(stores, config, bar.update);
+    await progress('Updating the read models', 'events', (update) => applyAll(stores, config, update));
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     throw new CommandFailed(`Everything is recorded, but the read models are behind: ${error.explanation}.`);
-  } finally {
-    bar.stop();
   }
 }
 

@@ -58,10 +58,9 @@ export function replayCommand(cli: Cli): void {
           known_at: time('--known-at', options.knownAt),
           vp: options.vp,
         };
-        const bar = progress('Folding', 'events');
         const limit = options.limit === undefined ? Infinity : Number(options.limit);
-        const replayed = await replay(context.get(IdentityReader), tris, coordinates, limit, bar.update).finally(
-          bar.stop,
+        const replayed = await progress('Folding', 'events', (update) =>
+          replay(context.get(IdentityReader), tris, coordinates, limit, update),
         );
         print(options.json ? JSON.stringify(replayed) : render(replayed));
       }),

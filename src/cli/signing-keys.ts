@@ -54,9 +54,8 @@ export function signingKeysCommands(cli: Cli): void {
     )
     .action(cli.withConfig(rotate));
 
-  ofFile('revoke')
+  ofFile('revoke <kid>')
     .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
-    .argument('<kid>')
     .option('--overlap', 'it has not leaked: for a day, messages of webhooks are signed by their former secrets, too')
     .action(cli.withConfig(revoke));
 

@@ -6,7 +6,7 @@ import type { TreeCheck } from '../read-side/verify-tree.js';
 import type { Cli, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
-import { type Progress, count, describeDamage, describeHidden, duration } from './progress.js';
+import { count, describeDamage, describeHidden, duration, startProgress } from './progress.js';
 
 interface Options {
   json?: boolean;
@@ -25,14 +25,14 @@ export function verifyCommand(cli: Cli): void {
       withHandlers(cli, 'existing', [OperationsModule], async (context, { json, index, repair }: Options) => {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
-        const { queries, print, progress } = context;
-        let [verified, bar]: [string, Progress | undefined] = ['', undefined];
+        const { queries, print, io } = context;
+        let [verified, bar]: [string, ReturnType<typeof startProgress> | undefined] = ['', undefined];
         const verifying = new VerifyReadModels({
           signal: context.interruption(),
           onProgress: ({ generation, done, total }) => {
             if (generation !== verified) {
               bar?.stop();
-              bar = progress(`Verifying ${generation}`, 'events');
+              bar = startProgress(`Verifying ${generation}`, 'events', io.stderr);
               verified = generation;
             }
             bar!.update(done, total);
@@ -51,8 +51,9 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
   if (!eventStore.checkIndex)
     throw new CommandFailed('EventStoreDB maintains its own index; there is nothing to compare.');
   const started = performance.now();
-  const bar = context.progress('Comparing the index', 'events');
-  const check = await eventStore.checkIndex(repair, bar.update).finally(bar.stop);
+  const check = await context.progress('Comparing the index', 'events', (update) =>
+    eventStore.checkIndex!(repair, update),
+  );
   const seconds = (performance.now() - started) / 1000;
   const { events, entries, newest, missing, stray } = check;
   const compared = `${count(events)} events and ${count(entries)} entries of the index compared, in ${duration(seconds)}`;

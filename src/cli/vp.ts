@@ -25,6 +25,8 @@ import { table } from './table.js';
 
 const FEATURES = [ValidationPoliciesModule];
 const ACTIVE = 'active';
+const CSV_COLUMNS =
+  'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta';
 
 interface ScopeOptions {
   scope: string;
@@ -37,9 +39,8 @@ export function vpCommands(cli: Cli): void {
     .command('vp')
     .description('preview, promote and roll back validation policies, and compare them for all identities');
 
-  vp.command('create')
+  vp.command('create <file>')
     .description('create a policy from a JSON file; safe to repeat')
-    .argument('<file>')
     .action(withHandlers(cli, 'create', FEATURES, create, async (_, file: string) => ({ value: readPolicy(file) })));
 
   vp.command('retire')
@@ -143,19 +144,28 @@ async function diff(context: HandlersContext, a: string, b: string, options: Dif
   const manifest = await context.get(Views).manifest();
   const lens = (id: string): Promise<Scoring> => lenses.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
   const file = options.csv ?? options.ndjson;
-  const rows = file === undefined ? undefined : new DiffRows(options.csv !== undefined);
-  const bar = context.progress('Comparing', 'identities');
+  const isCsv = options.csv !== undefined;
+  let rows = isCsv ? `${CSV_COLUMNS}\n` : '';
+  const writeRows = async () => {
+    const text = rows;
+    rows = '';
+    if (file !== undefined) await context.write(text);
+  };
   const [before, after] = [await lens(a), await lens(b)];
-  const change = await replays
-    .between(before, after, manifest, await context.get(AccessProbes).probes(PLATFORM), context.interruption(), {
-      onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
-      onPage: async (done, total) => {
-        bar.update(done, total);
-        if (rows) await context.write(rows.take());
+  const probes = await context.get(AccessProbes).probes(PLATFORM);
+  const signal = context.interruption();
+  const change = await context.progress('Comparing', 'identities', (update) =>
+    replays.between(before, after, manifest, probes, signal, {
+      onIdentity: (trisId, comparison) => {
+        if (file !== undefined) rows += diffRow(trisId, comparison, isCsv);
       },
-    })
-    .finally(bar.stop);
-  if (rows) await context.write(rows.take());
+      onPage: async (done, total) => {
+        update(done, total);
+        await writeRows();
+      },
+    }),
+  );
+  await writeRows();
   if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
 }
 
@@ -192,31 +202,14 @@ function listOf(text: string | undefined): string[] | undefined {
   return text?.split(',').map((item) => item.trim());
 }
 
-/** Every identity whose score or TCT differs, one per line. */
-class DiffRows {
-  private text: string;
-
-  constructor(private readonly csv: boolean) {
-    this.text = csv
-      ? 'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta\n'
-      : '';
-  }
-
-  add(tris_id: string, { before, after, netBefore, netAfter }: Comparison): void {
-    if (before === after && netBefore === netAfter) return;
-    const [from, to] = [side(before, netBefore), side(after, netAfter)];
-    const delta = (after - before) / 10;
-    this.text += this.csv
-      ? `${[tris_id, ...Object.values(from), ...Object.values(to), delta].join(',')}\n`
-      : `${JSON.stringify({ tris_id, before: from, after: to, delta })}\n`;
-  }
-
-  /** The rows that were added since it was last called. */
-  take(): string {
-    const { text } = this;
-    this.text = '';
-    return text;
-  }
+/** A line for an identity whose score or TCT differs; empty for any other. */
+function diffRow(tris_id: string, { before, after, netBefore, netAfter }: Comparison, isCsv: boolean): string {
+  if (before === after && netBefore === netAfter) return '';
+  const [from, to] = [side(before, netBefore), side(after, netAfter)];
+  const delta = (after - before) / 10;
+  return isCsv
+    ? `${[tris_id, ...Object.values(from), ...Object.values(to), delta].join(',')}\n`
+    : `${JSON.stringify({ tris_id, before: from, after: to, delta })}\n`;
 }
 
 function renderSubjects(results: readonly EvaluatedSubjectDto[]): string {
