@@ -27,7 +27,7 @@ import { storesExist } from '../stores/open.js';
 import type { Host } from './cli.js';
 import { commandOf } from './handlers.js';
 import { ended } from './population-change.js';
-import { startProgress } from './progress.js';
+import { showProgress } from './progress.js';
 import { applyAll } from './read-models.js';
 
 const ACTOR = 'cli:example';
@@ -57,7 +57,7 @@ interface Marker {
 export class Example {
   private constructor(
     private readonly path: string,
-    private marker: Marker,
+    private readonly marker: Marker,
   ) {}
 
   /**
@@ -91,8 +91,8 @@ export class Example {
     const data = (await import(DATA.href)) as ExampleData;
     if (!this.marker.complete) {
       process.stderr.write(`Recording example data in ${host.config.data}\n`);
-      await new Filling(host, data, new Date(this.marker.started_at)).run();
-      this.marker = { ...this.marker, complete: true };
+      await record(host, data, new Date(this.marker.started_at));
+      this.marker.complete = true;
       this.save();
     }
     return data.description;
@@ -103,111 +103,70 @@ export class Example {
   }
 }
 
-class Filling {
-  private readonly commands: CommandBus;
-  private readonly queries: QueryBus;
+async function record({ get, stores, config }: Host, data: ExampleData, start: Date): Promise<void> {
+  const commands = get(CommandBus);
+  const queries = get(QueryBus);
 
-  constructor(
-    private readonly host: Host,
-    private readonly data: ExampleData,
-    private readonly start: Date,
-  ) {
-    this.commands = host.get(CommandBus);
-    this.queries = host.get(QueryBus);
+  for (const body of data.organizations) {
+    const { tris_org, platform_ids, vetted } = body;
+    await commands.execute(new RegisterOrganization(tris_org, platform_ids, once('register', body)));
+    await commands.execute(new SetVetting(tris_org, vetted, once('vet', body)));
   }
 
-  async run(): Promise<void> {
-    await this.organizations();
-    await this.actions();
-    await this.withdrawal();
-    await this.policies();
-    await this.verifications();
-    await this.replay();
-    await this.checks();
-  }
-
-  private async organizations(): Promise<void> {
-    for (const body of this.data.organizations) {
-      const { tris_org, platform_ids, vetted } = body;
-      await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, once('register', body)));
-      await this.commands.execute(new SetVetting(tris_org, vetted, once('vet', body)));
+  const actions = data.actions(start).map((body) => toAction(readBody(RelayActionDto, body), Date.now()));
+  await showProgress('Recording', 'actions', process.stderr, async (update) => {
+    for (let done = 0; done < actions.length; done += MAX_ACTIONS) {
+      update(done, actions.length);
+      // Each is recognised by its external_id.
+      const batch = new RelayActions(actions.slice(done, done + MAX_ACTIONS), commandOf(ACTOR, {}));
+      const refused = (await commands.execute(batch)).find((outcome) => outcome instanceof Error);
+      if (refused) throw refused;
     }
+  });
+  await applyAll(stores, config);
+
+  const { platform_id, external_id, reason } = data.withdrawal;
+  const [relayed] = await stores.eventStore.readStream(externalStream(platform_id, external_id), { limit: 1 });
+  const change = { action_id: relayed!.id, to: 'withdrawn' as const, reason };
+  await commands.execute(new ChangeAction(change, once('withdraw', change)));
+
+  for (const body of Object.values(data.validationPolicies)) {
+    await commands.execute(new CreatePolicy(toContent(readBody(CreatePolicyDto, body)), once('vp', body)));
+  }
+  for (const { owner, body } of data.accessPolicies) {
+    const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
+    await commands.execute(new CreateAccessPolicy(content, once('ap', body, owner)));
+  }
+  const idOf = (policy: object) => readBody(CreatePolicyDto, policy).policy_id;
+  const promoted = idOf(data.validationPolicies.promoted);
+  const promotion = once('promote', { policy_id: promoted });
+  await commands.execute(new SwitchPolicy(promoted, 'organization', { replayId: null }, promotion));
+
+  for (const { tris_id, status, evidence_hash } of data.verifications) {
+    const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
+    const statement = { kind: 'grant' as const, grant };
+    await commands.execute(new StateAboutIdentity(tris_id, statement, once('grant', { tris_id, ...grant })));
   }
 
-  private async actions(): Promise<void> {
-    const actions = this.data.actions(this.start).map((body) => toAction(readBody(RelayActionDto, body), Date.now()));
-    const bar = startProgress('Recording', 'actions', process.stderr);
-    try {
-      for (let done = 0; done < actions.length; done += MAX_ACTIONS) {
-        bar.update(done, actions.length);
-        // Each is recognised by its external_id.
-        const batch = new RelayActions(actions.slice(done, done + MAX_ACTIONS), commandOf(ACTOR, {}));
-        const refused = (await this.commands.execute(batch)).find((outcome) => outcome instanceof Error);
-        if (refused) throw refused;
-      }
-    } finally {
-      bar.stop();
-    }
-    await this.apply();
-  }
+  await applyAll(stores, config);
+  const replayed = idOf(data.validationPolicies.replayed);
+  const replay = new StartReplay(
+    { policyId: replayed, scope: 'platform' },
+    undefined,
+    once('replay', { policy_id: replayed }),
+  );
+  await ended(await commands.execute(replay), queries);
 
-  private async withdrawal(): Promise<void> {
-    const { platform_id, external_id, reason } = this.data.withdrawal;
-    const stream = externalStream(platform_id, external_id);
-    const [relayed] = await this.host.stores.eventStore.readStream(stream, { limit: 1 });
-    const change = { action_id: relayed!.id, to: 'withdrawn' as const, reason };
-    await this.commands.execute(new ChangeAction(change, once('withdraw', change)));
+  for (const check of data.checks) {
+    // One that granted would be made again once its token has expired, whatever its Idempotency-Key.
+    const { policy_id, subject_tris: subject } = check;
+    const page = { limit: 1, cursor: undefined };
+    const { decisions } = await queries.execute(new ListDecisions({ policy_id, subject }, page, AUDITOR));
+    if (decisions.length > 0) continue;
+    const request = { ...check, audience: null, target: null };
+    await commands.execute(new CheckAccess(request, once('check', request), true));
   }
-
-  private async policies(): Promise<void> {
-    for (const body of Object.values(this.data.validationPolicies)) {
-      const content = toContent(readBody(CreatePolicyDto, body));
-      await this.commands.execute(new CreatePolicy(content, once('vp', body)));
-    }
-    for (const { owner, body } of this.data.accessPolicies) {
-      const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
-      await this.commands.execute(new CreateAccessPolicy(content, once('ap', body, owner)));
-    }
-    const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.promoted);
-    const promotion = once('promote', { policy_id });
-    await this.commands.execute(new SwitchPolicy(policy_id, 'organization', { replayId: null }, promotion));
-  }
-
-  private async verifications(): Promise<void> {
-    for (const { tris_id, status, evidence_hash } of this.data.verifications) {
-      const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
-      const context = once('grant', { tris_id, ...grant });
-      await this.commands.execute(new StateAboutIdentity(tris_id, { kind: 'grant', grant }, context));
-    }
-  }
-
-  private async replay(): Promise<void> {
-    await this.apply();
-    const { policy_id } = readBody(CreatePolicyDto, this.data.validationPolicies.replayed);
-    const replay = new StartReplay(
-      { policyId: policy_id, scope: 'platform' },
-      undefined,
-      once('replay', { policy_id }),
-    );
-    await ended(await this.commands.execute(replay), this.queries);
-  }
-
-  /** A check that granted is made again once its token has expired, whatever its Idempotency-Key. */
-  private async checks(): Promise<void> {
-    for (const check of this.data.checks) {
-      const { policy_id, subject_tris: subject } = check;
-      const page = { limit: 1, cursor: undefined };
-      const { decisions } = await this.queries.execute(new ListDecisions({ policy_id, subject }, page, AUDITOR));
-      if (decisions.length > 0) continue;
-      const request = { ...check, audience: null, target: null };
-      await this.commands.execute(new CheckAccess(request, once('check', request), true));
-    }
-    await this.apply();
-  }
-
-  private apply(): Promise<void> {
-    return applyAll(this.host.stores, this.host.config);
-  }
+  await applyAll(stores, config);
 }
 
 /** A command that a repetition recognises. @param organization that it is sent for; null: the operators */
