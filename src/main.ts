@@ -1,6 +1,5 @@
 import './node-version.mjs';
-import './address-space.js';
-import { processLimit } from './kernel/process-limit.js';
+import { processLimit } from './address-space.js';
 
 /**
  * The entry point of the server. It loads the rest only where enough files can be open at once: Node opens many modules

@@ -47,35 +47,22 @@ export async function close(logger?: Logger): Promise<void> {
   for (const end of opened.splice(0).reverse()) await end();
 }
 
-/** In the cluster profile the folder has only the marker of the log and files of builds: a process can serve without. */
-function prepareMarker(config: Config, logger: Logger): void {
+/** @throws StartError for a folder that cannot be used */
+function prepareData({ data, profile, ...config }: Config, logger: Logger): void {
   try {
-    prepareFolder(config.data);
+    prepareFolder(data);
   } catch (error) {
+    if (profile === 'embedded') throw error;
+    // It has only the marker of the log and files of builds: a process can serve without.
     logger.warn(
       `${sentenceOf(error)} No marker is kept: a log that lost events will not be refused at the next start.`,
     );
   }
-}
-
-/** @throws StartError for a folder that cannot be used */
-function prepareFolders(config: Config, logger: Logger): void {
-  if (config.profile === 'cluster') prepareMarker(config, logger);
-  else {
-    prepareFolder(config.data);
-    if ((config.eventStoreUrl ?? config.databaseUrl ?? config.redisUrl) !== undefined) {
-      logger.warn(
-        `EVENTSTORE_URL, CREDENCE_DATABASE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${config.data}`,
-      );
-    }
+  if (profile === 'embedded' && (config.eventStoreUrl ?? config.databaseUrl ?? config.redisUrl) !== undefined) {
+    logger.warn(
+      `EVENTSTORE_URL, CREDENCE_DATABASE_URL and REDIS_URL are not used: CREDENCE_PROFILE is embedded, and the log is in ${data}`,
+    );
   }
-}
-
-function projectorOf(config: Config, { eventStore, readModels }: Stores, logger: Logger): Projector {
-  return new Projector(projectionsFor(config.modules), eventStore, readModels, logger, {
-    retained: config.retainedGenerations,
-    ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
-  });
 }
 
 function checkpointsOf(app: INestApplication, { eventStore }: Stores, projector: Projector, logger: Logger) {
@@ -92,7 +79,7 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
-  prepareFolders(config, logger);
+  prepareData(config, logger);
   const owner = config.profile === 'embedded' ? await ownFolder(config.data, logger) : undefined;
   const example = isExample ? (await import('./cli/example.js')).Example.open(config) : undefined;
   const isWorker = config.has('worker');
@@ -104,7 +91,10 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
   await beginLog(eventStore, Date.now);
   if (isWorker) {
-    projector = projectorOf(config, stores, logger);
+    projector = new Projector(projectionsFor(config.modules), eventStore, readModels, logger, {
+      retained: config.retainedGenerations,
+      ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
+    });
     await projector.start();
   }
 

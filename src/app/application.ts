@@ -43,7 +43,7 @@ import { traceCommands } from './tracing.js';
 class EdgeModule {
   static register(config: Config, logger: Logger, tracing: Tracing | null): DynamicModule {
     const signingKeys = new SigningKeys(config, logger);
-    const provided = [
+    const providers = [
       { provide: Config, useValue: config },
       { provide: Logger, useValue: logger },
       { provide: Health, useValue: new Health() },
@@ -53,14 +53,10 @@ class EdgeModule {
       { provide: Cursors, useValue: new Cursors(() => signingKeys.secret('cursors')) },
       { provide: Registry, useValue: new Registry() },
       { provide: TRACING, useValue: tracing },
+      PublicAddress,
     ];
-    return {
-      module: EdgeModule,
-      global: true,
-      controllers: [OpsController, ProofsController],
-      providers: [...provided, PublicAddress],
-      exports: [...provided.map(({ provide }) => provide), PublicAddress],
-    };
+    const controllers = [OpsController, ProofsController];
+    return { module: EdgeModule, global: true, controllers, providers, exports: providers };
   }
 }
 

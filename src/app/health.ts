@@ -30,7 +30,7 @@ export class Health {
     const needed = [...this.checks].filter(([, { purposes }]) => !purpose || purposes.includes(purpose));
     const checks = await Promise.all(
       needed.map(async ([name, { check }]) => {
-        const { ok, detail } = await withTimeout(() => check(purpose));
+        const { ok, detail } = await inTime(Promise.resolve(purpose).then(check), TIMEOUT_MS).catch(failed);
         return { name, status: ok ? 'ok' : 'failed', detail };
       }),
     );
@@ -38,10 +38,6 @@ export class Health {
   }
 }
 
-async function withTimeout(check: () => CheckResult | Promise<CheckResult>): Promise<CheckResult> {
-  try {
-    return await inTime(Promise.resolve().then(check), TIMEOUT_MS);
-  } catch (error) {
-    return { ok: false, detail: error instanceof Error ? error.message : 'failed' };
-  }
-}
+const failed = (error: unknown): CheckResult => {
+  return { ok: false, detail: error instanceof Error ? error.message : 'failed' };
+};

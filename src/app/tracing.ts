@@ -90,33 +90,27 @@ function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append']
   return (stream, expected, events) => {
     const parent = events[0]?.metadata.traceparent;
     if (parent === undefined) return store.append(stream, expected, events);
-    let shared = underWay.get(parent);
-    if (!shared) {
+    let all = underWay.get(parent);
+    if (!all) {
       const attributes = { 'credence.stream': stream };
       const span = tracing.start('append', { kind: 'client', parent, attributes });
-      shared = { span, appends: 0, events: 0, open: 0, position: 0, failure: undefined };
-      underWay.set(parent, shared);
+      underWay.set(parent, (all = { span, appends: 0, events: 0, open: 0, position: 0, failure: undefined }));
     }
-    const all = shared;
-    all.appends++;
-    all.events += events.length;
-    all.open++;
-    const settle = () => {
-      if (--all.open > 0) return;
-      underWay.delete(parent);
-      endAppends(all);
-    };
+    const shared = all;
+    shared.appends++;
+    shared.events += events.length;
+    shared.open++;
     const appended = store.append(stream, expected, events);
-    appended.then(
-      ({ position }) => {
-        all.position = Math.max(all.position, position);
-        settle();
-      },
-      (error: Error) => {
-        all.failure = error;
-        settle();
-      },
-    );
+    void appended
+      .then(
+        ({ position }) => void (shared.position = Math.max(shared.position, position)),
+        (error: Error) => void (shared.failure = error),
+      )
+      .then(() => {
+        if (--shared.open > 0) return;
+        underWay.delete(parent);
+        endAppends(shared);
+      });
     return appended;
   };
 }

@@ -32,8 +32,7 @@ const CHECKS = (config: Config): (Type | DynamicModule)[] => {
     { provide: SigningKeys, useValue: new SigningKeys(config, logger) },
     { provide: PublicAddress, useValue: { url: publicUrl ?? `http://${host}:${port}` } },
   ];
-  const exports = providers.map(({ provide }) => provide);
-  return [{ module: CheckPartsModule, global: true, providers, exports }, AccessPoliciesModule];
+  return [{ module: CheckPartsModule, global: true, providers, exports: providers }, AccessPoliciesModule];
 };
 
 @Module({})

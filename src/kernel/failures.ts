@@ -44,12 +44,7 @@ const NAMES = new Map<number, string>([
 NAMES.set(constants.errno.EAGAIN, 'EAGAIN')
   .set(constants.errno.EDEADLK, 'EDEADLK')
   .set(constants.errno.ENOTSUP, 'ENOTSUP');
-for (const [number, name] of [
-  [130, 'EOWNERDEAD'],
-  [131, 'ENOTRECOVERABLE'],
-] as const) {
-  if (process.platform === 'linux') NAMES.set(number, name);
-}
+if (process.platform === 'linux') NAMES.set(130, 'EOWNERDEAD').set(131, 'ENOTRECOVERABLE');
 
 /** The name of such an error; undefined for any other. */
 function nameOf(error: unknown): string | undefined {

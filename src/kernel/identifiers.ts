@@ -48,14 +48,8 @@ const LAST_TIME = Date.parse('9999-12-31T23:59:59.999Z');
 export function parseTimestamp(text: string): number | undefined {
   const match = TIMESTAMP.exec(text);
   if (!match) return undefined;
-  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
+  const [year, month, day] = match.slice(1, 4).map(Number) as [number, number, number];
+  const [hour, minute, second] = match.slice(4, 7).map(Number) as [number, number, number];
   const [offsetHour, offsetMinute] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
   if (hour > 23 || minute > 59 || second > 59 || offsetHour > 23 || offsetMinute > 59) return undefined;
   const millisecond = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'));

@@ -24,14 +24,8 @@ function whereItBreaks(text: string, error: Error, isSecret: boolean): string {
     )?.[1];
     return quoted === undefined || isSecret ? 'unexpected text' : `unexpected text in ${JSON.stringify(quoted)}`;
   }
-  let line = 1;
-  let start = 0;
-  for (let i = 0; i < Number(position); i++) {
-    if (text.charCodeAt(i) !== 0x0a) continue;
-    line++;
-    start = i + 1;
-  }
-  return `unexpected text at line ${line}, column ${Number(position) - start + 1}`;
+  const lines = text.slice(0, Number(position)).split('\n');
+  return `unexpected text at line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
 }
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -93,31 +93,34 @@ export function rootOf(size: number, read: HashReader): Promise<string> {
 
 /** The audit path (RFC 9162, section 2.1.3.1) of the leaf with this index in the tree of the first `size` leaves. */
 export async function inclusionPath(index: number, size: number, read: HashReader): Promise<string[]> {
-  const path: string[] = [];
-  for (let [start, end] = [0, size]; end - start > 1;) {
-    const middle = start + split(end - start);
-    const isLeft = index < middle;
-    path.unshift(await (isLeft ? range(middle, end, read) : range(start, middle, read)));
-    if (isLeft) end = middle;
-    else start = middle;
-  }
-  return path;
+  return (await descent(index + 1, size, (start, end) => end - start === 1, read)).path;
 }
 
 /** The consistency proof (RFC 9162, section 2.1.4.1) of the first `from` leaves, at least 1, and the first `to`. */
 export async function consistencyPath(from: number, to: number, read: HashReader): Promise<string[]> {
+  const { path, start } = await descent(from, to, (_start, end) => end === from, read);
+  // The old tree, unless it is a part that the verifier knows.
+  if (start > 0) path.unshift(await range(start, from, read));
+  return path;
+}
+
+/** Goes down to the last of the first `from` leaves. @returns the hashes beside its way, and where its last part starts */
+async function descent(
+  from: number,
+  size: number,
+  isLast: (start: number, end: number) => boolean,
+  read: HashReader,
+): Promise<{ path: string[]; start: number }> {
   const path: string[] = [];
-  let [start, end] = [0, to];
-  while (from < end) {
+  let [start, end] = [0, size];
+  while (!isLast(start, end)) {
     const middle = start + split(end - start);
     const isLeft = from <= middle;
     path.unshift(await (isLeft ? range(middle, end, read) : range(start, middle, read)));
     if (isLeft) end = middle;
     else start = middle;
   }
-  // The old tree, unless it is a part that the verifier knows.
-  if (start > 0) path.unshift(await range(start, end, read));
-  return path;
+  return { path, start };
 }
 
 /** The largest power of two below a number of leaves, at least 2. */
