@@ -10,7 +10,7 @@ const COUNT = { type: 'integer', minimum: 0 };
 /** Fields that are whole numbers, where they are numbers. */
 const WHOLE =
   'denied unknown events not_applied rows passes disk_bytes damaged_events applied_events lag_events open ' +
-  'acknowledged to_block logs recorded counted_elsewhere identities ratings_changed decisions decisions_differ';
+  'acknowledged expiresAt expires_in to_block logs recorded counted_elsewhere identities ratings_changed decisions decisions_differ';
 const SHARE = { minimum: 0, maximum: 1 };
 const HEALTH = Object.fromEntries(
   MODEL.categories.map((name) => [name, { description: `Health of the category \`${name}\`.`, ...SHARE }]),
@@ -203,8 +203,6 @@ export const REFERENCE: Reference = {
     granted: { description: 'Whether access is granted.', type: 'integer' },
     iat: { description: 'When the token was issued.', type: 'integer' },
     exp: { description: 'When the token expires.', type: 'integer' },
-    expiresAt: { type: 'integer' },
-    expires_in: { type: 'integer' },
     policy_hash: { description: 'The content hash of the policy.' },
     access: { description: 'The decisions of the compared access policies, now and with the policy.' },
     before: { description: 'As it is now.' },

@@ -29,50 +29,9 @@ import { RelayMetrics } from '../features/relay/relay-metrics.js';
 import { ActionRecorder } from '../features/relay/relay.handlers.js';
 import { RecordedActions } from '../features/withdrawals/recorded-actions.js';
 
-/** What every feature injects: the ports, the clock, the writer, the views, and what features read of one another. */
 @Global()
 @Module({})
-class SharedModule {
-  static register(stores: Stores, clock: Clock, config: Config): DynamicModule {
-    const providers = [
-      { provide: EVENT_STORE, useValue: stores.eventStore },
-      { provide: READ_MODELS, useValue: stores.readModels },
-      { provide: KEY_VALUE, useValue: stores.keyValue },
-      { provide: JOBS, useValue: stores.jobs },
-      { provide: CLOCK, useValue: clock },
-      Writer,
-      Views,
-      Platforms,
-      Vetting,
-      Lenses,
-      IdentityReader,
-      PolicyNames,
-      AccessPolicies,
-      AccessProbes,
-      AffectedDecisions,
-      RelayMetrics,
-      ActionRecorder,
-      ActionChanges,
-      RecordedActions,
-      {
-        provide: Staleness,
-        useFactory: (views: Views) => new Staleness(stores.eventStore, views, config.maxStalenessSeconds),
-        inject: [Views],
-      },
-      {
-        provide: Quotas,
-        useFactory: () => new Quotas(config, stores.keyValue, clock),
-      },
-      {
-        provide: SignedCheckpoints,
-        useFactory: (logger?: Logger) => new SignedCheckpoints(config, stores.keyValue, logger),
-        inject: [{ token: Logger, optional: true }],
-      },
-      { provide: POSITION_GATE, useExisting: Views },
-    ];
-    return { module: SharedModule, providers, exports: providers };
-  }
-}
+class SharedModule {}
 
 /** An application with some features, dead letters and jobs. */
 export function applicationOf(
@@ -82,6 +41,40 @@ export function applicationOf(
   clock: Clock,
   config: Config,
 ): DynamicModule {
-  const shared = SharedModule.register(stores, clock, config);
+  // What every feature injects: the ports, the clock, the writer, the views, and what features read of one another.
+  const providers = [
+    { provide: EVENT_STORE, useValue: stores.eventStore },
+    { provide: READ_MODELS, useValue: stores.readModels },
+    { provide: KEY_VALUE, useValue: stores.keyValue },
+    { provide: JOBS, useValue: stores.jobs },
+    { provide: CLOCK, useValue: clock },
+    Writer,
+    Views,
+    Platforms,
+    Vetting,
+    Lenses,
+    IdentityReader,
+    PolicyNames,
+    AccessPolicies,
+    AccessProbes,
+    AffectedDecisions,
+    RelayMetrics,
+    ActionRecorder,
+    ActionChanges,
+    RecordedActions,
+    {
+      provide: Staleness,
+      useFactory: (views: Views) => new Staleness(stores.eventStore, views, config.maxStalenessSeconds),
+      inject: [Views],
+    },
+    { provide: Quotas, useFactory: () => new Quotas(config, stores.keyValue, clock) },
+    {
+      provide: SignedCheckpoints,
+      useFactory: (logger?: Logger) => new SignedCheckpoints(config, stores.keyValue, logger),
+      inject: [{ token: Logger, optional: true }],
+    },
+    { provide: POSITION_GATE, useExisting: Views },
+  ];
+  const shared = { module: SharedModule, providers, exports: providers };
   return { module, imports: [CqrsModule.forRoot(), shared, DeadLettersModule, JobsModule, ...features] };
 }

@@ -16,6 +16,7 @@ import { type Stores, closeStores, openProfile, storesExist } from '../stores/op
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type Caller, callOwner } from './owner-client.js';
 import type { OutputFile } from './output-file.js';
+import type { Ended } from './owner-socket.js';
 import { type Update, showProgress } from './progress.js';
 
 /** The environment and streams of a command: those of the process, unless another program runs the command. */
@@ -231,10 +232,7 @@ export class Cli {
    * Owns the folder, or lets the server that owns it carry out the command. Waits while another command owns it.
    * @throws CommandFailed with `--no-wait` instead of waiting
    */
-  private async owned(
-    data: string,
-    caller: Omit<Caller, 'argv' | 'io'>,
-  ): Promise<Ownership | { exit: ExitCode; complete: boolean }> {
+  private async owned(data: string, caller: Omit<Caller, 'argv' | 'io'>): Promise<Ownership | Ended> {
     const { wait } = this.program.opts<{ wait: boolean }>();
     const started = performance.now();
     let isTold = false;
@@ -293,7 +291,13 @@ export class Cli {
     const { data } = this.program.opts<{ data?: string }>();
     const { env } = this.io;
     const config = loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data });
-    requireAccess(config.data);
+    try {
+      // To a user who may not read the folder, it seems to be empty.
+      accessSync(config.data, constants.R_OK);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'ENOENT') throw new CommandFailed(`${config.data} cannot be read (${code}).`);
+    }
     return config;
   }
 
@@ -330,16 +334,6 @@ function systemUser(): string {
     // A number may have no name, as in a container.
   }
   return `uid-${process.getuid?.() ?? 0}`;
-}
-
-/** To a user who may not read the folder, it seems to be empty. @throws CommandFailed unless it can be read or is absent */
-function requireAccess(data: string): void {
-  try {
-    accessSync(data, constants.R_OK);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'ENOENT') throw new CommandFailed(`${data} cannot be read (${code}).`);
-  }
 }
 
 /** @throws CommandFailed unless the folder has a store of the embedded profile */

@@ -12,7 +12,6 @@ import { Views } from '../read-side/views.js';
 import { STRIDE } from '../scoring/evidence.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { modelOrFirst } from '../scoring/models/all.js';
-import { type Cell, csvLine } from './csv.js';
 import { UsageError } from './exit.js';
 import type { HandlersContext } from './handlers.js';
 import { count, duration } from './progress.js';
@@ -141,4 +140,20 @@ const AUDITOR = internalActor('cli', ['audit:read', 'ops']);
 function decisionRow(decision: DecisionDto): Row {
   const rules = (decision.reasons as { rule: string }[]).map(({ rule }) => rule);
   return { ...decision, reasons: [...new Set(rules)].join(' ') };
+}
+
+/** null, undefined: empty. */
+type Cell = string | number | boolean | null | undefined;
+
+/**
+ * A line of a CSV file (RFC 4180). Cells are the exact data: one that a spreadsheet would take for a formula is not
+ * changed.
+ */
+export function csvLine(cells: readonly Cell[]): string {
+  return `${cells.map(cellOf).join(',')}\r\n`;
+}
+
+function cellOf(value: Cell): string {
+  const text = String(value ?? '');
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

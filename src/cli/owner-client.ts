@@ -8,7 +8,6 @@ import { socketPath } from '../kernel/socket-path.js';
 import { StartError } from '../kernel/start-error.js';
 import { VERSION } from '../kernel/version.js';
 import type { FolderContext } from './cli.js';
-import type { ExitCode } from './exit.js';
 import { type Call, PATH, SOCKET, type ToCaller, type ToOwner, jsonLines, socketAt } from './owner-socket.js';
 
 /** A server that runs answers within a few; one that is stopped (SIGSTOP) does not, ms. */
@@ -28,10 +27,7 @@ export interface Caller extends Pick<FolderContext, 'actor' | 'value' | 'items' 
  * @returns undefined if no server listens in the folder
  * @throws StartError if the server cannot be reached, refuses it, or goes away
  */
-export async function callOwner(
-  data: string,
-  caller: Caller,
-): Promise<{ exit: ExitCode; complete: boolean } | undefined> {
+export async function callOwner(data: string, caller: Caller) {
   const connected = await connect(data);
   if (!connected) return undefined;
   const { request, response } = connected;
@@ -71,7 +67,7 @@ export async function isServed(data: string): Promise<boolean> {
   return connected !== undefined;
 }
 
-async function show(answer: IncomingMessage, { io, write }: Caller): Promise<{ exit: ExitCode; complete: boolean }> {
+async function show(answer: IncomingMessage, { io, write }: Caller) {
   try {
     for await (const line of jsonLines(answer, MAX_LINE) as AsyncGenerator<ToCaller>) {
       if ('exit' in line) return line;
@@ -130,20 +126,18 @@ async function connect(
   } finally {
     close();
   }
-  const response = new Promise<IncomingMessage>((resolve, reject) => {
-    const timer = setTimeout(() => {
-      call.destroy(new StartError(`The service that owns ${data} does not answer: is it stopped or overloaded?`));
-    }, ANSWER_MS);
-    call.once('response', (answer) => {
-      clearTimeout(timer);
-      resolve(answer);
-    });
-    call.on('error', (error: NodeJS.ErrnoException) => {
-      clearTimeout(timer);
-      const isOurs = error instanceof StartError;
-      reject(isOurs ? error : new StartError(`The service that owns ${data} closed the connection (${error.code}).`));
-    });
-  });
+  const timer = setTimeout(() => {
+    call.destroy(new StartError(`The service that owns ${data} does not answer: is it stopped or overloaded?`));
+  }, ANSWER_MS);
+  // Whoever reads the answer gets the errors after its beginning.
+  call.on('error', () => undefined);
+  const response = once(call, 'response')
+    .then(([answer]) => answer as IncomingMessage)
+    .catch((error: NodeJS.ErrnoException) => {
+      if (error instanceof StartError) throw error;
+      throw new StartError(`The service that owns ${data} closed the connection (${error.code}).`);
+    })
+    .finally(() => clearTimeout(timer));
   response.catch(() => undefined);
   return { request: call, response };
 }

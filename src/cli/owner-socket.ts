@@ -27,8 +27,11 @@ export interface Call {
 /** A further line of the request. */
 export type ToOwner = { item: unknown } | { end: true } | { failure: string } | { interrupt: true };
 
-/** A line of the answer. The last one has the exit code, and says whether the output of the command is complete. */
-export type ToCaller = { out: string } | { err: string } | { write: string } | { exit: ExitCode; complete: boolean };
+/** The last line of the answer: the exit code, and whether the output of the command is complete. */
+export type Ended = { exit: ExitCode; complete: boolean };
+
+/** A line of the answer. */
+export type ToCaller = { out: string } | { err: string } | { write: string } | Ended;
 
 /** What is known of the socket; undefined if there is none. @throws StartError if something else has its name */
 export function socketAt(file: string): Stats | undefined {

@@ -80,32 +80,25 @@ async function readAll({ note }: Context, folder: string, { expect }: Options): 
   throw new UsageError(`Not all files of "${folder}" are valid; nothing was written.`);
 }
 
-/** @throws CommandFailed for a plan that is not the expected one, or cannot be applied */
-async function shownPlan(context: PoliciesContext, { json, expect }: Options) {
-  await applyAll(context.stores, context.config);
+/**
+ * Makes the plan of the folder, and prints it with its effect, except as JSON.
+ * @throws CommandFailed for a plan that is not the expected one, or cannot be applied
+ */
+async function shownPlan(
+  context: PoliciesContext,
+  { json, expect }: Options,
+): Promise<{ plan: Plan; preview: Preview }> {
+  const { stores, config, note, print } = context;
+  await applyAll(stores, config);
   const plan = await planOf(context, context.value);
   // After it is applied, the same plan has nothing to do, and a different hash.
   if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
     const why = 'the files, the policies or the lenses have changed since';
     throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
   }
-  return { plan, preview: await show(context, plan, json) };
-}
-
-function stepsOf(plan: Plan): number {
-  return policiesToCreate(plan).length + plan.promotions.length;
-}
-
-/**
- * Prints the plan and its effect, except as JSON.
- * @throws CommandFailed for a plan that cannot be applied
- */
-async function show(context: HandlersContext, plan: Plan, json: boolean | undefined): Promise<Preview> {
-  const { note, print } = context;
-  const nothing: Preview = { promotions: [], access: [] };
+  let preview: Preview = { promotions: [], access: [] };
   if (plan.refusals.length > 0) {
-    if (json) print(JSON.stringify(jsonOf(plan, nothing)));
-    else print(filesTable(plan));
+    print(json ? JSON.stringify(jsonOf(plan, preview)) : filesTable(plan));
     for (const refused of plan.refusals) note(refused);
     throw new CommandFailed('This plan cannot be applied; nothing was written.');
   }
@@ -113,13 +106,17 @@ async function show(context: HandlersContext, plan: Plan, json: boolean | undefi
     if (state === 'retired') note(`warning: ${file.places.policy_id}: ${file.policy_id} is retired`);
     if (state === 'new') for (const warning of file.warnings) note(`warning: ${warning}`);
   }
-  if (stepsOf(plan) === 0) {
-    if (!json) print(`${filesTable(plan)}\n\nnothing to do\nplan ${plan.hash}`);
-    return nothing;
+  let text = `nothing to do\nplan ${plan.hash}`;
+  if (stepsOf(plan) > 0) {
+    preview = await context.progress('Comparing', 'identities', (update) => previewOf(context, plan, update));
+    text = `${effect(preview)}\n\n${summary(plan)}`;
   }
-  const preview = await context.progress('Comparing', 'identities', (update) => previewOf(context, plan, update));
-  if (!json) print(`${filesTable(plan)}\n\n${effect(preview)}\n\n${summary(plan)}`);
-  return preview;
+  if (!json) print(`${filesTable(plan)}\n\n${text}`);
+  return { plan, preview };
+}
+
+function stepsOf(plan: Plan): number {
+  return policiesToCreate(plan).length + plan.promotions.length;
 }
 
 /**

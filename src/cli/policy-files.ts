@@ -97,10 +97,8 @@ function contradictions(files: readonly PolicyFile[]): string[] {
     if (file.kind === 'ap' || file.promote === null) continue;
     const whose = file.promote === 'platform' ? 'the platform' : file.content.tris_org;
     const rival = lenses.get(whose);
-    if (rival) {
-      const message = `${whose} has one lens, and ${rival.file} promotes ${rival.policy_id}`;
-      errors.push(`${file.places.promote}: ${message}`);
-    } else lenses.set(whose, file);
+    if (!rival) lenses.set(whose, file);
+    else errors.push(`${file.places.promote}: ${whose} has one lens, and ${rival.file} promotes ${rival.policy_id}`);
   }
   return errors;
 }
@@ -168,15 +166,8 @@ function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
   if (kind === 'ap') {
     if (promote !== undefined) throw new WrongFile([`${at('/promote')}: only a policy of the kind vp can be promoted`]);
     const content = checked(() => toAccessPolicy(readBody(CreateAccessPolicyDto, body)));
-    return {
-      kind,
-      file,
-      places,
-      policy_id: content.policy_id,
-      content,
-      content_hash: accessHash(content),
-      warnings: [],
-    };
+    const { policy_id } = content;
+    return { kind, file, places, policy_id, content, content_hash: accessHash(content), warnings: [] };
   }
   if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be vp or ap`]);
   const scope = promote === undefined ? null : LENS_SCOPES.find((name) => name === promote);

@@ -82,8 +82,10 @@ const ListOf = (values: readonly string[], declared: Described): PropertyDecorat
     ArrayNotEmpty(),
     IsIn(values, { each: true }),
   );
+const Text = (most: number, declared: Declared): PropertyDecorator =>
+  all(Variable(declared), IsString(), Length(1, most));
 const FilePath = (declared: Described): PropertyDecorator =>
-  all(Variable({ ...declared, must: 'be the path of a file' }), IsOptional(), IsString(), Length(1, 4096));
+  all(Text(4096, { ...declared, must: 'be the path of a file' }), IsOptional());
 
 const Form = (pattern: RegExp, declared: Declared): PropertyDecorator =>
   all(Variable(declared), IsOptional(), Matches(pattern));
@@ -120,26 +122,22 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Everything an operator can set. Read once at boot by `loadConfig`; never read `process.env` elsewhere. */
 export class Config {
-  @Variable({
+  @Text(255, {
     description: 'Address to listen on; a process that is only a worker serves health and metrics on it',
     default: '127.0.0.1',
     must: 'be a host name or an address',
   })
-  @IsString()
-  @Length(1, 255)
   readonly host: string;
 
   @Whole(0, 65535, { description: 'Port to listen on; 0 takes any free port and prints it', default: '3000' })
   readonly port: number;
 
-  @Variable({
+  @Text(4096, {
     description:
       'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log, and temporary files of builds',
     default: './data',
     must: 'be the path of a folder',
   })
-  @IsString()
-  @Length(1, 4096)
   readonly data: string;
 
   @OneOf(PROFILES, {

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { isObject } from './json.js';
 import { type Problem, fieldProblem } from './problems.js';
 
 /**
@@ -62,10 +63,8 @@ export function rowAfter(cursor: string | undefined): string | undefined {
   return cursor === undefined ? undefined : decodeCursor(cursor, isAfter).after;
 }
 
-function isAfter(state: unknown): state is { after: string } {
-  const after = (state as { after?: unknown } | null)?.after;
-  return typeof after === 'string' && /^\d{16}$/.test(after);
-}
+const isAfter = (state: unknown): state is { after: string } =>
+  isObject(state) && typeof state['after'] === 'string' && /^\d{16}$/.test(state['after']);
 
 /** @param isEventId whether it came as the id of the last event of a stream (Last-Event-ID) */
 export function unknownCursor(isEventId = false): Problem {

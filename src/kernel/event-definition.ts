@@ -223,12 +223,8 @@ function timeReader(): (text: string) => number {
 export function subjectGuess({ data, stream }: Pick<RecordedEvent, 'data' | 'stream'>): string | null {
   for (const field of ['tris_id', 'tris_org']) {
     const value = (data as JsonObject | null)?.[field];
-    if (typeof value === 'string' && isName(value)) return value;
+    // It can be an identity, and so the key of a row.
+    if (typeof value === 'string' && /^[ -~]{1,128}$/.test(value)) return value;
   }
   return /^(?:identity|organization)-(.+)$/.exec(stream)?.[1] ?? null;
-}
-
-/** Whether it can be an identity, and so the key of a row. */
-function isName(value: string): boolean {
-  return /^[ -~]{1,128}$/.test(value);
 }

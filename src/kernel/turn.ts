@@ -80,23 +80,16 @@ const kinds = [folds, reads, batches];
 /** Whether the loop that was resumed in this turn is a read that has not yielded again. */
 let isReadResumed = false;
 
+const yieldingIn = (queue: (() => void)[]) => (): Promise<void> | undefined => (isDue() ? nextTurn(queue) : undefined);
 /**
  * Await this in every loop whose length grows with the stored data. It yields to other work once long work has used
  * its share of this turn of the event loop. Of several loops that wait, one continues in each turn.
  */
-export function yieldIfDue(): Promise<void> | undefined {
-  return isDue() ? nextTurn(reads) : undefined;
-}
-
+export const yieldIfDue = yieldingIn(reads);
 /** Does what `yieldIfDue` does, for loops that apply events for which a read may wait. Builds wait with the reads. */
-export function yieldFoldIfDue(): Promise<void> | undefined {
-  return isDue() ? nextTurn(folds) : undefined;
-}
-
+export const yieldFoldIfDue = yieldingIn(folds);
 /** Does what `yieldIfDue` does, for batches of commands. */
-export function yieldBatchIfDue(): Promise<void> | undefined {
-  return isDue() ? nextTurn(batches) : undefined;
-}
+export const yieldBatchIfDue = yieldingIn(batches);
 
 /**
  * Whether long work has used its share of this turn. For loops that check more often than they can await.

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { csvLine } from '../../src/cli/csv.js';
+import { csvLine } from '../../src/cli/export-csv.js';
 import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { SLOW, Store, action, actions, exported as exportOf } from './credence.js';
