@@ -1,5 +1,8 @@
 import { type Accreditation, evolve } from '../src/features/identity/domain/accreditation.js';
+import { isAnyOf } from './events.js';
 import { type Projection, rowIn } from './projection.js';
+
+const isOfIssuer = isAnyOf('IssuerAccredited', 'AccreditationWithdrawn');
 
 /** Issuers by name, with the statuses they are and were accredited for. */
 export const accreditations: Projection = {
@@ -7,14 +10,10 @@ export const accreditations: Projection = {
   version: 2,
   views: ['accreditations'],
 
-  reads(event) {
-    return event.type === 'IssuerAccredited' || event.type === 'AccreditationWithdrawn'
-      ? [accreditationRow(event.data.issuer)]
-      : [];
-  },
+  reads: (event) => (isOfIssuer(event) ? [accreditationRow(event.data.issuer)] : []),
 
   apply(event, rows) {
-    if (event.type !== 'IssuerAccredited' && event.type !== 'AccreditationWithdrawn') return;
+    if (!isOfIssuer(event)) return;
     const row = accreditationRow(event.data.issuer);
     rows.put(row, evolve(rows.get<Accreditation>(row), event));
   },

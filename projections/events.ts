@@ -48,6 +48,11 @@ const DEFINITIONS = FILES.flatMap<unknown>(Object.values).filter(
 export type DomainEvent = Decoded<Definition> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
+/** Returns a test whether an event is of one of these types. */
+export function isAnyOf<T extends DomainEvent['type']>(...types: T[]): (event: DomainEvent) => event is EventOf<T> {
+  return (event): event is EventOf<T> => (types as string[]).includes(event.type);
+}
+
 /** Decodes a stored event and upcasts it to the current schema. @throws NewerSchema */
 export const decodeEvent = decoderFor(DEFINITIONS) as (event: RecordedEvent) => DomainEvent;
 

@@ -149,7 +149,7 @@ export function rowsToAddTo(trisId: string, state: Spread, event: ActionEvent, o
     metricRow(trisId, metric),
     rowIn(platformsOf(trisId), placeOf(event.data)),
     relayedRow(trisId, relayerOf(platform_id, owner?.org)),
-    rowAt(actionsOf(trisId), state.row) as Row,
+    rowAt(actionsOf(trisId), state.row),
     namesRow(trisId, 'metric', state.metrics),
     namesRow(trisId, 'platform', state.platforms),
   ];

@@ -1,6 +1,7 @@
 import { STRIDE, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
+import type { RowKey } from '../src/stores/ports/read-models.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
 import { keysOf, rowIn, sortByPosition } from './projection.js';
 
@@ -37,11 +38,7 @@ import { keysOf, rowIn, sortByPosition } from './projection.js';
  */
 
 /** The address of a row of a range. */
-export interface Row {
-  view: string;
-  key: string;
-  sort: string;
-}
+export type Row = Required<RowKey>;
 
 /** The state of the rows of an identity's evidence. */
 export interface Spread {
@@ -244,7 +241,7 @@ export function slotOf(level: number, ms: number): number {
 }
 
 /** The row that keeps a cell as it was after its last change. */
-export function earlierRow({ key, sort }: Pick<Row, 'key' | 'sort'>, { changed }: Cell): Row {
+export function earlierRow({ key, sort }: Row, { changed }: Cell): Row {
   return { view: 'identities.earlier', key, sort: `${sort}/${sortByPosition(changed)}` };
 }
 

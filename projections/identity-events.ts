@@ -1,4 +1,4 @@
-import type { DomainEvent, EventOf } from './events.js';
+import { type DomainEvent, type EventOf, isAnyOf } from './events.js';
 
 /** The events about an identity. In log order they are its timeline. */
 export type IdentityEvent = EventOf<
@@ -18,22 +18,13 @@ export type IdentityEvent = EventOf<
 
 /** The events that change which actions count. */
 export type ActionEvent = EventOf<'ActionRelayed' | 'ActionWithdrawn' | 'ActionReinstated'>;
-
-export function isOfAction(event: DomainEvent): event is ActionEvent {
-  return event.type === 'ActionRelayed' || isActionChange(event);
-}
+export const isOfAction = isAnyOf('ActionRelayed', 'ActionWithdrawn', 'ActionReinstated');
 
 /** The events by which a recorded action counts no longer, or counts again. */
-export function isActionChange(event: DomainEvent): event is EventOf<'ActionWithdrawn' | 'ActionReinstated'> {
-  return event.type === 'ActionWithdrawn' || event.type === 'ActionReinstated';
-}
+export const isActionChange = isAnyOf('ActionWithdrawn', 'ActionReinstated');
 
 /** The events of the dispute of a statement. */
-export function isOfDispute(
-  event: DomainEvent,
-): event is EventOf<'DisputeOpened' | 'DisputeAnswered' | 'DisputeLapsed'> {
-  return event.type === 'DisputeOpened' || event.type === 'DisputeAnswered' || event.type === 'DisputeLapsed';
-}
+export const isOfDispute = isAnyOf('DisputeOpened', 'DisputeAnswered', 'DisputeLapsed');
 
 /** By how many actions the event changes their number. */
 export function signOf({ type }: ActionEvent): 1 | -1 {

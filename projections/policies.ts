@@ -1,4 +1,3 @@
-import type { EventOf } from './events.js';
 import { type Projection, type Rows, keysOf, rowIn } from './projection.js';
 
 /** A validation policy, as listed; its inputs are in its own stream. */
@@ -26,20 +25,18 @@ export const policies: Projection = {
   },
 
   apply(event, rows) {
-    if (event.type === 'ValidationPolicyCreated') create(event, rows);
+    if (event.type === 'ValidationPolicyCreated') {
+      const { policy_id, tris_org, content_hash, inputs, metadata } = event.data;
+      const { version } = metadata;
+      put({ policy_id, tris_org, content_hash, version, created_at: event.recorded_at, retired: false }, rows);
+      for (const { metric } of inputs) rows.put(policyMetricRow(metric), true);
+    }
     if (event.type === 'ValidationPolicyRetired') {
       const policy = rows.get<PolicyRow>(policyRow(event.data.policy_id));
       if (policy) put({ ...policy, retired: true }, rows);
     }
   },
 };
-
-function create({ data, recorded_at }: EventOf<'ValidationPolicyCreated'>, rows: Rows): void {
-  const { policy_id, tris_org, content_hash, inputs, metadata } = data;
-  const { version } = metadata;
-  put({ policy_id, tris_org, content_hash, version, created_at: recorded_at, retired: false }, rows);
-  for (const { metric } of inputs) rows.put(policyMetricRow(metric), true);
-}
 
 function put(policy: PolicyRow, rows: Rows): void {
   rows.put(policyRow(policy.policy_id), policy);

@@ -1,3 +1,4 @@
+import { isAnyOf } from './events.js';
 import { type Projection, rowIn } from './projection.js';
 
 /** A verification scheme, as listed; its key and its roots are in its own stream. */
@@ -13,33 +14,24 @@ export interface SchemeRow {
   retired: boolean;
 }
 
+const changesScheme = isAnyOf('SchemeRetired', 'SchemeTranscriptDeclared');
+
 /** Verification schemes by id. */
 export const schemes: Projection = {
   name: 'schemes',
   version: 2,
   views: ['schemes'],
 
-  reads(event) {
-    const changes = event.type === 'SchemeRetired' || event.type === 'SchemeTranscriptDeclared';
-    return changes ? [schemeRow(event.data.scheme)] : [];
-  },
+  reads: (event) => (changesScheme(event) ? [schemeRow(event.data.scheme)] : []),
 
   apply(event, rows) {
     if (event.type === 'SchemeRegistered') {
       const { scheme, status, issuer, scope, verification_key_hash, transcript_hash } = event.data;
-      const key = { verification_key_hash, transcript_hash };
-      const row: SchemeRow = {
-        scheme,
-        status,
-        issuer,
-        scope,
-        ...key,
-        registered_at: event.recorded_at,
-        retired: false,
-      };
+      const listed = { scheme, status, issuer, scope, verification_key_hash, transcript_hash };
+      const row: SchemeRow = { ...listed, registered_at: event.recorded_at, retired: false };
       rows.put(schemeRow(scheme), row);
     }
-    if (event.type === 'SchemeRetired' || event.type === 'SchemeTranscriptDeclared') {
+    if (changesScheme(event)) {
       const row = schemeRow(event.data.scheme);
       const scheme = rows.get<SchemeRow>(row);
       if (!scheme) return;

@@ -1,5 +1,5 @@
-import type { DomainEvent, EventOf } from './events.js';
-import { type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
+import { type DomainEvent, isAnyOf } from './events.js';
+import { type TroveEvent, type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
 import { type Projection, keysOf, rowIn, sortByPosition } from './projection.js';
 
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
@@ -30,37 +30,23 @@ export interface TroveEntry {
   tris_id: string;
 }
 
-type RecordEvent = EventOf<
-  | 'TroveRecordSubmitted'
-  | 'TroveProofSubmitted'
-  | 'TroveRecordApproved'
-  | 'TroveRecordRejected'
-  | 'TroveRecordRevoked'
-  | 'TroveRejectionLifted'
-  | 'ActionRelayed'
->;
 const STREAM = 'trove-';
+const isOfRecord = isAnyOf(
+  'TroveRecordSubmitted',
+  'TroveProofSubmitted',
+  'TroveRecordApproved',
+  'TroveRecordRejected',
+  'TroveRecordRevoked',
+  'TroveRejectionLifted',
+  'ActionRelayed',
+);
 
 /** The action that follows from an approval is in the record's own stream. */
-function isOfTrove(event: DomainEvent): event is RecordEvent {
-  switch (event.type) {
-    case 'TroveRecordSubmitted':
-    case 'TroveProofSubmitted':
-    case 'TroveRecordApproved':
-    case 'TroveRecordRejected':
-    case 'TroveRecordRevoked':
-    case 'TroveRejectionLifted':
-      return true;
-    case 'ActionRelayed':
-      return event.stream.startsWith(STREAM);
-    default:
-      return false;
-  }
+function isOfTrove(event: DomainEvent): event is Extract<DomainEvent, TroveEvent> {
+  return event.stream.startsWith(STREAM) && isOfRecord(event);
 }
 
-function recordIdIn(event: RecordEvent): string {
-  return event.stream.slice(STREAM.length);
-}
+const recordIdIn = ({ stream }: DomainEvent): string => stream.slice(STREAM.length);
 
 export const recordRow = keysOf('trove');
 

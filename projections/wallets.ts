@@ -1,4 +1,4 @@
-import type { DomainEvent, EventOf } from './events.js';
+import { isAnyOf } from './events.js';
 import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** A wallet of a TRIS, as listed. */
@@ -14,6 +14,8 @@ export interface WalletRow {
   /** The organization that asserted the link, as far as it is known. */
   asserted_by: string | null;
 }
+
+const isOfLink = isAnyOf('WalletLinked', 'WalletUnlinked');
 
 /**
  * The wallets of each TRIS; `wallets.tris`: the TRIS of each wallet; `wallets.asserted`: the wallets of a TRIS whose
@@ -50,10 +52,6 @@ export function walletsAssertedBy(organization: string, trisId: string) {
 
 function assertedRow(organization: string, { tris_id, wallet }: WalletRow) {
   return rowIn(walletsAssertedBy(organization, tris_id), wallet);
-}
-
-function isOfLink(event: DomainEvent): event is EventOf<'WalletLinked' | 'WalletUnlinked'> {
-  return event.type === 'WalletLinked' || event.type === 'WalletUnlinked';
 }
 
 export const walletRow = keysOf('wallets.tris');
