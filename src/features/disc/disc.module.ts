@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { ConsumersModule } from '../../read-side/consumers.module.js';
+import { Consumers } from '../../read-side/consumers.js';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
@@ -16,9 +16,10 @@ import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
 
 @Module({
-  imports: [SiweModule, ConsumersModule],
+  imports: [SiweModule],
   controllers: [DiscController],
   providers: [
+    Consumers,
     GetIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,
