@@ -19,17 +19,17 @@ export class AppliedPosition {
    */
   private readonly notWaitedFor = new Map<string, Position>();
   private nextPoll: Promise<Position> | undefined;
-  private readonly logId: string;
+  readonly logId: string;
 
   constructor(
-    private readonly store: EventStore,
-    private readonly readModels: ReadModels,
+    protected readonly store: EventStore,
+    protected readonly readModels: ReadModels,
   ) {
     this.logId = store.logId;
   }
 
   /** The position that a generation must have applied before it is read. */
-  required(generation: string): Position {
+  protected required(generation: string): Position {
     return this.notWaitedFor.get(generation) ?? 0;
   }
 
@@ -44,7 +44,7 @@ export class AppliedPosition {
     }
   }
 
-  async waitFor(position: Position, timeoutMs: number): Promise<boolean> {
+  async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
     const started = performance.now();
     let applied = await this.applied();
     while (applied < position) {

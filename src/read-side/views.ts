@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
@@ -29,6 +28,8 @@ export interface ViewRead {
   results: unknown[];
 }
 
+type Progress = { progress?: { done: number; total: number } };
+
 const RETRY_SOON = { headers: { 'retry-after': '1' } };
 const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds them again from the log.';
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
@@ -48,9 +49,7 @@ const REFUSES_COMMANDS: ReadonlySet<unknown> = new Set(['log_replaced', 'read_mo
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
 @Injectable()
-export class Views implements PositionGate {
-  readonly logId: string;
-  private readonly positions: AppliedPosition;
+export class Views extends AppliedPosition implements PositionGate {
   private lastManifest: Manifest | undefined;
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
   private readonly fits = new Map<string, { version: number; floor: Promise<Position> }>();
@@ -60,24 +59,22 @@ export class Views implements PositionGate {
   private manifestFits = 0;
   /** The last manifest that named other generations; `reached` once these have applied as much as those before them. */
   private swapped: { next: Manifest; reached: Promise<void> } | undefined;
-  private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
+  private counting: Promise<Progress> | undefined;
   /** The last check for commands; `found` is undefined until it has ended. */
   private checked: { version: number; until: number; check: Promise<void>; found?: Error | null } | undefined;
 
-  constructor(
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(READ_MODELS) private readonly readModels: ReadModels,
-  ) {
-    this.logId = store.logId;
-    this.positions = new AppliedPosition(store, readModels);
+  constructor(@Inject(EVENT_STORE) store: EventStore, @Inject(READ_MODELS) readModels: ReadModels) {
+    super(store, readModels);
   }
 
   /** @throws Problem projection_rebuilding while a requested view is being built */
   async read(queries: readonly RowQuery[]): Promise<ViewRead> {
     const read = await this.readServing(queries);
     if (!read) throw await this.notServed();
-    if ('status' in read) throw await this.stillBuilding(read);
-    return read;
+    if (!('status' in read)) return read;
+    const known = await this.progress(read.checkpoint.position);
+    const { done, total } = known.progress ?? {};
+    throw rebuilding(done === undefined ? 'not all events yet' : `${done} of ${total} events`, known);
   }
 
   /** Reads rows for a caller that can do without them. @returns undefined if they cannot be read soon */
@@ -168,14 +165,9 @@ export class Views implements PositionGate {
   }
 
   /** One snapshot of each of these generations, one for each query. Undefined if one of them was dropped. */
-  private readFrom(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
+  private async readFrom(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const [first] = serving as [string];
     if (serving.every((id) => id === first)) return this.readOne(first, queries);
-    return this.readEach(serving, queries);
-  }
-
-  /** Does what `readFrom` does, for rows of several generations. */
-  private async readEach(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const results: unknown[] = [];
     let least: ReadResult | undefined;
     for (const id of new Set(serving)) {
@@ -198,7 +190,7 @@ export class Views implements PositionGate {
     if (read.status === 'building') return read;
     if (read.checkpoint.position < (await this.checkFit(id, read.checkpoint)))
       throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
-    if (read.checkpoint.position >= this.positions.required(id)) return read;
+    if (read.checkpoint.position >= this.required(id)) return read;
     return { ...read, status: 'building' };
   }
 
@@ -296,40 +288,17 @@ export class Views implements PositionGate {
     if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
   }
 
-  private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
-    const known = await this.progress(checkpoint.position);
-    return rebuilding(
-      known.progress ? `${known.progress.done} of ${known.progress.total} events` : 'not all events yet',
-      known,
-    );
-  }
-
   /** Events applied at a position, of all events; undefined if counting takes longer than a refusal should. */
-  private async progress(position: Position): Promise<{ progress?: { done: number; total: number } }> {
+  private async progress(position: Position): Promise<Progress> {
     // One count at a time, for all requests that are refused: EventStoreDB reads events for it.
-    this.counting ??= this.count(position)
-      .catch(() => ({}))
-      .finally(() => (this.counting = undefined));
-    return Promise.race([this.counting, sleep(COUNT_MS, {})]);
+    this.counting ??= this.count(position).finally(() => (this.counting = undefined));
+    return inTime(this.counting, COUNT_MS).catch(() => ({}));
   }
 
-  private async count(position: Position) {
+  private async count(position: Position): Promise<Progress> {
     const total = await this.store.countAfter(0);
     const left = position === 0 ? total : await this.store.countAfter(position);
     return { progress: { done: Math.max(0, total - left), total } };
-  }
-
-  /** The position that all of what serves has applied. */
-  applied(): Promise<Position> {
-    return this.positions.applied();
-  }
-
-  has(position: Position): Promise<boolean> {
-    return this.positions.has(position);
-  }
-
-  waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
-    return this.positions.waitFor(position, timeoutMs);
   }
 
   /** Waits for a position that the answer requires. @throws Problem projection_behind with this detail */

@@ -23,7 +23,7 @@ beforeEach(() => ([looks, applied] = [0, 1]));
 async function waited(afterMs: number): Promise<number> {
   let reached = 0;
   setTimeout(() => ([reached, applied] = [performance.now(), 2]), afterMs);
-  const all = Array.from({ length: 10 }, () => positions.waitFor(2, 60_000));
+  const all = Array.from({ length: 10 }, () => positions.waitForPosition(2, 60_000));
   expect(await Promise.all(all)).toEqual(all.map(() => true));
   return performance.now() - reached;
 }
@@ -39,5 +39,5 @@ test('the longer a wait, the rarer the looks, up to ten a second', async () => {
 });
 
 test('a wait for what is not reached ends in time', async () => {
-  expect(await positions.waitFor(2, 50)).toBe(false);
+  expect(await positions.waitForPosition(2, 50)).toBe(false);
 });
