@@ -39,46 +39,26 @@ export const PROJECTIONS: readonly Projection[] = [
   logTree,
 ];
 
+/** What a score as of any time, under any lens, is computed from. */
+const SCORES = ['identities', 'timeline', 'accreditations', 'policies', 'lenses'];
+
 /** Those that each feature reads. */
 const READ_BY: Record<ModuleName, readonly string[]> = {
   relay: ['identities'],
-  withdrawals: ['actions', 'identities', 'timeline', 'accreditations', 'policies', 'lenses', 'decisions'],
-  disc: ['identities', 'timeline', 'accreditations', 'credonations', 'organizations', 'policies', 'lenses'],
+  withdrawals: [...SCORES, 'actions', 'decisions'],
+  disc: [...SCORES, 'credonations', 'organizations'],
   credonations: ['identities', 'credonations'],
   organizations: ['organizations'],
   identity: ['accreditations', 'identities'],
   verifications: ['schemes'],
-  policies: ['identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'decisions', 'lenses'],
+  policies: [...SCORES, 'access_policies', 'decisions'],
   trove: ['trove'],
   sessions: [],
   wallets: ['wallets'],
-  person: [
-    'identities',
-    'timeline',
-    'accreditations',
-    'credonations',
-    'actions',
-    'decisions',
-    'trove',
-    'disputes',
-    'wallets',
-    'lenses',
-    'policies',
-  ],
+  person: [...SCORES, 'credonations', 'actions', 'decisions', 'trove', 'disputes', 'wallets'],
   disputes: ['actions', 'disputes', 'identities'],
   ingestion: [],
-  webhooks: [
-    'webhooks',
-    'identities',
-    'timeline',
-    'accreditations',
-    'actions',
-    'decisions',
-    'disputes',
-    'policies',
-    'access_policies',
-    'lenses',
-  ],
+  webhooks: [...SCORES, 'webhooks', 'actions', 'decisions', 'disputes', 'access_policies'],
 };
 
 /** The projections that some enabled feature reads; dead letters and the tree of the log are always kept. */
