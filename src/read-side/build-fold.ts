@@ -25,7 +25,7 @@ function unpacked(value: unknown): unknown {
   return value instanceof Packed ? JSON.parse(value.text) : value;
 }
 
-/** The rows of a fold from the start of the log. Rows that later events may change are kept. */
+/** The rows of a fold from the start of the log. Rows that later events may change are kept until `finish`. */
 export class FreshRows implements Rows {
   /** By view and key. */
   private readonly single = new Map<string, Map<string, unknown>>();
@@ -35,10 +35,12 @@ export class FreshRows implements Rows {
   changes = 0;
   private objects = 0;
 
-  constructor(
-    private readonly sink: RowSink,
-    private readonly isWritten: (view: string) => boolean = () => true,
-  ) {}
+  constructor(private readonly sink: RowSink) {}
+
+  /** Whether the rows of a view are given to the sink. */
+  protected isWritten(_view: string): boolean {
+    return true;
+  }
 
   get<T>({ view, key, sort }: RowKey): T | undefined {
     const rows = sort === undefined ? this.single.get(view) : this.ranges.get(view)?.get(key);
@@ -111,20 +113,13 @@ export class FreshRows implements Rows {
   }
 }
 
-/** The partition of a share. It is kept for the next call, since most projections name the same share of an event. */
-class Partitions {
-  private share = '';
-  private part = 0;
-
-  constructor(private readonly count: number) {}
-
-  of(share: string): number {
-    if (share !== this.share) {
-      this.share = share;
-      this.part = crc32(share) % this.count;
-    }
-    return this.part;
-  }
+/** Finds the partition of a share. The last one is kept, since most projections name the same share of an event. */
+function partitionsOf(count: number): (share: string) => number {
+  let [last, part] = ['', 0];
+  return (share) => {
+    if (share !== last) [last, part] = [share, crc32(share) % count];
+    return part;
+  };
 }
 
 function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<string, V> {
@@ -134,9 +129,8 @@ function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<strin
 }
 
 /** Divides the log into partitions, and folds what has no share. */
-export class Divider {
-  private readonly partitions: Partitions;
-  private readonly rows: FreshRows;
+export class Divider extends FreshRows {
+  private readonly partitionOf: (share: string) => number;
 
   /** @param sink gets the rows without a share */
   constructor(
@@ -144,8 +138,8 @@ export class Divider {
     partitions: number,
     sink: RowSink,
   ) {
-    this.partitions = new Partitions(partitions);
-    this.rows = new FreshRows(sink);
+    super(sink);
+    this.partitionOf = partitionsOf(partitions);
   }
 
   /**
@@ -159,27 +153,22 @@ export class Divider {
     for (const projection of this.projections) {
       const share = projection.share?.(event);
       if (share !== undefined) {
-        const part = this.partitions.of(share);
+        const part = this.partitionOf(share);
         if (!parts.includes(part)) parts.push(part);
         continue;
       }
-      const before = this.rows.changes;
-      projection.apply(event, this.rows);
-      if (this.rows.changes > before && !projection.isApart) isShared = true;
+      const before = this.changes;
+      projection.apply(event, this);
+      if (this.changes > before && !projection.isApart) isShared = true;
     }
     return { parts, isShared };
-  }
-
-  finish(): Generator<void> {
-    return this.rows.finish();
   }
 }
 
 /** The fold of one partition. Events must arrive in the order of the log. */
-export class PartitionFold {
+export class PartitionFold extends FreshRows {
   private readonly projections: readonly Projection[];
-  private readonly partitions: Partitions;
-  private readonly rows: FreshRows;
+  private readonly partitionOf: (share: string) => number;
   /** Views of rows that events without a share have written. Such rows are written by the Divider. */
   private readonly sharedViews = new Set<string>();
 
@@ -189,16 +178,20 @@ export class PartitionFold {
     partitions: number,
     sink: RowSink,
   ) {
+    super(sink);
     this.projections = projections.filter(({ share }) => share);
-    this.partitions = new Partitions(partitions);
-    this.rows = new FreshRows(sink, (view) => !this.sharedViews.has(view));
+    this.partitionOf = partitionsOf(partitions);
+  }
+
+  protected override isWritten(view: string): boolean {
+    return !this.sharedViews.has(view);
   }
 
   /** An event of this partition. */
   apply(event: DomainEvent): void {
     for (const projection of this.projections) {
       const share = projection.share!(event);
-      if (share !== undefined && this.partitions.of(share) === this.part) projection.apply(event, this.rows);
+      if (share !== undefined && this.partitionOf(share) === this.part) projection.apply(event, this);
     }
   }
 
@@ -207,24 +200,16 @@ export class PartitionFold {
     for (const projection of this.projections) {
       if (projection.share!(event) !== undefined) continue;
       projection.apply(event, {
-        get: (row) => this.rows.get(row),
-        find: (row) => this.rows.find(row),
+        get: (row) => this.get(row),
+        find: (row) => this.find(row),
         put: (row, value) => {
           this.sharedViews.add(row.view);
-          this.rows.put(row, value);
+          this.put(row, value);
         },
         insert: (row) => void this.sharedViews.add(row.view),
-        delete: (row) => this.rows.delete(row),
+        delete: (row) => this.delete(row),
       });
     }
-  }
-
-  saveMemory(): Generator<void> {
-    return this.rows.saveMemory();
-  }
-
-  finish(): Generator<void> {
-    return this.rows.finish();
   }
 }
 

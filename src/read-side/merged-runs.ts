@@ -37,7 +37,7 @@ class Run {
   end = 0;
   private next = 0;
 
-  constructor(private readonly blocks: AsyncGenerator<Buffer>) {}
+  constructor(readonly blocks: AsyncGenerator<Buffer>) {}
 
   /** Moves to the next row. False at the end of the block. */
   advance(): boolean {
@@ -60,10 +60,6 @@ class Run {
 
   isBefore(other: Run): boolean {
     return this.block.compare(other.block, other.start, other.middle, this.start, this.middle) < 0;
-  }
-
-  async close(): Promise<void> {
-    await this.blocks.return(undefined);
   }
 }
 
@@ -96,7 +92,7 @@ export class MergedRuns {
   }
 
   async close(): Promise<void> {
-    for (const run of this.runs) await run.close();
+    for (const { blocks } of this.runs) await blocks.return(undefined);
   }
 
   /** Puts a series where its present row belongs, beyond the first `from` others. */
