@@ -50,8 +50,7 @@ export class Projector {
   private readonly stopping = new AbortController();
   private readonly loops = new Map<string, Loop>();
   /** By generation that does not serve: since when this process knows it as ready, or as unfinished and not being built. */
-  private readonly idle = new Map<string, { status: string; since: number }>();
-  private readonly frozen = new Set<string>();
+  private idle = new Map<string, { status: string; since: number; isFrozen?: true }>();
   private readonly options: Required<ProjectorOptions>;
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
@@ -154,20 +153,16 @@ export class Projector {
     }
     if (await this.replaceOtherBuild(manifest, generations)) [manifest, generations] = await this.serving();
     const serving = new Set(Object.values(manifest?.views ?? {}));
-    const dropped = await this.dropSurplus(manifest, generations);
+    await this.dropSurplus(manifest, generations);
     this.noteIdle(serving, generations);
     await this.dropAbandoned(generations);
     this.freeze();
     for (const generation of generations) {
       const { id, status } = generation;
-      if (this.frozen.has(id)) this.loops.get(id)?.stopping.abort();
-      else if (
-        !dropped.has(id) &&
-        !this.loops.has(id) &&
-        (status === 'ready' || serving.has(id) || id === this.beside?.id)
-      ) {
-        if (await isSound(generation, this.store)) this.follow(generation);
-      }
+      const loop = this.loops.get(id);
+      const isWanted = status === 'ready' || serving.has(id) || id === this.beside?.id;
+      if (this.idle.get(id)?.isFrozen) loop?.stopping.abort();
+      else if (!loop && isWanted && (await isSound(generation, this.store))) this.follow(generation);
     }
   }
 
@@ -216,14 +211,14 @@ export class Projector {
 
   /** Notes since when each generation is of no use: ready and not serving, or unfinished and not being built. */
   private noteIdle(serving: ReadonlySet<string>, generations: readonly Generation[]): void {
-    const idle = new Map<string, string>();
+    const before = this.idle;
+    this.idle = new Map();
     for (const { id, status, lease, checkpoint } of generations) {
       if (serving.has(id) || checkpoint.log !== this.store.logId) continue;
-      if (status === 'ready' || (status === 'building' && lease === null)) idle.set(id, status);
+      if (status !== 'ready' && (status !== 'building' || lease !== null)) continue;
+      const known = before.get(id);
+      this.idle.set(id, known?.status === status ? known : { status, since: performance.now() });
     }
-    for (const [id, { status }] of this.idle) if (idle.get(id) !== status) this.idle.delete(id);
-    const since = performance.now();
-    for (const [id, status] of idle) if (!this.idle.has(id)) this.idle.set(id, { status, since });
   }
 
   private isIdle(id: string, status: string, ms: number): boolean {
@@ -234,10 +229,9 @@ export class Projector {
   /** A generation that does not serve costs as much as one that does, so it is kept up to date for a time only. */
   private freeze(): void {
     const { keepUpMs } = this.options;
-    for (const id of this.frozen) if (!this.isIdle(id, 'ready', keepUpMs)) this.frozen.delete(id);
-    for (const id of this.idle.keys()) {
-      if (this.frozen.has(id) || !this.isIdle(id, 'ready', keepUpMs)) continue;
-      this.frozen.add(id);
+    for (const [id, idle] of this.idle) {
+      if (idle.isFrozen || !this.isIdle(id, 'ready', keepUpMs)) continue;
+      idle.isFrozen = true;
       this.logger.warn(
         `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
       );
@@ -283,23 +277,20 @@ export class Projector {
   /**
    * Drops the oldest generations that could serve but do not, if there are too many: each costs as much as a serving
    * one. Those that serve, those that a rollback would serve, and unfinished ones are kept.
-   * @returns the ids of those
    */
-  private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<Set<string>> {
+  private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<void> {
     const { retained } = this.options;
     const needed = new Set([...Object.values(manifest?.views ?? {}), ...Object.values(manifest?.previous_views ?? {})]);
     const spare = generations.filter(({ id, status }) => status === 'ready' && !needed.has(id));
-    if (spare.length <= retained) return new Set();
+    if (spare.length <= retained) return;
     const sound: Generation[] = [];
     for (const generation of spare) if (await isSound(generation, this.store)) sound.push(generation);
     const newestFirst = sound.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
-    const surplus = newestFirst.slice(retained);
-    for (const { id } of surplus) {
+    for (const { id } of newestFirst.slice(retained)) {
       if (await this.drop(id)) {
         this.logger.warn(`dropped ${id}: ${retained} newer generations that do not serve are kept`);
       }
     }
-    return new Set(surplus.map(({ id }) => id));
   }
 
   /** What is wrong, and what an operator should do about it; null if the log and the serving generations match. */
