@@ -186,7 +186,7 @@ async function rebuildOf(data, size, rounds) {
     const began = performance.now();
     let told = began;
     const ends = {};
-    const onProgress = ({ events: done, total }) => {
+    const onProgress = (done, total) => {
       for (const [phase, share] of Object.entries(PHASES)) {
         if (done >= share * total) ends[phase] ??= (performance.now() - began) / 1000;
       }

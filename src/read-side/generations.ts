@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { LOG_TREE, type LogTreeState } from '../../projections/log-tree.js';
 import type { Clock } from '../kernel/clock.js';
 import type { Position } from '../kernel/event.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
@@ -7,7 +8,7 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { countsIn } from './log-tree.js';
+import { logTreeIn } from './log-tree.js';
 import {
   createGeneration,
   isInLog,
@@ -61,12 +62,6 @@ export type GenerationProgress = GenerationState & {
   applied: number;
 };
 
-export interface LogProgress {
-  /** Of the log. */
-  events: number;
-  generations: GenerationProgress[];
-}
-
 /** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
 export async function generationStates(
   store: EventStore,
@@ -108,12 +103,12 @@ async function behind(store: EventStore, position: Position, clock: Clock): Prom
   return null;
 }
 
-/** The states of the generations with their lag in events. */
+/** The number of events of the log, and the states of the generations with their lag in events. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,
   clock: Clock,
-): Promise<LogProgress> {
+): Promise<{ events: number; generations: GenerationProgress[] }> {
   const { total, after } = await counted(store, readModels);
   const generations = await Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
@@ -129,27 +124,26 @@ export async function generationProgress(
 /** Counts events by the tree of the log as far as it reaches: what a store says of many events may be an estimate. */
 async function counted(store: EventStore, readModels: ReadModels) {
   const { generations } = await presentGenerations(readModels);
-  const serving = generations.find(({ serves }) => serves.includes('log_tree'));
-  const tree = serving && isOfThisBuild(serving) ? await countsIn(serving.id, readModels, store.logId) : undefined;
-  if (!tree) return { total: await store.countAfter(0), after: (position: Position) => store.countAfter(position) };
-  const total = tree.size + (await store.countAfter(tree.position));
+  const id = generations.find((each) => each.serves.includes('log_tree') && isOfThisBuild(each))?.id;
+  const read = id === undefined ? undefined : await readModels.read(id, [{ get: LOG_TREE }]);
+  const state = read?.results[0] as LogTreeState | undefined;
+  const isWhole = read?.status === 'ready' && read.checkpoint.log === store.logId && state?.incomplete === undefined;
+  if (!isWhole || !state) {
+    return { total: await store.countAfter(0), after: (position: Position) => store.countAfter(position) };
+  }
+  const { position: end } = read.checkpoint;
+  const total = state.size + (await store.countAfter(end));
+  const tree = logTreeIn(id!, readModels, state);
   const after = async (position: Position) =>
-    position > tree.position ? store.countAfter(position) : total - (await tree.sizeAt(position));
+    position > end ? store.countAfter(position) : total - (await tree.sizeAt(position));
   return { total, after };
-}
-
-export interface RebuildProgress {
-  generation: string;
-  /** Events applied by this run; again from 0 if the build starts again. */
-  events: number;
-  /** Events to apply when the run began, about; at the end, those that were applied. */
-  total: number;
 }
 
 /**
  * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
  * and is `ready`. An interrupted build starts again, in the same generation.
  * @param wanted names of projections, or `all`
+ * @param onProgress told how many events were applied, again from 0 if the build starts again, of about how many
  * @throws GenerationError for an unknown view, while another process builds it, or if it was interrupted
  */
 export async function rebuild(
@@ -157,7 +151,7 @@ export async function rebuild(
   store: EventStore,
   readModels: ReadModels,
   signal: AbortSignal,
-  onProgress?: (progress: RebuildProgress) => void,
+  onProgress?: (events: number, total: number) => void,
 ): Promise<Generation> {
   const projections = PROJECTIONS.filter(({ name }) => wanted === 'all' || [wanted].flat().includes(name));
   const unknown = [wanted].flat().find((view) => view !== 'all' && !projections.some(({ name }) => name === view));
@@ -174,7 +168,7 @@ export async function rebuild(
   let applied = 0;
   const onApplied = (events: number) => {
     applied = events;
-    onProgress?.({ generation: id, events, total: Math.max(total, events) });
+    onProgress?.(events, Math.max(total, events));
   };
   const follower = new Follower(store, readModels);
   const follow = () => follower.follow(id, { signal, toHead: true, onApplied });
@@ -193,7 +187,7 @@ export async function rebuild(
     throw new GenerationError(
       `The build of ${id} was interrupted; run the command again, and it starts from the beginning.`,
     );
-  onProgress?.({ generation: id, events: applied, total: applied });
+  onProgress?.(applied, applied);
   return find(id, readModels);
 }
 
@@ -349,19 +343,16 @@ function isSwappedSince(manifest: Manifest, now: Manifest): boolean {
 export async function drop(id: string, readModels: ReadModels): Promise<void> {
   await find(id, readModels);
   // Recorded in the manifest first, so that a concurrent swap to it fails, or the drop does.
-  while (!(await giveUp(id, readModels)));
+  for (let isRecorded = false; !isRecorded;) {
+    const { manifest, generations } = await presentGenerations(readModels);
+    if (!manifest) break;
+    const serves = generations.find((generation) => generation.id === id)?.serves ?? [];
+    if (serves.length > 0) throw new GenerationError(`${id} serves ${viewNames(serves)}: swap or roll back first.`);
+    const there = generations.map((generation) => generation.id);
+    const dropping = there.filter((other) => other === id || manifest.dropping?.includes(other));
+    isRecorded = await readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, dropping });
+  }
   await readModels.dropGeneration(id);
-}
-
-/** @returns false if the manifest has changed meanwhile @throws GenerationError while the generation serves */
-async function giveUp(id: string, readModels: ReadModels): Promise<boolean> {
-  const manifest = await readModels.manifest();
-  if (!manifest) return true;
-  const serves = Object.keys(manifest.views).filter((view) => manifest.views[view] === id);
-  if (serves.length > 0) throw new GenerationError(`${id} serves ${viewNames(serves)}: swap or roll back first.`);
-  const there = (await present(readModels)).map((generation) => generation.id);
-  const dropping = there.filter((other) => other === id || manifest.dropping?.includes(other));
-  return readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, dropping });
 }
 
 async function present(readModels: ReadModels): Promise<Generation[]> {

@@ -28,17 +28,3 @@ export function logTreeIn(generation: string, readModels: ReadModels, state: Log
     return ((await readModels.read(generation, [{ range }]))?.results[0] ?? []) as RangeRow[];
   });
 }
-
-/**
- * Counts events by the tree of a generation. Undefined unless it is complete, and of this log.
- * @returns the position that the tree reaches, the number of events up to there, and how many there are up to an
- * earlier position
- */
-export async function countsIn(generation: string, readModels: ReadModels, log: string) {
-  const read = await readModels.read(generation, [{ get: LOG_TREE }]);
-  const state = read?.results[0] as LogTreeState | undefined;
-  if (!read || read.status !== 'ready' || read.checkpoint.log !== log) return undefined;
-  if (!state || state.incomplete !== undefined) return undefined;
-  const tree = logTreeIn(generation, readModels, state);
-  return { position: read.checkpoint.position, size: state.size, sizeAt: (before: Position) => tree.sizeAt(before) };
-}

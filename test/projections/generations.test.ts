@@ -64,7 +64,7 @@ test('the lag of each generation is counted by the tree of the log, and what it 
 });
 
 test.each<[string, (shown: (done: number, total: number) => void) => Promise<unknown>]>([
-  ['a rebuild', (shown) => rebuild('all', store, models, signal, ({ events, total }) => shown(events, total))],
+  ['a rebuild', (shown) => rebuild('all', store, models, signal, shown)],
   ['verification', (shown) => verify(store, models, { onProgress: ({ done, total }) => shown(done, total) })],
 ])('the progress of %s ends with the number of events, though the store estimates it', async (_, work) => {
   const countAfter = store.countAfter.bind(store);

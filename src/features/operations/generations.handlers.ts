@@ -3,7 +3,6 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import {
   GenerationError,
   NOTHING_SERVES,
-  type RebuildProgress,
   type Swapped,
   drop,
   rebuild,
@@ -47,9 +46,9 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
     if (options.swap && !manifest) throw new GenerationError(NOTHING_SERVES);
     const started = performance.now();
     let events = 0;
-    const onProgress = (progress: RebuildProgress) => {
-      ({ events } = progress);
-      run.onProgress?.(progress.events, progress.total);
+    const onProgress = (done: number, total: number) => {
+      events = done;
+      run.onProgress?.(done, total);
     };
     const { id } = await rebuild(views, store, readModels, run.signal, onProgress);
     const seconds = (performance.now() - started) / 1000;
