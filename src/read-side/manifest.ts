@@ -96,13 +96,10 @@ async function dropUseless(
 
 /** The versions of the folds that made the rows of these views. */
 export function versionsOf(views: Record<string, string>, generations: readonly Generation[]): Record<string, number> {
-  const byId = new Map(generations.map((generation) => [generation.id, generation]));
-  return Object.fromEntries(
-    Object.entries(views).flatMap(([view, id]) => {
-      const version = byId.get(id)?.views[view];
-      return version === undefined ? [] : [[view, version]];
-    }),
+  const serving = generations.flatMap(({ id, views: versions }) =>
+    Object.entries(versions).filter(([view]) => views[view] === id),
   );
+  return Object.fromEntries(serving);
 }
 
 export interface OtherBuild {
@@ -128,14 +125,9 @@ export function ofOtherBuild(
   if (served.length === 0) return undefined;
   const serving = new Set(served.map(({ name }) => manifest!.views[name]));
   const replaced = others.filter(({ id }) => serving.has(id));
-  const differences = replaced.flatMap(({ views }) =>
-    Object.entries(views).map(([view, version]) => (OWN_VERSIONS.get(view) ?? 0) - version),
-  );
-  return {
-    generations: replaced,
-    views: viewsOf(served),
-    isOlder: differences.every((difference) => difference >= 0),
-  };
+  const folds = replaced.flatMap(({ views }) => Object.entries(views));
+  const isOlder = folds.every(([view, version]) => version <= (OWN_VERSIONS.get(view) ?? 0));
+  return { generations: replaced, views: viewsOf(served), isOlder };
 }
 
 /**
@@ -196,7 +188,8 @@ export async function createGeneration(
   readModels: ReadModels,
 ): Promise<string> {
   for (;;) {
-    const id = nextGenerationId(await readModels.generations());
+    const numbers = (await readModels.generations()).map(({ id }) => Number(id.slice(1)));
+    const id = `g${Math.max(0, ...numbers) + 1}`;
     await readModels.createGeneration(id, views, store.logId);
     const made = await findGeneration(id, readModels);
     if (made?.status === 'building' && made.checkpoint.log === store.logId && isOf(made, views)) return id;
@@ -288,8 +281,4 @@ export function isReadable({ versions }: Manifest, view: string): boolean {
 export async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
   if (log !== store.logId) return false;
   return position === 0 ? event_id === null : (await store.readAt(position))?.id === event_id;
-}
-
-function nextGenerationId(generations: readonly Generation[]): string {
-  return `g${Math.max(0, ...generations.map(({ id }) => Number(id.slice(1)))) + 1}`;
 }
