@@ -4,10 +4,11 @@ import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import { smallestNet } from '../../scoring/score.js';
+import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import type { FactChangeDto } from './ap.dto.js';
 import { type TruthValue, TRUE, compile } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
-import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
+import { type Condition, type Rule, leastScoreOf } from './rules.js';
 
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
@@ -122,33 +123,33 @@ interface Literal {
   under: boolean;
 }
 
-type BadLevel = number | null;
-
-/** @param badLevel null: assume that the BAD status is cleared @param most maximum number of changes */
+/**
+ * @param badLevel null: assume that the BAD status is cleared
+ * @param most maximum number of changes
+ */
 function smallestChange(
   rule: Rule,
   facts: Facts,
-  badLevel: BadLevel,
+  badLevel: number | null,
   most: number,
   advice: Advice,
 ): FactChangeDto[] | undefined {
   const axes = axesOf(facts);
-  const gate = toGate(rule, false, { badLevel, facts }, axes);
+  const gate = new Gates(facts, badLevel, axes).of(rule, false);
   if (typeof gate === 'boolean') return gate ? [] : undefined;
   const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
-  const choices = used.map(choicesOf);
   const maxVisits = advice > 3 ? MAX_VISITS : EARLIER_MAX_VISITS;
   if (advice > 3) setReach(gate);
-  const budget = { visits: maxVisits };
+  const search = new Search(gate, used, maxVisits);
   const changes = () => used.filter(({ value, actual }) => value !== actual).map((axis) => changeOf(axis, gate));
   for (let size = 0; size <= Math.min(used.length, most); size++) {
-    if (!choose(gate, used, choices, 0, size, budget)) continue;
+    if (!search.choose(0, size)) continue;
     for (const axis of used) lowerAsFarAsPossible(axis, gate);
     if (advice > 1) takeCheapest(gate, used, size, maxVisits);
     return changes();
   }
-  if (advice < 4 || budget.visits >= 0) return undefined;
-  if (!chooseAny(gate, used, choices, 0, { visits: maxVisits })) return undefined;
+  if (advice < 4 || search.visits >= 0) return undefined;
+  if (!new Search(gate, used, maxVisits).choose(0, Infinity)) return undefined;
   const dearestFirst = used.toSorted((a, b) => costOf(b, b.value) - costOf(a, a.value));
   for (const axis of dearestFirst) leaveOutIfPossible(axis, gate);
   for (const axis of used) lowerAsFarAsPossible(axis, gate);
@@ -164,50 +165,38 @@ function reset(axes: readonly Axis[], index: number, open: boolean): void {
   }
 }
 
-/** Chooses values for `left` of the axes from `index` on. If the gate holds then, the values stay in the axes. */
-function choose(
-  gate: Gate,
-  axes: readonly Axis[],
-  choices: readonly number[][],
-  index: number,
-  left: number,
-  budget: { visits: number },
-): boolean {
-  if (--budget.visits < 0) return false;
-  reset(axes, index, left > 0);
-  if (missing(gate) > left) return false;
-  if (left === 0) return true;
-  if (axes.length - index < left) return false;
-  const axis = axes[index]!;
-  for (const value of choices[index]!) {
-    axis.value = value;
-    axis.open = false;
-    if (choose(gate, axes, choices, index + 1, left - 1, budget)) return true;
-  }
-  axis.value = axis.actual;
-  axis.open = false;
-  return choose(gate, axes, choices, index + 1, left, budget);
-}
+/** A search for values for which the gate holds, by a number of visits at most. */
+class Search {
+  /** By axis, the values to try; the last is to leave it as it is. */
+  private readonly choices: number[][];
 
-/** As `choose`, for any number of the axes. */
-function chooseAny(
-  gate: Gate,
-  axes: readonly Axis[],
-  choices: readonly number[][],
-  index: number,
-  budget: { visits: number },
-): boolean {
-  if (--budget.visits < 0) return false;
-  reset(axes, index, true);
-  const lacks = missing(gate);
-  if (lacks === 0 || lacks === Infinity) return lacks === 0;
-  const axis = axes[index]!;
-  for (const value of [...choices[index]!, axis.actual]) {
-    axis.value = value;
-    axis.open = false;
-    if (chooseAny(gate, axes, choices, index + 1, budget)) return true;
+  constructor(
+    private readonly gate: Gate,
+    private readonly axes: readonly Axis[],
+    public visits: number,
+  ) {
+    this.choices = axes.map((axis) => [...choicesOf(axis), axis.actual]);
   }
-  return false;
+
+  /**
+   * Chooses values for `left` of the axes from `index` on; Infinity: for any number of them. If the gate holds then, the
+   * values stay in the axes.
+   */
+  choose(index: number, left: number): boolean {
+    if (--this.visits < 0) return false;
+    reset(this.axes, index, left > 0);
+    const lacks = missing(this.gate);
+    if (lacks === 0) return true;
+    if (lacks === Infinity || lacks > left) return false;
+    if (left !== Infinity && this.axes.length - index < left) return false;
+    const axis = this.axes[index]!;
+    for (const value of this.choices[index]!) {
+      axis.value = value;
+      axis.open = false;
+      if (this.choose(index + 1, value === axis.actual ? left : left - 1)) return true;
+    }
+    return false;
+  }
 }
 
 /** Sets `size` of the axes to the cheapest values for which the gate holds. It must hold for their values before. */
@@ -342,21 +331,18 @@ function changeOf(axis: Axis, gate: Gate): FactChangeDto {
 function axesOf(facts: Facts): Map<string, Axis> {
   const axes = new Map<string, Axis>();
   const model = typeof facts.evidence === 'number' ? disc2 : disc1;
-  const add = (fact: string, actual: number | null, isStatus = false) => {
-    const value = actual ?? -Infinity;
-    const cost = costFrom(fact, model);
-    axes.set(fact, { fact, actual: value, isStatus, cost, value, open: false, lower: [], upper: [] });
-  };
+  const add = (fact: string, actual: number | null) => axes.set(fact, axisOf(fact, actual ?? -Infinity, model));
   add('net_tct', facts.net_tct);
   for (const category of MODEL.categories) add(healthFact(category), facts.health(category));
   add('reliability', facts.reliability);
   if (typeof facts.evidence === 'number') add('evidence', facts.evidence);
-  for (const [status, holds] of Object.entries(facts.holds)) {
-    if (status !== 'BAD Status validation') {
-      add(verificationFact(status), holds ? 1 : 0, true);
-    }
-  }
+  for (const status of GRANTABLE_STATUSES) add(verificationFact(status), facts.holds[status] ? 1 : 0);
   return axes;
+}
+
+function axisOf(fact: string, actual: number, model: ScoringModel, by?: Axis['by']): Axis {
+  const isStatus = fact.startsWith('verification.');
+  return { fact, actual, isStatus, by, cost: costFrom(fact, model), value: actual, open: false, lower: [], upper: [] };
 }
 
 /** The TCT that it takes to reach a value of a fact from nothing. */
@@ -377,41 +363,95 @@ export function priceOf({ fact, required, actual }: FactChangeDto, model: Scorin
 const healthFact = (category: Category): string => `health.${category}`;
 const verificationFact = (status: string): string => `verification.${status}`;
 
-/** Inputs that no increase changes. */
-interface Subject {
-  badLevel: BadLevel;
-  facts: Facts;
-}
+/** Makes gates of rules, and adds the thresholds in them to the axes. */
+class Gates {
+  /** @param badLevel as of `smallestChange` */
+  constructor(
+    private readonly facts: Facts,
+    private readonly badLevel: number | null,
+    private readonly axes: Map<string, Axis>,
+  ) {}
 
-/** @param negated whether the rule is inside an odd number of `not` */
-function toGate(rule: Rule, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
-  switch (rule.rule) {
-    case 'not':
-      return toGate(rule.of[0], !negated, subject, axes);
-    case 'all':
-    case 'any':
-    case 'at_least': {
-      const { length } = rule.of;
-      const least = 'least' in rule ? rule.least : rule.rule === 'all' ? length : 1;
-      // `not` n of m: at least m − n + 1 of the negations hold.
-      return gateOf(
-        negated ? length - least + 1 : least,
-        rule.of.map((part) => toGate(part, negated, subject, axes)),
-      );
+  /** @param negated whether the rule is inside an odd number of `not` */
+  of(rule: Rule, negated: boolean): Gate {
+    switch (rule.rule) {
+      case 'not':
+        return this.of(rule.of[0], !negated);
+      case 'all':
+      case 'any':
+      case 'at_least': {
+        const { length } = rule.of;
+        const least = 'least' in rule ? rule.least : rule.rule === 'all' ? length : 1;
+        const parts = rule.of.map((part) => this.of(part, negated));
+        // `not` n of m: at least m − n + 1 of the negations hold.
+        return gateOf(negated ? length - least + 1 : least, parts);
+      }
+      case 'reliability_min': {
+        const own = this.literal(rule, negated);
+        if (typeof this.facts.evidence !== 'number') return own;
+        // From disc-2 on, nobody in the BAD band passes.
+        const band = { rule: 'disc_min' as const, pointer: rule.pointer, least: MODEL.score_floor };
+        return gateOf(negated ? 1 : 2, [own, this.literal(band, negated)]);
+      }
+      case 'evidence_min':
+        // Unknown in a version that does not say how much there is: neither it nor its negation can hold.
+        return typeof this.facts.evidence === 'number' && this.literal(rule, negated);
+      default:
+        return this.literal(rule, negated);
     }
-    case 'reliability_min': {
-      const own = literalOf(rule, negated, subject, axes);
-      if (typeof subject.facts.evidence !== 'number') return own;
-      // From disc-2 on, nobody in the BAD band passes.
-      const band = { rule: 'disc_min' as const, pointer: rule.pointer, least: MODEL.score_floor };
-      return gateOf(negated ? 1 : 2, [own, literalOf(band, negated, subject, axes)]);
+  }
+
+  private literal(condition: Condition, negated: boolean): Gate {
+    const found = this.thresholdOf(condition);
+    if (typeof found === 'boolean') return found !== negated;
+    const { axis, threshold } = found;
+    // A threshold that is reached stays reached when values are raised.
+    if (axis.actual >= threshold) return !negated;
+    axis[negated ? 'upper' : 'lower'].push({ threshold, pointer: condition.pointer });
+    return { axis, threshold, under: negated };
+  }
+
+  /** A condition as a threshold on a fact, or as its value if no increase can change it. */
+  private thresholdOf(condition: Condition): boolean | { axis: Axis; threshold: number } {
+    const { badLevel } = this;
+    const at = (fact: string, threshold: number) => ({ axis: this.axes.get(fact)!, threshold });
+    switch (condition.rule) {
+      case 'disc_min':
+      case 'rating_min': {
+        const least = leastScoreOf(condition);
+        return badLevel === null ? at('net_tct', smallestNet(least)) : badLevel >= least;
+      }
+      case 'tct_min':
+        return condition.least === 0 ? true : at('net_tct', Math.ceil(condition.least));
+      case 'reliability_min':
+        return at('reliability', condition.least);
+      case 'evidence_min':
+        return at('evidence', condition.least);
+      case 'metrics':
+        return at(healthFact(condition.category), condition.least);
+      case 'verification':
+        if (condition.issuers || condition.schemes) return { axis: this.axisOfNamed(condition), threshold: 1 };
+        if (condition.status !== 'BAD Status validation') return at(verificationFact(condition.status), 1);
+        // Only actions raise net TCT, so an increase also provides the action that this status requires.
+        return badLevel === null && at('net_tct', this.facts.actions > 0 ? 0 : 1);
     }
-    case 'evidence_min':
-      // Unknown in a version that does not say how much there is: neither it nor its negation can hold.
-      if (typeof subject.facts.evidence !== 'number') return false;
-      return literalOf(rule, negated, subject, axes);
-    default:
-      return literalOf(rule, negated, subject, axes);
+  }
+
+  /**
+   * A verification by named issuers or schemes has an axis of its own beside that of the status: who is named need not
+   * be accredited, so one verification need not fulfil both. Conditions with different lists have different axes too,
+   * even if one verification could fulfil several: to find that would be another version of the advice, and so another
+   * schema of every decision that is recorded.
+   */
+  private axisOfNamed(condition: Condition & { rule: 'verification' }): Axis {
+    const { status, issuers, schemes } = condition;
+    const by = { ...(issuers && { issuers }), ...(schemes && { schemes }) };
+    const name = JSON.stringify([status, by]);
+    const known = this.axes.get(name);
+    if (known) return known;
+    const axis = axisOf(verificationFact(status), isVerified(this.facts, condition) ? 1 : 0, disc1, by);
+    this.axes.set(name, axis);
+    return axis;
   }
 }
 
@@ -421,74 +461,3 @@ function gateOf(least: number, parts: Gate[]): Gate {
   if (left <= 0) return true;
   return left > of.length ? false : { least: left, of };
 }
-
-function literalOf(condition: Condition, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
-  if (condition.rule === 'verification' && (condition.issuers || condition.schemes)) {
-    return gateOfNamed(condition, negated, subject.facts, axes);
-  }
-  const found = thresholdOf(condition, subject);
-  if (typeof found === 'boolean') return found !== negated;
-  const axis = axes.get(found.fact)!;
-  const { threshold } = found;
-  // A threshold that is reached stays reached when values are raised.
-  if (axis.actual >= threshold) return !negated;
-  axis[negated ? 'upper' : 'lower'].push({ threshold, pointer: condition.pointer });
-  return { axis, threshold, under: negated };
-}
-
-/**
- * A verification by named issuers or schemes has an axis of its own beside that of the status: who is named need not be
- * accredited, so one verification need not fulfil both. Conditions with different lists have different axes too, even if
- * one verification could fulfil several: to find that would be another version of the advice, and so another schema of
- * every decision that is recorded.
- */
-function gateOfNamed(
-  condition: Condition & { rule: 'verification' },
-  negated: boolean,
-  facts: Facts,
-  axes: Map<string, Axis>,
-): Gate {
-  if (isVerified(facts, condition)) return !negated;
-  const { status, issuers, schemes, pointer } = condition;
-  const by = { ...(issuers && { issuers }), ...(schemes && { schemes }) };
-  const name = JSON.stringify([status, by]);
-  let axis = axes.get(name);
-  if (!axis) {
-    const cost = costFrom(verificationFact(status), disc1);
-    const fresh = { actual: 0, value: 0, isStatus: true, cost, open: false, lower: [], upper: [], by };
-    axes.set(name, (axis = { fact: verificationFact(status), ...fresh }));
-  }
-  axis[negated ? 'upper' : 'lower'].push({ threshold: 1, pointer });
-  return { axis, threshold: 1, under: negated };
-}
-
-/** A condition as a threshold on a fact, or as its value if no increase can change it. */
-function thresholdOf(
-  condition: Condition,
-  { badLevel, facts }: Subject,
-): boolean | { fact: string; threshold: number } {
-  switch (condition.rule) {
-    case 'disc_min':
-      return badLevel === null ? netTct(smallestNet(condition.least)) : badLevel >= condition.least;
-    case 'rating_min': {
-      const least = LOWEST_SCORE.get(condition.rating)!;
-      return badLevel === null ? netTct(smallestNet(least)) : badLevel >= least;
-    }
-    case 'tct_min':
-      return condition.least === 0 ? true : netTct(Math.ceil(condition.least));
-    case 'reliability_min':
-      return { fact: 'reliability', threshold: condition.least };
-    case 'evidence_min':
-      return { fact: 'evidence', threshold: condition.least };
-    case 'metrics':
-      return { fact: healthFact(condition.category), threshold: condition.least };
-    case 'verification':
-      if (condition.status !== 'BAD Status validation') {
-        return { fact: verificationFact(condition.status), threshold: 1 };
-      }
-      // Only actions raise net TCT, so an increase also provides the action that this status requires.
-      return badLevel === null ? netTct(facts.actions > 0 ? 0 : 1) : false;
-  }
-}
-
-const netTct = (threshold: number) => ({ fact: 'net_tct', threshold });

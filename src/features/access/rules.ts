@@ -19,6 +19,10 @@ export type Status = (typeof STATUSES)[number];
 /** Lowest score of each rating name. */
 export const LOWEST_SCORE: ReadonlyMap<string, number> = new Map([['BAD', 0], ...MODEL.ratings]);
 
+/** The score that a condition on score or rating requires. */
+export const leastScoreOf = (condition: Condition & { rule: 'disc_min' | 'rating_min' }): number =>
+  'rating' in condition ? LOWEST_SCORE.get(condition.rating)! : condition.least;
+
 /** Levels of nested objects, including the outermost. */
 export const MAX_DEPTH = 8;
 /** Combinators and single conditions (each category of `metrics` and each status of `verification` is one). */
