@@ -1,7 +1,7 @@
 import { MODEL } from '../../scoring/model.js';
 import type { AccessReasonDto, RuleOutcomeDto } from './ap.dto.js';
-import { type Facts, NOTHING, factsFrom, isVerified } from './facts.js';
-import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
+import { type Facts, isVerified } from './facts.js';
+import { type Condition, type Rule, leastScoreOf } from './rules.js';
 
 /**
  * The values of Kleene's three-valued logic, ordered so that `all` is the minimum of its parts, `any` the maximum and
@@ -42,40 +42,32 @@ function compileKnown(rule: Rule): Evaluator {
 function compileCondition(condition: Condition): Evaluator {
   switch (condition.rule) {
     case 'disc_min':
-    case 'rating_min': {
-      const least = 'rating' in condition ? LOWEST_SCORE.get(condition.rating)! : condition.least;
-      return (facts) => (facts.score >= least ? TRUE : FALSE);
-    }
-    case 'tct_min': {
-      const { least } = condition;
-      return (facts) => (facts.total_tct >= least ? TRUE : FALSE);
-    }
+    case 'rating_min':
+      return reaches(leastScoreOf(condition), (facts) => facts.score);
+    case 'tct_min':
+      return reaches(condition.least, (facts) => facts.total_tct);
     case 'reliability_min': {
-      const { least } = condition;
-      return (facts) => {
-        // From disc-2 on, nobody in the BAD band passes.
-        if (typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level) return FALSE;
-        const { reliability } = facts;
-        return reliability === null ? UNKNOWN : reliability >= least ? TRUE : FALSE;
-      };
+      const isReliable = reaches(condition.least, (facts) => facts.reliability);
+      // From disc-2 on, nobody in the BAD band passes.
+      return (facts) =>
+        typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level ? FALSE : isReliable(facts);
     }
-    case 'evidence_min': {
-      const { least } = condition;
-      return ({ evidence = null }) => (evidence === null ? UNKNOWN : evidence >= least ? TRUE : FALSE);
-    }
-    case 'metrics': {
-      const { category, least } = condition;
-      return (facts) => {
-        const health = facts.health(category);
-        return health === null ? UNKNOWN : health >= least ? TRUE : FALSE;
-      };
-    }
-    case 'verification': {
-      const { status, issuers, schemes } = condition;
-      if (issuers || schemes) return (facts) => (isVerified(facts, condition) ? TRUE : FALSE);
-      return (facts) => (facts.holds[status] ? TRUE : FALSE);
-    }
+    case 'evidence_min':
+      return reaches(condition.least, ({ evidence = null }) => evidence);
+    case 'metrics':
+      return reaches(condition.least, (facts) => facts.health(condition.category));
+    case 'verification':
+      return (facts) => (isVerified(facts, condition) ? TRUE : FALSE);
   }
+}
+
+/** Whether a value is known, and at least this much. */
+function reaches(least: number, valueIn: (facts: Facts) => number | null): Evaluator {
+  return (facts) => {
+    const value = valueIn(facts);
+    if (value === null) return UNKNOWN;
+    return value >= least ? TRUE : FALSE;
+  };
 }
 
 /** @param least from 1 to the number of parts */
@@ -102,35 +94,15 @@ export function reasonsFor(rule: Rule, facts: Facts): AccessReasonDto[] {
   if (facts.incomplete) {
     return [{ pointer: '', rule: 'identity', required: 'complete', actual: 'incomplete', outcome: 'unknown' }];
   }
-  const reasons: AccessReasonDto[] = [];
-  collect(rule, facts, reasons);
-  return reasons;
-}
-
-function collect(rule: Rule, facts: Facts, reasons: AccessReasonDto[]): void {
-  const result = compileKnown(rule)(facts);
-  if (result === TRUE) return;
-  const outcome = result === UNKNOWN ? 'unknown' : 'failed';
+  const outcome = outcomeOf(compileKnown(rule)(facts));
+  if (outcome === 'met') return [];
   const { pointer } = rule;
-  switch (rule.rule) {
-    case 'not': {
-      const actual = result === UNKNOWN ? null : true;
-      reasons.push({ pointer, rule: 'not', required: false, actual, outcome });
-      return;
-    }
-    case 'at_least': {
-      const actual = rule.of.filter((part) => compileKnown(part)(facts) === TRUE).length;
-      reasons.push({ pointer, rule: 'at_least', required: rule.least, actual, outcome });
-      break;
-    }
-    case 'all':
-    case 'any':
-      break;
-    default:
-      reasons.push({ pointer, rule: rule.rule, ...requiredAndActual(rule, facts), outcome });
-      return;
+  if (rule.rule === 'not') {
+    return [{ pointer, rule: 'not', required: false, actual: outcome === 'unknown' ? null : true, outcome }];
   }
-  for (const part of rule.of) collect(part, facts, reasons);
+  const node = { pointer, rule: rule.rule, ...requiredAndActual(rule, facts), outcome };
+  const inner = partsOf(rule).flatMap((part) => reasonsFor(part, facts));
+  return rule.rule === 'all' || rule.rule === 'any' ? inner : [node, ...inner];
 }
 
 /**
@@ -140,50 +112,38 @@ function collect(rule: Rule, facts: Facts, reasons: AccessReasonDto[]): void {
  * @param facts null: the subject is unknown
  */
 export function outcomesOf(rule: Rule, facts: Facts | null): RuleOutcomeDto[] {
-  const nodes: RuleOutcomeDto[] = [];
-  collectOutcomes(rule, facts?.incomplete ? null : facts, nodes);
-  return nodes;
+  const known = facts?.incomplete ? null : facts;
+  const { required, actual } = requiredAndActual(rule, known);
+  const outcome = outcomeOf(known ? compileKnown(rule)(known) : UNKNOWN);
+  const node = { pointer: rule.pointer, rule: rule.rule, required, actual, outcome };
+  return [node, ...partsOf(rule).flatMap((part) => outcomesOf(part, known))];
 }
 
-function collectOutcomes(rule: Rule, facts: Facts | null, nodes: RuleOutcomeDto[]): TruthValue {
-  const node: RuleOutcomeDto = {
-    pointer: rule.pointer,
-    rule: rule.rule,
-    required: null,
-    actual: null,
-    outcome: 'unknown',
-  };
-  nodes.push(node);
-  const parts = 'of' in rule ? rule.of.map((part) => collectOutcomes(part, facts, nodes)) : [];
-  if (rule.rule === 'at_least') {
-    node.required = rule.least;
-    if (facts) node.actual = parts.filter((part) => part === TRUE).length;
-  } else if (!('of' in rule)) {
-    const { required, actual } = requiredAndActual(rule, facts ?? factsFrom(NOTHING));
-    node.required = required;
-    if (facts) node.actual = actual;
-  }
-  if (!facts) return UNKNOWN;
-  const result = compileKnown(rule)(facts);
-  node.outcome = result === TRUE ? 'met' : result === FALSE ? 'failed' : 'unknown';
-  return result;
-}
+const outcomeOf = (value: TruthValue) => (['failed', 'unknown', 'met'] as const)[value];
+const partsOf = (rule: Rule): Rule[] => ('of' in rule ? rule.of : []);
 
-function requiredAndActual(condition: Condition, facts: Facts): Pick<AccessReasonDto, 'required' | 'actual'> {
-  switch (condition.rule) {
+/** @param facts null: nothing is known */
+function requiredAndActual(rule: Rule, facts: Facts | null): Pick<RuleOutcomeDto, 'required' | 'actual'> {
+  switch (rule.rule) {
     case 'disc_min':
-      return { required: condition.least, actual: facts.score };
+      return { required: rule.least, actual: facts?.score ?? null };
     case 'tct_min':
-      return { required: condition.least, actual: facts.total_tct };
+      return { required: rule.least, actual: facts?.total_tct ?? null };
     case 'rating_min':
-      return { required: condition.rating, actual: facts.score_rating };
+      return { required: rule.rating, actual: facts?.score_rating ?? null };
     case 'reliability_min':
-      return { required: condition.least, actual: facts.reliability };
+      return { required: rule.least, actual: facts?.reliability ?? null };
     case 'evidence_min':
-      return { required: condition.least, actual: facts.evidence ?? null };
+      return { required: rule.least, actual: facts?.evidence ?? null };
     case 'metrics':
-      return { required: condition.least, actual: facts.health(condition.category) };
+      return { required: rule.least, actual: facts?.health(rule.category) ?? null };
     case 'verification':
-      return { required: condition.status, actual: isVerified(facts, condition) };
+      return { required: rule.status, actual: facts && isVerified(facts, rule) };
+    case 'at_least': {
+      const held = facts && rule.of.filter((part) => compileKnown(part)(facts) === TRUE);
+      return { required: rule.least, actual: held && held.length };
+    }
+    default:
+      return { required: null, actual: null };
   }
 }
