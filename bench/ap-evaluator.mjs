@@ -6,7 +6,7 @@
 import { statefulIsAuthorized, preparsePolicySet } from '@cedar-policy/cedar-wasm/nodejs';
 import { Engine } from 'json-rules-engine';
 import { TRUE, compile } from '../dist/src/features/access/evaluate.js';
-import { NOTHING, factsFrom } from '../dist/src/features/access/facts.js';
+import { factsFrom } from '../dist/src/features/access/facts.js';
 import { howToPass } from '../dist/src/features/access/how-to-pass.js';
 import { parseRules } from '../dist/src/features/access/rules.js';
 
@@ -36,15 +36,25 @@ const evaluate = compile(rule);
 
 let seed = 7;
 const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
-const population = Array.from({ length: 1_000 }, () => {
+const measured = Array.from({ length: 1_000 }, () => {
   const net_tct = Math.round(40_000 * random() ** 2);
-  const health = { ...NOTHING.health };
+  const health = {};
   for (const category of CATEGORIES) health[category] = Math.round(10_000 * random()) / 10_000;
-  return factsFrom({ ...NOTHING, actions: 9, net_tct, reliability: Math.round(1e4 * random()) / 1e4, health });
+  return { net_tct, reliability: Math.round(1e4 * random()) / 1e4, health };
 });
+const population = measured.map(({ health, ...facts }) =>
+  factsFrom({
+    ...facts,
+    incomplete: false,
+    actions: 9,
+    bad_level: null,
+    health: (category) => health[category] ?? null,
+    verified: new Set(),
+  }),
+);
 /** The same as plain numbers; Cedar knows no fractions but decimals, so everything is in ten-thousandths there. */
-const flat = population.map(({ score, total_tct, reliability, health }) => {
-  return { disc_min: score, tct_min: total_tct, reliability_min: reliability, ...health };
+const flat = population.map(({ score, total_tct, reliability }, i) => {
+  return { disc_min: score, tct_min: total_tct, reliability_min: reliability, ...measured[i].health };
 });
 const scaled = flat.map((facts) => {
   return Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, Math.round(value * 10_000)]));

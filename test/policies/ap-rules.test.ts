@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, outcomesOf, reasonsFor } from '../../src/features/access/evaluate.js';
-import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
+import { type Facts, type Measured, factsFrom, factsOf } from '../../src/features/access/facts.js';
 import type { FactChangeDto } from '../../src/features/access/ap.dto.js';
 import { type Advice, howToPass } from '../../src/features/access/how-to-pass.js';
 import type { NoticeReasonDto } from '../../src/features/access/notice.dto.js';
@@ -14,6 +14,16 @@ import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { smallestNet } from '../../src/scoring/score.js';
 
 type Health = Record<Category, number | null>;
+
+const NOTHING: Measured = {
+  incomplete: false,
+  net_tct: 0,
+  actions: 0,
+  bad_level: null,
+  reliability: null,
+  health: () => null,
+  verified: new Set(),
+};
 
 function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Health> } = {}): Facts {
   return factsFrom({ ...NOTHING, ...changes, health: (category) => changes.health?.[category] ?? null });

@@ -1,9 +1,9 @@
-import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
+import { type IdentityState, isIncomplete, newIdentity } from '../../../projections/identities.js';
 import type { Evidence } from '../../scoring/evidence.js';
 import { healthOf } from '../../scoring/health.js';
 import { type Lens, MODEL_LENS, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
-import type { Scoring } from '../../scoring/models/all.js';
+import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { Assessment, ScoringModel } from '../../scoring/models/scoring-model.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Verification } from '../identity/domain/identity.js';
@@ -31,17 +31,6 @@ export interface Measured {
   grants?: readonly Pick<Verification, 'status' | 'issuer' | 'scheme'>[];
 }
 
-/** An identity that is known but has no evidence. */
-export const NOTHING: Measured = {
-  incomplete: false,
-  net_tct: 0,
-  actions: 0,
-  bad_level: null,
-  reliability: null,
-  health: () => null,
-  verified: new Set(),
-};
-
 /** The measured values and those derived from them. */
 export interface Facts extends Measured {
   score: number;
@@ -63,9 +52,8 @@ export function factsFrom(measured: Measured): Facts {
 }
 
 /** The facts of an identity that is known but has no evidence, as a version of the model measures them. */
-export function factsWithoutEvidence(model: ScoringModel): Facts {
-  return factsFrom({ ...NOTHING, evidence: model.assess({}, MODEL_LENS, 0).evidence?.amount ?? null });
-}
+export const factsWithoutEvidence = (model: ScoringModel): Facts =>
+  factsOf(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false);
 
 /** Whether the subject holds a verification as a condition requires it: an accredited one, or one by whom it names. */
 export function isVerified(facts: Facts, { status, issuers, schemes }: Condition & { rule: 'verification' }): boolean {
@@ -158,8 +146,7 @@ class Subject implements Facts {
     return health;
   };
   get verified(): ReadonlySet<string> {
-    const held = this.grants.filter(this.trusts);
-    return held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status));
+    return new Set(this.grants.filter(this.trusts).map(({ status }) => status));
   }
   get grants(): readonly Verification[] {
     return this.state.verifications.filter(
