@@ -20,7 +20,7 @@ export type Status = (typeof STATUSES)[number];
 export const LOWEST_SCORE: ReadonlyMap<string, number> = new Map([['BAD', 0], ...MODEL.ratings]);
 
 /** The score that a condition on score or rating requires. */
-export const leastScoreOf = (condition: Condition & { rule: 'disc_min' | 'rating_min' }): number =>
+export const leastScoreOf = (condition: { least: number } | { rating: string }): number =>
   'rating' in condition ? LOWEST_SCORE.get(condition.rating)! : condition.least;
 
 /** Levels of nested objects, including the outermost. */
@@ -29,9 +29,17 @@ export const MAX_DEPTH = 8;
 export const MAX_NODES = 64;
 const MAX_ERRORS = 100;
 
+/** The conditions on a lowest value, and the highest value that each can require. */
+const HIGHEST = {
+  disc_min: 100,
+  tct_min: Number.MAX_SAFE_INTEGER,
+  reliability_min: 1,
+  evidence_min: Number.MAX_SAFE_INTEGER,
+};
+
 /** A single condition. `pointer` is its place in the rules (RFC 6901, from the root of the rules). */
 export type Condition = { pointer: string } & (
-  | { rule: 'disc_min' | 'tct_min' | 'reliability_min' | 'evidence_min'; least: number }
+  | { rule: keyof typeof HIGHEST; least: number }
   | { rule: 'rating_min'; rating: string }
   | { rule: 'metrics'; category: Category; least: number }
   /** `issuers`, `schemes`: only grants of one of these count, accredited or not. */
@@ -72,6 +80,7 @@ const NAME = /^[!-~]{1,128}$/;
 const COMBINATORS = ['all', 'any', 'not', 'at_least'];
 const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'evidence_min', 'metrics', 'verification'];
 export const RULE_NAMES = [...CONDITIONS, ...COMBINATORS];
+const KNOWN = [...RULE_NAMES, 'of'];
 
 class Parser {
   readonly errors: FieldError[] = [];
@@ -89,44 +98,34 @@ class Parser {
         'a rule must contain at least one condition; an empty rule would always grant',
       );
     }
-    const known = [...RULE_NAMES, 'of'];
-    const unknown = names.filter((name) => !known.includes(name));
-    for (const name of unknown) {
-      const message = `${JSON.stringify(name.slice(0, 60))} is not a rule; the rules are ${known.join(', ')}`;
+    for (const name of names) {
+      if (KNOWN.includes(name)) continue;
+      const message = `${kindOf(name)} is not a rule; the rules are ${KNOWN.join(', ')}`;
       this.wrong(pointerTo(pointer, name), 'unknown_field', message);
       if (this.errors.length >= MAX_ERRORS) return undefined;
     }
     const combinator = names.find((name) => COMBINATORS.includes(name)) ?? (names.includes('of') ? 'at_least' : null);
-    if (combinator !== null) return this.combination(combinator, value, names, pointer, depth);
-    return this.conditions(value, names, pointer);
+    if (combinator !== null) return this.combination(combinator, value, pointer, depth);
+    const of = names.flatMap((name) => this.condition(name, value[name], `${pointer}/${name}`) ?? []);
+    return of.length === 1 ? of[0] : { rule: 'all', pointer, of };
   }
 
-  private combination(
-    combinator: string,
-    value: Record<string, unknown>,
-    names: string[],
-    pointer: string,
-    depth: number,
-  ): Rule | undefined {
+  private combination(name: string, value: Record<string, unknown>, pointer: string, depth: number): Rule | undefined {
     if (!this.count()) return undefined;
-    const own = combinator === 'at_least' ? ['at_least', 'of'] : [combinator];
-    for (const name of names) {
-      if (own.includes(name) || !(RULE_NAMES.includes(name) || name === 'of')) continue;
-      const message = `${own.join(' with ')} must be alone in its object; put ${name} into a separate rule`;
-      this.wrong(pointerTo(pointer, name), 'stands_alone', message);
+    const own = name === 'at_least' ? ['at_least', 'of'] : [name];
+    for (const other of Object.keys(value)) {
+      if (own.includes(other) || !KNOWN.includes(other)) continue;
+      const message = `${own.join(' with ')} must be alone in its object; put ${other} into a separate rule`;
+      this.wrong(pointerTo(pointer, other), 'stands_alone', message);
     }
-    switch (combinator) {
-      case 'not': {
-        const inner = this.rule(value['not'], `${pointer}/not`, depth + 1);
-        return inner && { rule: 'not', pointer: `${pointer}/not`, of: [inner] };
-      }
-      case 'at_least':
-        return this.atLeast(value, pointer, depth);
-      default: {
-        const of = this.list(value[combinator], `${pointer}/${combinator}`, depth);
-        return of && { rule: combinator as 'all' | 'any', pointer: `${pointer}/${combinator}`, of };
-      }
+    if (name === 'at_least') return this.atLeast(value, pointer, depth);
+    const at = `${pointer}/${name}`;
+    if (name === 'not') {
+      const inner = this.rule(value['not'], at, depth + 1);
+      return inner && { rule: 'not', pointer: at, of: [inner] };
     }
+    const of = this.list(value[name], at, depth);
+    return of && { rule: name as 'all' | 'any', pointer: at, of };
   }
 
   private atLeast(value: Record<string, unknown>, pointer: string, depth: number): Rule | undefined {
@@ -158,48 +157,34 @@ class Parser {
     return rules.every((rule) => rule !== undefined) ? (rules as Rule[]) : undefined;
   }
 
-  private conditions(value: Record<string, unknown>, names: string[], pointer: string): Rule | undefined {
-    const of = names.flatMap((name) => this.condition(name, value[name], `${pointer}/${name}`));
-    return of.length === 1 ? of[0] : { rule: 'all', pointer, of };
-  }
-
-  private condition(name: string, value: unknown, pointer: string): Condition[] {
+  private condition(name: string, value: unknown, pointer: string): Condition[] | undefined {
     switch (name) {
       case 'disc_min':
-        return this.threshold(name, value, pointer, 100);
       case 'tct_min':
-      case 'evidence_min':
-        return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
       case 'reliability_min':
-        return this.threshold(name, value, pointer, 1);
+      case 'evidence_min':
+        if (!this.count() || !this.isWithin(value, HIGHEST[name], pointer)) return undefined;
+        return [{ rule: name, pointer, least: value }];
       case 'rating_min':
-        if (!this.count()) return [];
+        if (!this.count()) return undefined;
         if (typeof value === 'string' && LOWEST_SCORE.has(value)) return [{ rule: name, pointer, rating: value }];
-        this.wrong(pointer, 'is_in', `must be one of ${[...LOWEST_SCORE.keys()].join(', ')}, not ${kindOf(value)}`);
-        return [];
+        return this.wrong(
+          pointer,
+          'is_in',
+          `must be one of ${[...LOWEST_SCORE.keys()].join(', ')}, not ${kindOf(value)}`,
+        );
       case 'metrics':
         return this.metrics(value, pointer);
       case 'verification':
         return this.verification(value, pointer);
       default:
-        return [];
+        return undefined;
     }
   }
 
-  private threshold(
-    rule: 'disc_min' | 'tct_min' | 'reliability_min' | 'evidence_min',
-    value: unknown,
-    pointer: string,
-    max: number,
-  ): Condition[] {
-    if (!this.count() || !this.isWithin(value, max, pointer)) return [];
-    return [{ rule, pointer, least: value }];
-  }
-
-  private metrics(value: unknown, pointer: string): Condition[] {
+  private metrics(value: unknown, pointer: string): Condition[] | undefined {
     if (!isObject(value)) {
-      this.wrong(pointer, 'is_object', `must map categories to thresholds, not ${kindOf(value)}`);
-      return [];
+      return this.wrong(pointer, 'is_object', `must map categories to thresholds, not ${kindOf(value)}`);
     }
     const conditions: Condition[] = [];
     const names = Object.keys(value);
@@ -209,8 +194,7 @@ class Parser {
       const at = pointerTo(pointer, name);
       const category = categoryOf(name);
       if (category === undefined) {
-        const message = `${JSON.stringify(name.slice(0, 60))} is not one of ${CATEGORY_NAMES.join(', ')}`;
-        this.wrong(at, 'unknown_category', message);
+        this.wrong(at, 'unknown_category', `${kindOf(name)} is not one of ${CATEGORY_NAMES.join(', ')}`);
       } else if (conditions.some((other) => other.rule === 'metrics' && other.category === category)) {
         this.wrong(at, 'duplicate', `${category} occurs twice, once as an alias`);
       } else if (this.isWithin(value[name], 1, at)) {
@@ -220,10 +204,9 @@ class Parser {
     return conditions;
   }
 
-  private verification(value: unknown, pointer: string): Condition[] {
+  private verification(value: unknown, pointer: string): Condition[] | undefined {
     if (!Array.isArray(value)) {
-      this.wrong(pointer, 'is_array', `must be a list of verification statuses, not ${kindOf(value)}`);
-      return [];
+      return this.wrong(pointer, 'is_array', `must be a list of verification statuses, not ${kindOf(value)}`);
     }
     if (value.length === 0) this.wrong(pointer, 'empty', 'verification must list at least one status');
     const conditions: Condition[] = [];
@@ -247,7 +230,7 @@ class Parser {
   private namedVerification(value: Record<string, unknown>, pointer: string): Condition | undefined {
     const { status, issuers, schemes, ...others } = value;
     for (const name of Object.keys(others)) {
-      const message = `${JSON.stringify(name.slice(0, 60))} is unknown; known are status, issuers, schemes`;
+      const message = `${kindOf(name)} is unknown; known are status, issuers, schemes`;
       return this.wrong(pointerTo(pointer, name), 'unknown_field', message);
     }
     if (!GRANTABLE_STATUSES.includes(status as GrantableStatus)) {
