@@ -10,9 +10,9 @@ import { MODEL_LENS } from '../../scoring/lens.js';
 import { modelOrFirst, scoringBy } from '../../scoring/models/all.js';
 import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
+import { coordinatesOf } from './affected-decisions.js';
 import { judge } from './access-check.js';
 import { accessStream, checkedAt } from './domain/decision.js';
-import type { AccessDecision } from './domain/ap.events.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import { factsOf } from './facts.js';
@@ -44,7 +44,7 @@ export async function* audit(
 ): AsyncIterable<Audited> {
   const policies = new AccessPolicies(store);
   const lenses = new Lenses(store);
-  const subjectAt = new Replayed();
+  const events: IdentityEvent[] = [];
   const issuers = new Map<string, Accreditation>();
   const total = await store.countAfter(0);
   let done = 0;
@@ -58,12 +58,11 @@ export async function* audit(
         issuers.set(event.data.issuer, evolveAccreditation(issuers.get(event.data.issuer), event));
       }
       const about = subjectOf(event);
-      if (about?.tris_id === subject) subjectAt.events.push(about.event);
+      if (about?.tris_id === subject) events.push(about.event);
       if (event.type === 'AccessChecked') {
-        const isOfThisLog = (event.data.log ?? store.logId) === store.logId;
-        const at = isOfThisLog ? event.data.position : event.position;
+        const { position: at, as_of } = coordinatesOf(event, store.logId);
         const trusts = (held: Verification) => event.data.trust === 1 || isTrusted(held, issuers.get(held.issuer), at);
-        yield await derive(event, subjectAt.state(event.data, isOfThisLog), trusts, policies, lenses);
+        yield await derive(event, stateAt(events, at, as_of), trusts, policies, lenses);
       }
       if (event.type === 'Undecodable' && subject_tris === subject) yield unreadable(event);
     }
@@ -131,18 +130,12 @@ function unreadable({ data, stream, position, recorded_at }: EventOf<'Undecodabl
   };
 }
 
-/** The subject's events so far, in log order, and its state at any point of them. */
-class Replayed {
-  readonly events: IdentityEvent[] = [];
-
-  /** @param isOfThisLog whether the position is of this log @returns null if the subject was unknown */
-  state({ position, as_of }: Pick<AccessDecision, 'position' | 'as_of'>, isOfThisLog: boolean): IdentityState | null {
-    const state = newIdentity();
-    const asOf = Date.parse(as_of);
-    for (const event of this.events) {
-      if (isOfThisLog && event.position > position) break;
-      if (countsAsOf(event, { as_of: asOf, isPresent: true })) evolve(state, event);
-    }
-    return state.changed === 0 ? null : state;
+/** What events of a subject make of it at a position and a time, ms. @returns null if it was unknown */
+function stateAt(events: readonly IdentityEvent[], at: Position, as_of: number): IdentityState | null {
+  const state = newIdentity();
+  for (const event of events) {
+    if (event.position > at) break;
+    if (countsAsOf(event, { as_of, isPresent: true })) evolve(state, event);
   }
+  return state.changed === 0 ? null : state;
 }
