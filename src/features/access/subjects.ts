@@ -2,9 +2,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
-import { type ViewRead, Views } from '../../read-side/views.js';
+import { Views } from '../../read-side/views.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
-import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
+import { IdentityReader } from '../disc/identity-reader.js';
 import type { Observation } from './access-check.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import { factsOf } from './facts.js';
@@ -35,38 +35,24 @@ export class Subjects {
     { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,
   ): Promise<Observation[]> {
     const now = this.clock();
+    const log = this.identities.logId;
     for (let look = 1; ; look++) {
-      const snapshots = await this.identities.snapshots(trisIds, coordinatesOf(now, vp, owner));
+      const coordinates = { now, organization: owner, ...(vp !== null && { vp }) };
+      const snapshots = await this.identities.snapshots(trisIds, coordinates);
       const unknown = trisIds.filter((_, i) => snapshots[i] instanceof Problem);
       unknown.forEach(refuseMisspelled);
       const read =
         unknown.length > 0 ? await this.views.read(unknown.map((trisId) => ({ get: identityRow(trisId) }))) : undefined;
       if (look < LOOKS && read?.results.some((row) => row !== undefined)) continue;
-      return snapshots.map((snapshot) =>
-        snapshot instanceof Problem ? this.unknown(read!, now) : this.known(snapshot, now),
-      );
+      return snapshots.map((snapshot) => {
+        if (snapshot instanceof Problem) {
+          const { manifest, position } = read!;
+          return { now, as_of: now, log, position, model: modelOrFirst(manifest.model_hash), seen: null };
+        }
+        const { state, lens, position, as_of, trusts } = snapshot;
+        const facts = factsOf(state, lens, as_of, trusts);
+        return { now, as_of, log, position, model: lens.model, seen: { facts, lens, state } };
+      });
     }
   }
-
-  private known({ state, lens, position, as_of, trusts }: IdentitySnapshot, now: number): Observation {
-    const facts = factsOf(state, lens, as_of, trusts);
-    return { now, as_of, log: this.identities.logId, position, model: lens.model, seen: { facts, lens, state } };
-  }
-
-  private unknown({ manifest, position }: ViewRead, now: number): Observation {
-    return {
-      now,
-      as_of: now,
-      log: this.identities.logId,
-      position,
-      model: modelOrFirst(manifest.model_hash),
-      seen: null,
-    };
-  }
 }
-
-const coordinatesOf = (now: number, vp: string | null, owner: string | null) => ({
-  now,
-  organization: owner,
-  ...(vp !== null && { vp }),
-});
