@@ -19,7 +19,7 @@ export interface CompiledRules {
 /** Access policies by id, each read from its own stream, so always current; and their rules, compiled once. */
 @Injectable()
 export class AccessPolicies {
-  private readonly active = new BoundedMap<string, AccessPolicy>(CACHED);
+  private readonly read = new BoundedMap<string, AccessPolicy>(CACHED);
   private readonly lookUps = new SharedLookUps<AccessPolicy>();
   private readonly compiled = new BoundedMap<string, CompiledRules>(CACHED);
 
@@ -31,15 +31,13 @@ export class AccessPolicies {
   }
 
   private async lookUp(policyId: string): Promise<AccessPolicy> {
-    if (!AP_ID.test(policyId)) throw unknownAccessPolicy(policyId);
     const stream = accessPolicyStream(policyId);
-    const known = this.active.get(policyId);
+    const known = this.read.get(policyId);
     // The content never changes, but the policy may have been retired since.
     if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
-    const policy = accessPolicyOf(await this.store.readStream(stream));
-    if (!policy) throw unknownAccessPolicy(policyId);
-    if (policy.retired) this.active.delete(policyId);
-    else this.active.set(policyId, policy);
+    const policy = AP_ID.test(policyId) ? accessPolicyOf(await this.store.readStream(stream)) : undefined;
+    if (!policy) throw new Problem('policy_not_found', `There is no access policy ${policyId}.`);
+    this.read.set(policyId, policy);
     return policy;
   }
 
@@ -56,8 +54,4 @@ export class AccessPolicies {
     this.compiled.set(content_hash, compiled);
     return compiled;
   }
-}
-
-function unknownAccessPolicy(policyId: string): Problem {
-  return new Problem('policy_not_found', `There is no access policy ${policyId}.`);
 }
