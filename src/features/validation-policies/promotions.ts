@@ -22,7 +22,6 @@ import {
   modelStackAfter,
   noLens,
   noModel,
-  ownerOfLensStream,
 } from '../lenses/domain/lens-stream.js';
 import type { LensName, ModelName } from '../lenses/domain/lenses.events.js';
 import type { ModelSwitchDto } from './models.dto.js';
@@ -73,7 +72,7 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {
-    this.stacks = new FoldedStreams(store, (stream) => noLens(ownerOfLensStream(stream)), lensStackAfter);
+    this.stacks = new FoldedStreams(store, noLens, lensStackAfter);
     this.models = new FoldedStreams(store, noModel, modelStackAfter);
   }
 

@@ -10,7 +10,6 @@ import { type LensName, type LensScope, type ModelName, lensActivated, modelActi
 /** Which policy is the lens of the platform, or of an organization: a stream of promotions and rollbacks for each. */
 
 export const PLATFORM_LENS_STREAM = 'lens-platform';
-const LENS_PREFIX = 'lens-';
 
 /** The owner of a lens. */
 export type LensOwner = { scope: 'platform'; tris_org: null } | { scope: 'organization'; tris_org: string };
@@ -24,13 +23,7 @@ export function lensOwner(scope: LensScope, trisOrg: string): LensOwner {
 
 /** `platform` is not a TRIS id, so the stream of an organization cannot collide with that of the platform. */
 export function lensStream({ tris_org }: LensOwner): string {
-  return tris_org === null ? PLATFORM_LENS_STREAM : LENS_PREFIX + tris_org;
-}
-
-export function ownerOfLensStream(stream: string): LensOwner {
-  return stream === PLATFORM_LENS_STREAM
-    ? PLATFORM
-    : { scope: 'organization', tris_org: stream.slice(LENS_PREFIX.length) };
+  return tris_org === null ? PLATFORM_LENS_STREAM : `lens-${tris_org}`;
 }
 
 /** The lenses of one owner. The last is active; a rollback returns to the one before it. */
@@ -40,12 +33,12 @@ const decode = streamDecoderFor([lensActivated, modelActivated]);
 
 /** Folds a stream of lenses. @throws Problem history_unreadable */
 export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
-  return lensStackAfter(noLens(owner), history);
+  return lensStackAfter(noLens(lensStream(owner)), history);
 }
 
 /** Before any promotion the platform uses the model's own lens, and an organization uses the platform's. */
-export function noLens({ scope }: LensOwner): LensStack {
-  return [{ policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null }];
+export function noLens(stream: string): LensStack {
+  return [{ policy_id: null, content_hash: stream === PLATFORM_LENS_STREAM ? MODEL_LENS.content_hash : null }];
 }
 
 /** @throws Problem history_unreadable */
@@ -95,10 +88,9 @@ export function refuseUnlessBasis(
   { policy_id, content_hash }: { policy_id: string; content_hash: string },
   scope: LensScope,
 ): void {
-  const { replay_id } = replay;
-  if (replay.content_hash !== content_hash) throw notUsable(`${replay_id} is not a replay of ${policy_id}`);
+  if (replay.content_hash !== content_hash) throw notUsable(`${replay.replay_id} is not a replay of ${policy_id}`);
   if (replay.scope !== scope) {
-    throw notUsable(`${replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`);
+    throw notUsable(`${replay.replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`);
   }
   refuseUnlessCompleted(replay);
 }

@@ -112,16 +112,13 @@ export function weightsOf(inputs: readonly PolicyInput[]): {
   computed_weight: number;
   category_weights: Partial<Record<Category, number>>;
 } {
-  const byCategory = new Map<Category, number>();
+  const sums: Partial<Record<Category, number>> = {};
   for (const { metric, criticality } of inputs) {
     const category = metricCategory(metric);
-    byCategory.set(category, (byCategory.get(category) ?? 0) + hundredths(criticality));
+    sums[category] = (sums[category] ?? 0) + hundredths(criticality);
   }
-  const category_weights: Partial<Record<Category, number>> = {};
-  for (const category of MODEL.categories) {
-    const sum = byCategory.get(category);
-    if (sum !== undefined) category_weights[category] = sum / 100;
-  }
+  const used = MODEL.categories.filter((category) => sums[category] !== undefined);
+  const category_weights = Object.fromEntries(used.map((category) => [category, sums[category]! / 100]));
   return { computed_weight: totalHundredths(inputs) / 100, category_weights };
 }
 
