@@ -9,13 +9,12 @@ import {
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import type { Decoded } from '../../kernel/event-definition.js';
+import { type Decoded, fact } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
-import { deadLetterStream, decideAcknowledge } from './domain/dead-letter.js';
 
 /** Acknowledges an undecodable event. Only the first acknowledgement is stored; later ones return it. */
 export class AcknowledgeDeadLetter extends Command<Recorded<DeadLetterDto>> {
@@ -44,10 +43,13 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
     );
     if (!letter)
       throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be decoded.`);
-    const stream = deadLetterStream(eventId);
+    // One stream for each dead letter, so that of two concurrent acknowledgements only one is stored.
+    const stream = `dead-letter-${eventId}`;
     await this.writer.idempotency.claim(stream, context);
-    const facts = decideAcknowledge(letter, reasonCode, context.actor.name);
-    const { position } = await this.writer.create(stream, facts, context);
+    const { event_id, event_type, tris_id } = letter;
+    const who = { reason_code: reasonCode, acknowledged_by: context.actor.name };
+    const acknowledgement = fact(deadLetterAcknowledged, { event_id, event_type, tris_id, ...who });
+    const { position } = await this.writer.create(stream, [acknowledgement], context);
     // After a repeat the stream contains the first acknowledgement, so it is read from there.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     const { data, metadata } = stored!;
