@@ -1,4 +1,4 @@
-import { IsOptional, IsString, Length, Matches, Min } from 'class-validator';
+import { IsOptional, IsString, Length, Matches } from 'class-validator';
 import { IsInt, IsUuid } from '../../http/fields.js';
 
 /** The rest of the address of a tile: its number in groups of three digits, and the width of a partial one. */
@@ -28,21 +28,18 @@ export class InclusionQuery {
 
   /** The number of events in the tree. Default: all that the read models have applied. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
+  @IsInt(1)
   size?: number;
 }
 
 export class ConsistencyQuery {
   /** The number of events in the older tree. */
-  @IsInt()
-  @Min(1)
+  @IsInt(1)
   from: number;
 
   /** The number of events in the newer tree. Default: all that the read models have applied. */
   @IsOptional()
-  @IsInt()
-  @Min(1)
+  @IsInt(1)
   to?: number;
 }
 
