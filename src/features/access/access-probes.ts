@@ -43,18 +43,18 @@ export class AccessProbes {
    * @throws Problem policy_not_found; forbidden for a policy whose rules the reader may not read
    */
   async probes(switched: LensOwner, policyIds?: readonly string[], reader?: Reader): Promise<AccessProbe[]> {
-    const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
-    const hidden = asked.filter((policy) => reader !== undefined && !mayReadRules(policy, reader));
-    if (policyIds !== undefined && hidden.length > 0) {
-      throw new Problem('forbidden', `The rules of ${hidden[0]!.policy_id} are private, and so is whom they grant.`);
-    }
-    const policies = asked.filter((policy) => policyIds !== undefined || !(policy.retired || hidden.includes(policy)));
-    const rules = policies.map((policy) => this.policies.rulesOf(policy));
+    const ids = policyIds ?? (await this.views.rows(ACCESS_POLICIES)).map(({ sort }) => sort);
+    const asked = await Promise.all(ids.map((policyId) => this.policies.get(policyId)));
+    const isHidden = (policy: AccessPolicy) => reader !== undefined && !mayReadRules(policy, reader);
+    const hidden = policyIds && asked.find(isHidden);
+    if (hidden)
+      throw new Problem('forbidden', `The rules of ${hidden.policy_id} are private, and so is whom they grant.`);
+    const policies = policyIds ? asked : asked.filter((policy) => !policy.retired && !isHidden(policy));
     const facts = new SharedFacts(await trustedNow(this.views));
     return Promise.all(
-      policies.map(async (policy, i): Promise<AccessProbe> => {
-        const own = await this.fixedLens(policy, switched);
-        return probeOf(policy.policy_id, rules[i]!.evaluate, own, facts);
+      policies.map(async (policy) => {
+        const { evaluate } = this.policies.rulesOf(policy);
+        return probeOf(policy.policy_id, evaluate, await this.fixedLens(policy, switched), facts);
       }),
     );
   }
@@ -82,19 +82,10 @@ export class AccessProbes {
   /** The lens of a policy's checks, if the switch does not affect it; null if it is the one that is switched. */
   private async fixedLens({ vp, owner }: AccessPolicy, switched: LensOwner): Promise<Lens | null> {
     if (vp !== null) return this.lenses.of(vp);
-    if (switched.scope === 'organization' && owner === switched.tris_org) return null;
-    if (switched.scope === 'platform' && owner === null) return null;
-    const selector = { organization: owner };
-    const queries = this.lenses.queries(selector);
-    if (queries.length === 0) return this.lenses.resolve(selector, await this.views.manifest(), []);
-    const { manifest, results } = await this.views.read(queries);
+    if (owner === switched.tris_org) return null;
+    const { lens, isOwn } = await this.lenses.current({ organization: owner }, this.views);
     // An organization that has promoted no lens uses the platform's.
-    if (switched.scope === 'platform' && results[0] === undefined) return null;
-    return this.lenses.resolve(selector, manifest, results);
-  }
-
-  private async all(): Promise<string[]> {
-    return (await this.views.rows(ACCESS_POLICIES)).map(({ sort }) => sort);
+    return switched.scope === 'platform' && !isOwn ? null : lens;
   }
 }
 

@@ -58,22 +58,21 @@ export class Lenses {
 
   /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
   async resolve({ vp, model }: LensSelector, manifest: Manifest, rows: readonly unknown[]): Promise<Scoring> {
-    return scoringBy(
-      await this.lensFor(vp, manifest, rows),
-      model ? modelOf(model) : modelOrFirst(manifest.model_hash),
-    );
+    const lens = await this.lensFor(vp, manifest, rows);
+    return scoringBy(lens, model ? modelOf(model) : modelOrFirst(manifest.model_hash));
   }
 
   /**
    * The lens of a selector, for what reads no other rows with it.
-   * @returns with the manifest that the lens was read with
+   * @returns with the manifest that the lens was read with; `isOwn`: the organization has promoted it
    * @throws Problem policy_not_found, projection_rebuilding
    */
-  async current(selector: LensSelector, views: Views): Promise<{ lens: Scoring; manifest: Manifest }> {
+  async current(selector: LensSelector, views: Views): Promise<{ lens: Scoring; manifest: Manifest; isOwn: boolean }> {
     const queries = this.queries(selector);
     const { manifest, results } =
       queries.length > 0 ? await views.read(queries) : { manifest: await views.manifest(), results: [] };
-    return { lens: await this.resolve(selector, manifest, results), manifest };
+    const lens = await this.resolve(selector, manifest, results);
+    return { lens, manifest, isOwn: results[0] !== undefined };
   }
 
   private async lensFor(vp: string | undefined, manifest: Manifest, rows: readonly unknown[]): Promise<Lens> {
