@@ -53,7 +53,8 @@ async function acknowledge(context: HandlersContext, ids: string[], { all, reaso
   const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
   const named = all ? await readAll(queries, 'open') : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
   for (const { event_id } of named) {
-    const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf(actor, { event_id, reason_code }));
+    const asked = { event_id, reason_code };
+    const command = new AcknowledgeDeadLetter({ ...asked, context: commandOf(actor, asked) });
     const { body } = await commands.execute(command);
     const { at, by, reason_code: why } = body.acknowledged!;
     print(`${event_id} of ${body.tris_id ?? 'an unknown identity'}: acknowledged by ${by} at ${at}, ${why}`);

@@ -40,6 +40,6 @@ export class DeadLettersController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ event_id, reason_code });
-    return Written.of(await this.commands.execute(new AcknowledgeDeadLetter(event_id, reason_code, context)));
+    return Written.of(await this.commands.execute(new AcknowledgeDeadLetter({ event_id, reason_code, context })));
   }
 }

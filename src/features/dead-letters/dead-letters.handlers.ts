@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import {
   ACKNOWLEDGED_DEAD_LETTERS,
   type DeadLetterRow,
@@ -8,6 +8,7 @@ import {
 } from '../../../projections/dead-letters.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { type Decoded, fact } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
@@ -17,15 +18,10 @@ import { Views } from '../../read-side/views.js';
 import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
 
 /** Acknowledges an undecodable event. Only the first acknowledgement is stored; later ones return it. */
-export class AcknowledgeDeadLetter extends Command<Recorded<DeadLetterDto>> {
-  constructor(
-    readonly eventId: string,
-    readonly reasonCode: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class AcknowledgeDeadLetter extends CommandWith<
+  { event_id: string; reason_code: string; context: CommandContext },
+  Recorded<DeadLetterDto>
+> {}
 
 @CommandHandler(AcknowledgeDeadLetter)
 export class AcknowledgeDeadLetterHandler implements ICommandHandler<AcknowledgeDeadLetter> {
@@ -36,25 +32,29 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
   ) {}
 
   /** @throws Problem not_found, idempotency_key_reused, projection_rebuilding */
-  async execute({ eventId, reasonCode, context }: AcknowledgeDeadLetter) {
+  async execute({ input: { event_id, reason_code, context } }: AcknowledgeDeadLetter) {
     const letter = await this.views.lookUp(
-      async () => (await this.views.read([{ get: deadLetterRow(eventId) }])).results[0] as DeadLetterRow | undefined,
+      async () => (await this.views.read([{ get: deadLetterRow(event_id) }])).results[0] as DeadLetterRow | undefined,
       (found) => found !== undefined,
     );
     if (!letter)
-      throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be decoded.`);
+      throw new Problem(
+        'not_found',
+        `There is no dead letter ${event_id}: the event is unknown, or it can be decoded.`,
+      );
     // One stream for each dead letter, so that of two concurrent acknowledgements only one is stored.
-    const stream = `dead-letter-${eventId}`;
+    const stream = `dead-letter-${event_id}`;
     await this.writer.idempotency.claim(stream, context);
-    const { event_id, event_type, tris_id } = letter;
-    const who = { reason_code: reasonCode, acknowledged_by: context.actor.name };
-    const acknowledgement = fact(deadLetterAcknowledged, { event_id, event_type, tris_id, ...who });
-    const { position } = await this.writer.create(stream, [acknowledgement], context);
+    const { event_type, tris_id } = letter;
+    const about = { event_id, event_type, tris_id };
+    const acknowledgement = { ...about, reason_code, acknowledged_by: context.actor.name };
+    const { position } = await this.writer.create(stream, [fact(deadLetterAcknowledged, acknowledgement)], context);
     // After a repeat the stream contains the first acknowledgement, so it is read from there.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     const { data, metadata } = stored!;
-    const { acknowledged_by: by, reason_code } = data as Decoded<typeof deadLetterAcknowledged>['data'];
-    const acknowledged = { at: Date.parse(metadata.recorded_at), by, reason_code };
+    const first = data as Decoded<typeof deadLetterAcknowledged>['data'];
+    const { acknowledged_by: by } = first;
+    const acknowledged = { at: Date.parse(metadata.recorded_at), by, reason_code: first.reason_code };
     return { body: letterDto({ ...letter, acknowledged }, this.views.logId), position };
   }
 }

@@ -23,7 +23,7 @@ export class PolicyNamesController {
   })
   async assign(@Body() { name, tris_org }: AssignPolicyNameDto, @Context() request: RequestContext) {
     const context = request.of({ name, tris_org });
-    const { position } = await this.commands.execute(new AssignPolicyName(name, tris_org, context));
+    const { position } = await this.commands.execute(new AssignPolicyName({ name, tris_org, context }));
     return new Written<PolicyNameDto>({ name, tris_org }, position);
   }
 }
