@@ -52,7 +52,8 @@ test('a link that replaces the one to be ended is judged before it is ended, too
     replacing ??= links.link(WALLET, signedLink('tris:b', null), context('b'));
     if (link?.tris_id !== 'tris:a') throw new Problem('wallet_not_linked', 'not yours');
   };
-  await expect(links.unlink(WALLET, context('unlink'), onlyOfA)).rejects.toMatchObject({ code: 'wallet_not_linked' });
+  const keyed = { ...context('unlink'), idempotency: '1'.repeat(64) };
+  await expect(links.unlink(WALLET, keyed, onlyOfA)).rejects.toMatchObject({ code: 'wallet_not_linked' });
   await replacing;
   expect(await links.of(WALLET)).toEqual(signedLink('tris:b', null));
 });

@@ -2,8 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
-import { isRetryOf } from '../../commands/idempotency-keys.js';
-import { Writer } from '../../commands/writer.js';
+import { type Update, Writer } from '../../commands/writer.js';
 import {
   type Link,
   decideEndSessions,
@@ -59,7 +58,7 @@ export class WalletLinks {
    * Ends a link, and the wallet's sessions with it.
    * @param reasonCode of an operator, which ends the sessions on every chain; null: only those of the link end
    * @param refuse throws if the caller may not end the link; called again if the link changes meanwhile
-   * @returns the link that ended
+   * @returns with the end of the link as the last event
    * @throws Problem idempotency_key_reused, and what `refuse` throws
    */
   async unlink(
@@ -67,22 +66,13 @@ export class WalletLinks {
     context: CommandContext,
     refuse: (link: Link | null, history: readonly RecordedEvent[]) => asserts link is Link,
     reasonCode: string | null = null,
-  ): Promise<{ link: Link; position: Position }> {
-    const stream = walletStream(wallet);
-    const present = await this.store.readStream(stream);
-    // A retry is judged by what its first try found.
-    const firstTry = present.findIndex((event) => isRetryOf(event, context));
-    const before = firstTry < 0 ? present : present.slice(0, firstTry);
-    const link = linkOf(before);
-    refuse(link, before);
-    await this.writer.idempotency.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) => {
-      const now = linkOf(history);
-      refuse(now, history);
+  ): Promise<Update> {
+    return this.writer.execute(walletStream(wallet), context, (history) => {
+      const link = linkOf(history);
+      refuse(link, history);
       const sessionsEnd =
         reasonCode === null ? [] : decideEndSessions(wallet, { reason: 'operator', reason_code: reasonCode });
-      return [...sessionsEnd, ...decideUnlink(now, wallet)];
+      return [...sessionsEnd, ...decideUnlink(link, wallet)];
     });
-    return { link, position };
   }
 }

@@ -44,7 +44,7 @@ export class WalletsController {
     // Part of the body hash, since a key and a session create different links.
     const by = request.actor.session ? { session: request.actor.session.chainId } : { key: true };
     const context = request.of({ wallet, tris_id, ...by });
-    const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, context));
+    const position = await this.commands.execute(new LinkAccount(wallet, tris_id, context));
     return new Written<AccountLinkedDto>({ status: 'linked' }, position);
   }
 
@@ -61,8 +61,7 @@ export class WalletsController {
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
     const context = request.of({ message, signature });
-    const result = await this.commands.execute(new LinkWallet(message, signature, context));
-    const { wallet, trisId, position } = result;
+    const { wallet, trisId, position } = await this.commands.execute(new LinkWallet(message, signature, context));
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
 

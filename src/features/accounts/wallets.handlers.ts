@@ -1,30 +1,19 @@
-import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { type WalletRow, walletsAssertedBy, walletsOf } from '../../../projections/wallets.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import type { Session } from '../../credentials/caller.js';
-import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
 import { SessionStanding } from './session-standing.js';
 import { type SignedMessage, Signatures } from './signatures.js';
-import { challengeIn, nonceOf, nonceUsed } from './siwe.js';
+import { challengeIn, nonceOf } from './siwe.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletDto, WalletsDto } from './wallets.dto.js';
-import {
-  type Link,
-  isAssertedBy,
-  isFounder,
-  ownTris,
-  signedLink,
-  trisActedFor,
-  walletStream,
-} from './domain/wallet.js';
+import { type Link, isAssertedBy, isFounder, ownTris, signedLink, trisActedFor } from './domain/wallet.js';
 
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
@@ -50,8 +39,12 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
   async execute({ message, signature, context }: LinkWallet) {
     const session = context.actor.session && (await this.standing.of(context.actor.session));
-    const earlier = await this.earlier(message, context);
-    if (earlier) return earlier;
+    const first = await this.writer.firstTry(context);
+    if (first) {
+      // Its message cannot be used again. This is the same one.
+      const { address, tris_id } = challengeIn(message, nonceOf(message)!);
+      return { wallet: address, trisId: tris_id!, position: first.position };
+    }
     const challenge = await this.challenges.find(message, ['link']);
     const trisId = challenge.tris_id!;
     if (session ? session.trisId !== trisId : context.actor.organization !== null) throw notYours(trisId);
@@ -61,22 +54,10 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     const wallet = challenge.address;
     return { wallet, trisId, position: await this.links.link(wallet, signedLink(trisId, chainId), context) };
   }
-
-  /** What the first try of this request did, also if that changed nothing: its message cannot be used again. */
-  private async earlier(message: string, context: CommandContext) {
-    const wallet = /^0x[0-9A-Fa-f]{40}$/m.exec(message)?.[0];
-    if (wallet === undefined || !(await this.writer.idempotency.isClaimed(context))) return undefined;
-    const { position } = await this.writer.execute(walletStream(wallet), context, () => {
-      throw nonceUsed();
-    });
-    // This is the message of the first try, which was verified before the key was claimed.
-    const { tris_id } = challengeIn(message, nonceOf(message)!);
-    return { wallet: getAddress(wallet), trisId: tris_id!, position };
-  }
 }
 
 /** Links a wallet on the statement of a key, or of the session of the wallet itself (requirement 30). */
-export class LinkAccount extends Command<{ position: Position }> {
+export class LinkAccount extends Command<Position> {
   constructor(
     readonly wallet: string,
     readonly trisId: string,
@@ -97,8 +78,9 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   async execute({ wallet, trisId, context }: LinkAccount) {
     refuseSelfStatement(context.actor.organization, trisId);
     const { session, organization } = context.actor;
-    if (session) return { position: await this.linkOwn(wallet, trisId, session, context) };
-    return { position: await this.links.link(wallet, asserted(trisId, organization), context) };
+    if (session) return this.linkOwn(wallet, trisId, session, context);
+    const link: Link = { tris_id: trisId, proof: 'asserted', chain_id: null, asserted_by: organization };
+    return this.links.link(wallet, link, context);
   }
 
   /** A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS. */
@@ -137,9 +119,9 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   constructor(
     private readonly challenges: Challenges,
     private readonly signatures: Signatures,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly standing: SessionStanding,
     private readonly links: WalletLinks,
+    private readonly writer: Writer,
   ) {}
 
   /**
@@ -150,27 +132,21 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     const isOperator = context.actor.organization === null && context.actor.scopes.has('ops');
     if (reasonCode !== null && !isOperator)
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
-    const agreed = consent && (await this.agreedBy(wallet, consent, context));
+    const first = await this.writer.firstTry(context);
+    // The message of a first try cannot be used again.
+    const agreed = consent && !first ? await this.agreedBy(wallet, consent) : null;
     const session = context.actor.session && (await this.standing.of(context.actor.session));
     const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
       if (now === null) throw notLinked();
       if (session) refuseToSession(session, wallet, now, agreed);
       else if (!(isOperator && reasonCode !== null)) refuseToKey(context.actor, now, history);
     };
-    const { link, position } = await this.links.unlink(wallet, context, refuse, reasonCode);
-    return { trisId: link.tris_id, position };
+    const { events, position } = first ?? (await this.links.unlink(wallet, context, refuse, reasonCode));
+    return { trisId: events.at(-1)!.data['tris_id'] as string, position };
   }
 
-  /** What the wallet signed; `earlier` if it did so for the first try of this request. @throws Problem siwe_* */
-  private async agreedBy(
-    wallet: string,
-    { message, signature }: SignedMessage,
-    context: CommandContext,
-  ): Promise<Consent> {
-    const history = context.idempotency === null ? [] : await this.store.readStream(walletStream(wallet));
-    if (history.some((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash)) {
-      return 'earlier';
-    }
+  /** What the wallet signed. @throws Problem siwe_* */
+  private async agreedBy(wallet: string, { message, signature }: SignedMessage): Promise<Consent> {
     const challenge = await this.challenges.find(message, ['unlink']);
     if (challenge.address.toLowerCase() !== wallet.toLowerCase()) {
       throw new Problem('siwe_address', 'The message was issued for another wallet.');
@@ -179,7 +155,10 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   }
 }
 
-type Consent = 'earlier' | { trisId: string | null; chainId: number | null };
+interface Consent {
+  trisId: string | null;
+  chainId: number | null;
+}
 
 /**
  * A session of the TRIS can end any of its links, a session of the wallet only its own. No session alone ends the link of
@@ -190,7 +169,7 @@ function refuseToSession(session: Session, wallet: string, link: Link, consent: 
   const isOwnWallet = session.wallet === wallet.toLowerCase();
   const isOwnLink = isOwnWallet && (link.proof === 'asserted' || trisActedFor(link, session.chainId) !== null);
   if (link.tris_id !== session.trisId && !isOwnLink) throw notLinked();
-  if (!isFounder(wallet, link) || consent === 'earlier') return;
+  if (!isFounder(wallet, link)) return;
   if (consent?.trisId === link.tris_id && consent.chainId === link.chain_id) return;
   const detail = `This wallet founded ${link.tris_id}: it must sign a message with the purpose unlink.`;
   throw new Problem('signature_required', detail);
@@ -256,11 +235,7 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
       /^0x[0-9a-f]{40}$/,
     );
     if (page.length === 0) refuseMisspelled(trisId);
-    return {
-      tris_id: trisId,
-      wallets: page.map(toWallet),
-      next_cursor,
-    };
+    return { tris_id: trisId, wallets: page.map(toWallet), next_cursor };
   }
 }
 
@@ -270,13 +245,6 @@ export const toWallet = ({ wallet, proof, chain_id, linked_at }: WalletRow): Wal
   proof,
   chain_id,
   linked_at: new Date(linked_at).toISOString(),
-});
-
-const asserted = (trisId: string, organization: string | null): Link => ({
-  tris_id: trisId,
-  proof: 'asserted',
-  chain_id: null,
-  asserted_by: organization,
 });
 
 function notYours(trisId: string): Problem {
