@@ -43,7 +43,6 @@ test('the grace of a contract wallet’s token begins when it is replaced, not b
   const families = service.app.get(RefreshFamilies, { strict: false });
   const signatures = service.app.get(Signatures, { strict: false });
   const { token } = await families.begin(newAccount().address, 1, { message: 'm', signature: '0x' } as never);
-  const context = { correlation_id: 'c', idempotency: null } as never;
   jest
     .spyOn(signatures, 'stillAccepts')
     .mockResolvedValue(true)
@@ -52,9 +51,9 @@ test('the grace of a contract wallet’s token begins when it is replaced, not b
       return true;
     });
   try {
-    const first = await families.rotate(token, context);
+    const first = await families.rotate(token, 'c');
     ahead += GRACE_MS - 1_000;
-    expect(await families.rotate(token, context)).toEqual(first);
+    expect(await families.rotate(token, 'c')).toEqual(first);
   } finally {
     jest.restoreAllMocks();
   }

@@ -1,10 +1,11 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact } from '../../kernel/event-definition.js';
-import { type CommandContext, internalActor } from '../../commands/context.js';
+import { jobContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -41,9 +42,6 @@ interface Family {
   endings: number;
 }
 
-/** The actor is the session itself. */
-type SessionContext = Omit<CommandContext, 'actor' | 'body_hash'>;
-
 export interface Refreshed {
   family: string;
   /** EIP-55. */
@@ -52,13 +50,23 @@ export interface Refreshed {
   token: string;
 }
 
+/** Ends the session of a refresh token, whether the token is current or replaced. Does nothing for an unknown token. */
+export class RevokeSession extends Command<Position | null> {
+  constructor(
+    readonly refreshToken: string,
+    readonly correlationId: string,
+  ) {
+    super();
+  }
+}
+
 /**
  * Refresh tokens: a handle that identifies the family, and a secret of 256 bits that is replaced with every use. A
  * replaced secret gets the same successor again within the grace period. Later it revokes the family, since two parties
  * may hold its tokens. A revocation is an event, so that losing or restoring the short-lived state cannot undo it.
  */
-@Injectable()
-export class RefreshFamilies {
+@CommandHandler(RevokeSession)
+export class RefreshFamilies implements ICommandHandler<RevokeSession> {
   constructor(
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -93,7 +101,7 @@ export class RefreshFamilies {
    * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family; chain_not_configured
    * or chain_unavailable, after which the token may be sent again
    */
-  async rotate(token: string, context: SessionContext): Promise<Refreshed> {
+  async rotate(token: string, correlationId: string): Promise<Refreshed> {
     const { id, handle, secret } = read(token);
     const presented = digest(secret);
     for (;;) {
@@ -110,7 +118,7 @@ export class RefreshFamilies {
       });
       // A rotation that lies ahead is from before the clock was set back.
       const isRepeated = presented === stored.previous && Math.abs(now - stored.rotated_at) <= GRACE_MS;
-      if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, context);
+      if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, correlationId);
       if (presented === stored.current) {
         const seed = randomBytes(SECRET_BYTES).toString('base64url');
         const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: this.clock() };
@@ -120,7 +128,7 @@ export class RefreshFamilies {
         continue; // another request with the same token was first: read the family again
       }
       if (isRepeated) return answer(stored.seed!);
-      await this.end(id, stored.wallet, 'reused', context);
+      await this.end(id, stored.wallet, 'reused', correlationId);
       const detail = 'A refresh token can be used once. This one was used before, so its session has been ended.';
       throw new Problem('refresh_reused', detail);
     }
@@ -130,20 +138,19 @@ export class RefreshFamilies {
   private async refuseUnlessAccepted(
     id: string,
     { wallet, chain_id, signed }: Family,
-    context: SessionContext,
+    correlationId: string,
   ): Promise<void> {
     if (chain_id === null) return;
     if (signed && (await this.signatures.stillAccepts(chain_id, wallet, signed))) return;
-    await this.end(id, wallet, 'rejected', context);
+    await this.end(id, wallet, 'rejected', correlationId);
     throw new Problem('refresh_revoked', 'The contract wallet no longer accepts this sign-in. Sign in again.');
   }
 
-  /** Revokes the family of a token, whether the token is current or replaced. Does nothing for an unknown token. */
-  async revoke(token: string, context: SessionContext): Promise<Position | null> {
-    if (!TOKEN.test(token)) return null;
-    const { id } = read(token);
+  async execute({ refreshToken, correlationId }: RevokeSession): Promise<Position | null> {
+    if (!TOKEN.test(refreshToken)) return null;
+    const { id } = read(refreshToken);
     const family = await this.find(id);
-    return family ? this.end(id, family.wallet, 'signed_out', context) : null;
+    return family ? this.end(id, family.wallet, 'signed_out', correlationId) : null;
   }
 
   async isRevoked(id: string): Promise<boolean> {
@@ -169,12 +176,12 @@ export class RefreshFamilies {
     id: string,
     wallet: string,
     reason: 'signed_out' | 'reused' | 'rejected',
-    context: SessionContext,
+    correlationId: string,
   ): Promise<Position> {
     const address = wallet.toLowerCase();
     const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });
-    const by = { ...context, actor: internalActor(`session:${address}`), body_hash: id };
-    return (await this.writer.create(familyStream(id), [ended], by)).position;
+    const context = jobContext(`session:${address}`, correlationId, id);
+    return (await this.writer.create(familyStream(id), [ended], context)).position;
   }
 }
 

@@ -1,11 +1,14 @@
-import { Body, Controller, Post, Req } from '@nestjs/common';
+import { Body, Controller, Inject, Post, Req } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import type { FastifyRequest } from 'fastify';
 import { Written } from '../../http/answers.js';
-import { bodyHash } from '../../commands/context.js';
+import { type RequestLimit, requestLimit } from '../../http/rate-limit.js';
 import { PublicWrite } from '../../http/routes.js';
+import { Config } from '../../kernel/config.js';
 import { refusalOf } from '../../kernel/problems.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { RevokeSession } from './refresh-families.js';
 import {
   ChallengeDto,
   RefreshTokenDto,
@@ -16,17 +19,24 @@ import {
   StartSignInDto,
   TokensDto,
 } from './sessions.dto.js';
-import { EndOwnSessions, RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
-import { ClaimLimit } from './claim-limit.js';
+import { EndOwnSessions, RefreshSession, SignIn, StartSignIn } from './sessions.handlers.js';
 import { ownTris } from './domain/wallet.js';
 import { type ChallengeRequest, isClaim } from './siwe.js';
 
+/** Requests of the general limit for one claim: anybody can make wallets, and each claim is an event that stays in the log. */
+const REQUESTS_PER_CLAIM = 20;
+
 @Controller('/v1/tris')
 export class SessionsController {
+  private readonly claims: RequestLimit | undefined;
+
   constructor(
     private readonly commands: CommandBus,
-    private readonly claims: ClaimLimit,
-  ) {}
+    @Inject(Config) config: Config,
+    @Inject(KEY_VALUE) keyValue: KeyValue,
+  ) {
+    this.claims = requestLimit(config, Math.ceil(config.rateLimit / REQUESTS_PER_CLAIM), keyValue, 'claims');
+  }
 
   @Post('/auth/siwe/start')
   @PublicWrite({
@@ -46,11 +56,9 @@ export class SessionsController {
     type: TokensDto,
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'siwe_claim'],
   })
-  async verify(@Body() body: SignedMessageDto, @Req() request: FastifyRequest) {
-    const { message, signature } = body;
-    if (isClaim(message)) await this.claims.take(request.ip);
-    const context = { correlation_id: request.id, idempotency: null, body_hash: bodyHash({ message, signature }) };
-    const { tokens, position } = await this.commands.execute(new SignIn(message, signature, context));
+  async verify(@Body() { message, signature }: SignedMessageDto, @Req() request: FastifyRequest) {
+    if (isClaim(message)) await this.claims?.take(request.ip);
+    const { tokens, position } = await this.commands.execute(new SignIn({ message, signature }, request.id));
     return new Written(tokens, position);
   }
 
@@ -63,8 +71,8 @@ export class SessionsController {
     type: TokensDto,
     problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked', 'chain_not_configured', 'chain_unavailable'],
   })
-  async refresh(@Body() { refresh_token }: RefreshTokenDto, @Req() request: FastifyRequest) {
-    return new Written(await this.commands.execute(new RefreshSession(refresh_token, plain(request))), null);
+  async refresh(@Body() { refresh_token }: RefreshTokenDto, @Req() { id }: FastifyRequest) {
+    return new Written(await this.commands.execute(new RefreshSession(refresh_token, id)), null);
   }
 
   @Post('/token/revoke')
@@ -74,8 +82,8 @@ export class SessionsController {
     description: 'An unknown token gets the same answer (RFC 7009).',
     type: RevokedDto,
   })
-  async revoke(@Body() { refresh_token }: RefreshTokenDto, @Req() request: FastifyRequest) {
-    const position = await this.commands.execute(new RevokeSession(refresh_token, plain(request)));
+  async revoke(@Body() { refresh_token }: RefreshTokenDto, @Req() { id }: FastifyRequest) {
+    const position = await this.commands.execute(new RevokeSession(refresh_token, id));
     return new Written({ revoked: true }, position);
   }
 
@@ -87,13 +95,10 @@ export class SessionsController {
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
   })
   async end(@Body() { message, signature }: SignedMessageDto, @Req() { id }: FastifyRequest) {
-    const context = { correlation_id: id, idempotency: null, body_hash: bodyHash({ message, signature }) };
-    const { wallet, position } = await this.commands.execute(new EndOwnSessions(message, signature, context));
+    const { wallet, position } = await this.commands.execute(new EndOwnSessions({ message, signature }, id));
     return new Written<SessionsEndedDto>({ wallet, ended: true }, position);
   }
 }
-
-const plain = ({ id }: FastifyRequest) => ({ correlation_id: id, idempotency: null });
 
 /** @throws Problem validation_failed if tris_id is missing, or does not fit the purpose */
 function challengeRequestOf({ address, chain_id, purpose, tris_id }: StartSignInDto): ChallengeRequest {

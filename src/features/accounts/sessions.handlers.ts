@@ -1,6 +1,6 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
-import { type CommandContext, internalActor } from '../../commands/context.js';
+import { bodyHash, jobContext } from '../../commands/context.js';
 import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
 import { PublicAddress } from '../../kernel/public-address.js';
 import { WalletLinks } from './wallet-links.js';
@@ -8,7 +8,7 @@ import { Challenges } from './challenges.js';
 import { RefreshFamilies, type Refreshed } from './refresh-families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
 import { SessionStanding } from './session-standing.js';
-import { Signatures } from './signatures.js';
+import { type SignedMessage, Signatures } from './signatures.js';
 import type { Challenge, ChallengeRequest } from './siwe.js';
 import { Problem } from '../../kernel/problems.js';
 import { isFounder, ownTris, signedLink } from './domain/wallet.js';
@@ -30,7 +30,16 @@ export class StartSignInHandler implements ICommandHandler<StartSignIn> {
   }
 }
 
-type Context = Omit<CommandContext, 'actor'>;
+/** A command of the wallet that signed a message. A message can be used once, so there is no retry. */
+abstract class SignedCommand<R> extends Command<R> {
+  constructor(
+    readonly signed: SignedMessage,
+    readonly correlationId: string,
+  ) {
+    super();
+  }
+}
+
 interface SignedIn {
   tokens: TokensDto;
   /** The claim's position in the log; null: nothing was written. */
@@ -38,15 +47,7 @@ interface SignedIn {
 }
 
 /** Starts a session for the wallet that signed a message. */
-export class SignIn extends Command<SignedIn> {
-  constructor(
-    readonly message: string,
-    readonly signature: string,
-    readonly context: Context,
-  ) {
-    super();
-  }
-}
+export class SignIn extends SignedCommand<SignedIn> {}
 
 @CommandHandler(SignIn)
 export class SignInHandler implements ICommandHandler<SignIn> {
@@ -61,17 +62,18 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable, wallet_already_linked */
-  async execute({ message, signature, context }: SignIn): Promise<SignedIn> {
-    const challenge = await this.challenges.find(message, ['sign_in', 'claim']);
-    const chainId = await this.signatures.judge(challenge, signature);
+  async execute({ signed, correlationId }: SignIn): Promise<SignedIn> {
+    const challenge = await this.challenges.find(signed.message, ['sign_in', 'claim']);
+    const chainId = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
       const link = signedLink(await this.claimedBy(challenge, chainId), chainId);
-      position = await this.links.link(wallet, link, { ...context, actor: internalActor(`session:${link.tris_id}`) });
+      const context = jobContext(`session:${link.tris_id}`, correlationId, bodyHash(signed));
+      position = await this.links.link(wallet, link, context);
     }
     const trisId = await this.standing.trisOf(wallet, chainId);
-    const begun = await this.families.begin(wallet, chainId, { message, signature });
+    const begun = await this.families.begin(wallet, chainId, signed);
     const tokens = await tokensOf(begun, trisId, this.tokens, this.address.url);
     return { tokens, position };
   }
@@ -92,7 +94,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
 export class RefreshSession extends Command<TokensDto> {
   constructor(
     readonly refreshToken: string,
-    readonly context: Omit<Context, 'body_hash'>,
+    readonly correlationId: string,
   ) {
     super();
   }
@@ -108,42 +110,15 @@ export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
   ) {}
 
   /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked, chain_not_configured, chain_unavailable */
-  async execute({ refreshToken, context }: RefreshSession): Promise<TokensDto> {
-    const refreshed = await this.families.rotate(refreshToken, context);
+  async execute({ refreshToken, correlationId }: RefreshSession): Promise<TokensDto> {
+    const refreshed = await this.families.rotate(refreshToken, correlationId);
     const trisId = await this.standing.trisOf(refreshed.wallet, refreshed.chainId);
     return tokensOf(refreshed, trisId, this.tokens, this.address.url);
   }
 }
 
-/** Ends the session of a refresh token. */
-export class RevokeSession extends Command<Position | null> {
-  constructor(
-    readonly refreshToken: string,
-    readonly context: Omit<Context, 'body_hash'>,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(RevokeSession)
-export class RevokeSessionHandler implements ICommandHandler<RevokeSession> {
-  constructor(private readonly families: RefreshFamilies) {}
-
-  execute({ refreshToken, context }: RevokeSession): Promise<Position | null> {
-    return this.families.revoke(refreshToken, context);
-  }
-}
-
 /** Ends all sessions of the wallet that signed for it. */
-export class EndOwnSessions extends Command<{ wallet: string; position: Position }> {
-  constructor(
-    readonly message: string,
-    readonly signature: string,
-    readonly context: Context,
-  ) {
-    super();
-  }
-}
+export class EndOwnSessions extends SignedCommand<{ wallet: string; position: Position }> {}
 
 @CommandHandler(EndOwnSessions)
 export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
@@ -154,12 +129,12 @@ export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable */
-  async execute({ message, signature, context }: EndOwnSessions) {
-    const challenge = await this.challenges.find(message, ['end_sessions']);
-    const chain_id = await this.signatures.judge(challenge, signature);
+  async execute({ signed, correlationId }: EndOwnSessions) {
+    const challenge = await this.challenges.find(signed.message, ['end_sessions']);
+    const chain_id = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
-    const by = { ...context, actor: internalActor(`wallet:${wallet.toLowerCase()}`) };
-    return { wallet, position: await this.links.endSessions(wallet, { reason: 'signed', chain_id }, by) };
+    const context = jobContext(`wallet:${wallet.toLowerCase()}`, correlationId, bodyHash(signed));
+    return { wallet, position: await this.links.endSessions(wallet, { reason: 'signed', chain_id }, context) };
   }
 }
 

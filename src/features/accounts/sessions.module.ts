@@ -1,10 +1,8 @@
 import { Module } from '@nestjs/common';
-import { ClaimLimit } from './claim-limit.js';
 import { SessionsController } from './sessions.controller.js';
 import {
   EndOwnSessionsHandler,
   RefreshSessionHandler,
-  RevokeSessionHandler,
   SignInHandler,
   StartSignInHandler,
 } from './sessions.handlers.js';
@@ -13,13 +11,6 @@ import { SiweModule } from './siwe.module.js';
 @Module({
   imports: [SiweModule],
   controllers: [SessionsController],
-  providers: [
-    ClaimLimit,
-    StartSignInHandler,
-    SignInHandler,
-    RefreshSessionHandler,
-    RevokeSessionHandler,
-    EndOwnSessionsHandler,
-  ],
+  providers: [StartSignInHandler, SignInHandler, RefreshSessionHandler, EndOwnSessionsHandler],
 })
 export class SessionsModule {}
