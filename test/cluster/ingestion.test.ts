@@ -19,7 +19,7 @@ describeRedis('ingestion by several processes', () => {
       return {
         jobs,
         keyValue,
-        ingestion: new Ingestion(none, none, none, none, none, none, none, none, none, keyValue, jobs),
+        ingestion: new Ingestion(none, none, none, none, none, none, none, none, none, none, keyValue, jobs),
       };
     };
     const processes = [await open(), await open()] as const;

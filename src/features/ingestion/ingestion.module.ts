@@ -1,12 +1,12 @@
 import { Module } from '@nestjs/common';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { IngestionController } from './ingestion.controller.js';
-import { GetIngestionHandler, IngestWalletHandler } from './ingestion.handlers.js';
+import { IngestWalletHandler } from './ingestion.handlers.js';
 import { Ingestion } from './ingestion.js';
 
 @Module({
   imports: [SiweModule],
   controllers: [IngestionController],
-  providers: [Ingestion, IngestWalletHandler, GetIngestionHandler],
+  providers: [Ingestion, IngestWalletHandler],
 })
 export class IngestionModule {}

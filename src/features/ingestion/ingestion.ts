@@ -1,15 +1,17 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, type OnModuleInit } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { getAddress } from 'ethers/address';
 import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
-import { type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
+import { type Actor, type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
 import { isInLog } from '../../read-side/manifest.js';
 import type { Checkpoint } from '../../stores/ports/read-models.js';
-import { JobKinds } from '../jobs/job-kinds.js';
+import { JobKinds, stateOfJob } from '../jobs/job-kinds.js';
 import { jobId, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
@@ -18,10 +20,11 @@ import { type Action, actionStream, externalStream, splitMetric } from '../relay
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
 import { trisOn } from '../accounts/domain/wallet.js';
+import { SessionStanding } from '../accounts/session-standing.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
-import { IngestionResultDto } from './ingestion.dto.js';
+import { type IngestionDto, IngestionResultDto } from './ingestion.dto.js';
 import { LogReader } from './log-reader.js';
 import type { Cursor, Occurrence, Revocation } from './scan.js';
 
@@ -42,21 +45,32 @@ export interface IngestionInput {
   tris_id: string;
 }
 
-/** How far a history is read, and the last event of the log at that time. Earlier builds did not store that event. */
+/** How far a history is read, and the last event of the log at that time. */
 interface KeptCursor extends Cursor {
   job: string;
   result: IngestionResultDto;
-  log?: Checkpoint;
+  log: Checkpoint;
+}
+
+/** Progress and result of an ingestion. */
+export class GetIngestion extends Query<IngestionDto> {
+  constructor(
+    readonly id: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
 }
 
 /** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
-@Injectable()
-export class Ingestion implements OnModuleInit {
+@QueryHandler(GetIngestion)
+export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
   private contracts: ContractsByChain = {};
 
   constructor(
     private readonly chains: Chains,
     private readonly links: WalletLinks,
+    private readonly standing: SessionStanding,
     private readonly actions: ActionRecorder,
     private readonly changes: ActionChanges,
     private readonly platforms: Platforms,
@@ -113,7 +127,8 @@ export class Ingestion implements OnModuleInit {
       return known;
     }
     const mine = { kind: JOB_KIND, id, input: { ...input, started_by: context.actor.organization } };
-    return startInSlot(this.jobs, this.keyValue, slotOf(input), mine, context, async (open) => {
+    const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
+    return startInSlot(this.jobs, this.keyValue, slot, mine, context, async (open) => {
       if (open.input['from_block'] !== input.from_block || open.input['tris_id'] !== input.tris_id) {
         const detail = 'Another job that reads the wallet’s history on this chain has not finished yet.';
         throw new Problem('ingestion_open', detail);
@@ -125,8 +140,29 @@ export class Ingestion implements OnModuleInit {
     });
   }
 
-  async find(id: string): Promise<Job | undefined> {
-    return this.jobs.get(JOB_KIND, id);
+  /**
+   * @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS, or an organization's key
+   * for one that its organization did not ask for
+   */
+  async execute({ id, actor }: GetIngestion): Promise<IngestionDto> {
+    const job = await this.jobs.get(JOB_KIND, id);
+    if (!job || (await this.isHidden(job, actor))) {
+      throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
+    }
+    const { wallet, chain_id, tris_id } = job.input as unknown as IngestionInput;
+    return {
+      job_id: id,
+      // An organization named the wallet; whose it is, is not for it to learn here.
+      tris_id: actor.organization === null ? tris_id : null,
+      wallet: getAddress(wallet),
+      chain_id,
+      ...stateOfJob<IngestionResultDto>(job),
+    };
+  }
+
+  private async isHidden({ id, input }: Job, { session, organization }: Actor): Promise<boolean> {
+    if (session) return (await this.standing.of(session)).trisId !== input['tris_id'];
+    return organization !== null && !(await this.wasAskedBy(id, organization));
   }
 
   /** Remembers that an organization asked for a job, so that its keys can see it; several may ask for one. */
@@ -134,13 +170,14 @@ export class Ingestion implements OnModuleInit {
     await this.keyValue.put(askedKey(id, organization), true, ANSWERED_TTL_MS);
   }
 
-  async wasAskedBy(id: string, organization: string): Promise<boolean> {
+  private async wasAskedBy(id: string, organization: string): Promise<boolean> {
     return (await this.keyValue.get(askedKey(id, organization))) !== undefined;
   }
 
   private async run(job: RunningJob): Promise<IngestionResultDto> {
     const { id, input, signal, progress } = job;
-    const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
+    const asked = input as unknown as IngestionInput;
+    const { wallet, chain_id, from_block, tris_id } = asked;
     const { Scan } = await import('./scan.js'); // loads the decoder of event signatures
     const contracts = this.contracts[chain_id] ?? [];
     const reader = new LogReader(await this.chains.client(chain_id));
@@ -167,9 +204,9 @@ export class Ingestion implements OnModuleInit {
         if ((await this.trisOf(wallet, chain_id)) !== tris_id) {
           throw new Problem('wallet_not_linked', `The wallet is no longer linked to ${tris_id}.`);
         }
-        await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
+        await this.record(read.occurrences, asked, id, result);
         for (const revocation of read.revocations) {
-          if (await this.withdraw(revocation, { wallet, chain_id }, id)) result.withdrawn++;
+          if (await this.withdraw(revocation, asked, id)) result.withdrawn++;
         }
         cursor = read.cursor;
         // A run whose lock was lost may go on beside another. The cursor then falls back to the slower one: blocks are read
@@ -196,13 +233,10 @@ export class Ingestion implements OnModuleInit {
     const kept = (await this.keyValue.get(key)) as KeptCursor | undefined;
     const isOwn = kept?.job === id;
     const continues = kept !== undefined && (isOwn || fromBlock === null);
-    const start = continues ? kept : startAt(fromBlock ?? 0);
     // An older copy may have replaced the log, so that what was recorded is gone.
-    const log = continues ? kept.log : undefined;
-    const isLost = log !== undefined && !(await isInLog(log, this.store));
-    const { since, next_block, last_hash, tokens } = start;
-    const cursor = { since, next_block, last_hash, tokens, attestations: kept?.attestations ?? {} };
-    return { cursor, result: isOwn ? { ...nothingFrom(cursor), ...kept.result } : nothingFrom(cursor), isLost };
+    const isLost = continues && !(await isInLog(kept.log, this.store));
+    const cursor: Cursor = continues ? kept : { ...startAt(fromBlock ?? 0), attestations: kept?.attestations ?? {} };
+    return { cursor, result: isOwn ? kept.result : nothingFrom(cursor), isLost };
   }
 
   /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */
@@ -229,7 +263,7 @@ export class Ingestion implements OnModuleInit {
   /** Withdraws the action that an attestation became, once for each revocation. @returns whether it did so now */
   private async withdraw(
     { place, attested }: Revocation,
-    { wallet, chain_id }: Pick<IngestionInput, 'wallet' | 'chain_id'>,
+    { wallet, chain_id }: IngestionInput,
     job: string,
   ): Promise<boolean> {
     const stream = externalStream(chainPlatform(chain_id), `${chain_id}:${attested}`);
@@ -308,8 +342,5 @@ async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, 
   const block = next_block - 1;
   return last_hash !== null && block <= last && (await reader.range(block, block).lastHash()) !== last_hash;
 }
-
-const slotOf = ({ chain_id, wallet }: Pick<IngestionInput, 'chain_id' | 'wallet'>) =>
-  `ingest-open:${chain_id}:${wallet}`;
 
 const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;

@@ -63,7 +63,7 @@ const MAX_RANGE = 100_000;
 const LOGS = 2_000;
 /** Token ids in one request. */
 const TOKENS = 100;
-const ERC721_TRANSFER = 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)';
+const ERC721_TRANSFER = selector('Transfer(address indexed from, address indexed to, uint256 indexed tokenId)');
 
 /** Reads the logs about one wallet, in ranges as large as the node allows. */
 export class Scan {
@@ -166,7 +166,7 @@ export class Scan {
       const addresses = asked.flatMap((mapping) => [...mapping.addresses]);
       const owned = this.mappings.filter(({ wallet }) => wallet === 'token-owner');
       if (owned.length > 0 && place < 3) {
-        topics.push(selector(ERC721_TRANSFER)); // tokens sent (1) and received (2)
+        topics.push(ERC721_TRANSFER); // tokens sent (1) and received (2)
         addresses.push(...owned.flatMap((mapping) => [...mapping.addresses]));
       }
       if (topics.length === 0) continue;
@@ -208,7 +208,7 @@ export class Scan {
   }
 
   private isTokenTransfer({ address, topics }: EvmLog, { addresses }: Mapping): boolean {
-    return addresses.has(address) && topics[0] === selector(ERC721_TRANSFER);
+    return addresses.has(address) && topics[0] === ERC721_TRANSFER;
   }
 
   private mappingOf(log: EvmLog, tokens: ReadonlySet<string>): Mapping | undefined {
@@ -242,12 +242,6 @@ const attestationOf = ({ address, topics, word }: EvmLog) => `${address}/${topic
 const tokenOf = ({ address, topics }: EvmLog) => `${address}/${topics[3]}`;
 const topicsOf = (event: string) => 1 + (event.match(/\bindexed\b/g) ?? []).length;
 
-const selectors = new Map<string, Hex>();
 function selector(event: string): Hex {
-  let known = selectors.get(event);
-  if (known === undefined) {
-    known = EventFragment.from(event).topicHash as Hex;
-    selectors.set(event, known);
-  }
-  return known;
+  return EventFragment.from(event).topicHash as Hex;
 }

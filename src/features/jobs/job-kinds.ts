@@ -74,6 +74,11 @@ export class JobKinds {
   }
 }
 
+/** What a DTO says of its job, whatever the kind. */
+export function stateOfJob<R>({ status, progress, result, error, enqueued_at, finished_at }: Job) {
+  return { status, progress, result: result as R | null, error, started_at: enqueued_at, finished_at };
+}
+
 export function unknownJob(jobId: string): Problem {
   return new Problem('job_not_found', `There is no job ${jobId}.`);
 }
