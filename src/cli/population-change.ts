@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RATINGS } from '../scoring/model.js';
-import { GetReplay } from '../features/validation-policies/replays.handlers.js';
+import { GetReplay } from '../features/validation-policies/replays.js';
 import type { ReplayDto, ReplayResultDto } from '../features/validation-policies/vp.dto.js';
 import type { JsonOption } from './cli.js';
 import { CommandFailed } from './exit.js';

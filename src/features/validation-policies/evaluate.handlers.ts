@@ -9,7 +9,6 @@ import { yieldIfDue } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { EvidenceReader } from '../disc/evidence-reader.js';
 import { lackingMore } from '../disc/identity-reader.js';
-import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { round } from '../../scoring/exact.js';
@@ -23,7 +22,7 @@ import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
 import { Summarizer } from './comparison.js';
 import { reasonsOf } from './reasons.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
-import { type Proposal, Replays, lensesOf, nameOf } from './replays.js';
+import { type Proposal, Replays, lensesOf } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto, ReasonDto, ReplayResultDto } from './vp.dto.js';
@@ -144,15 +143,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       await yieldIfDue();
       results.push(await changeOf(tris_id, state, reasons, comparison));
     }
-    return {
-      ...(await fold.summary()),
-      results,
-      before: nameOf(before),
-      after: nameOf(after),
-      generation: read.generation,
-      position: formatPosition(this.views.logId, read.position),
-      as_of: new Date(as_of).toISOString(),
-    };
+    return { ...(await this.replays.resultOf(fold, read, as_of)), results };
   }
 }
 

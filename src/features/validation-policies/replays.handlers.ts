@@ -1,6 +1,6 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { CommandContext, Actor } from '../../commands/context.js';
-import { Replays, unknownReplay } from './replays.js';
+import { Replays } from './replays.js';
 import { Lenses } from '../lenses/lenses.js';
 import { modelOf } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
@@ -44,28 +44,6 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   }
 }
 
-/** Progress and result of a replay. */
-export class GetReplay extends Query<ReplayDto> {
-  constructor(
-    readonly replayId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
-
-@QueryHandler(GetReplay)
-export class GetReplayHandler implements IQueryHandler<GetReplay> {
-  constructor(private readonly replays: Replays) {}
-
-  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
-  async execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
-    const replay = await this.replays.find(replayId, actor);
-    requireReader(actor, replay);
-    return replay;
-  }
-}
-
 /** Cancels a queued or running replay. */
 export class CancelReplay extends Command<ReplayDto> {
   constructor(
@@ -82,15 +60,7 @@ export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
 
   /** @throws Problem replay_not_found, also for a replay that the actor may not read */
   async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
-    requireReader(actor, await this.replays.find(replayId));
+    await this.replays.find(replayId, actor);
     return this.replays.cancel(replayId, actor);
   }
-}
-
-/**
- * A replay of a version of the model is the operators'. Nobody learns which ids others' replays have.
- * @throws Problem replay_not_found
- */
-function requireReader({ organization }: Actor, { replay_id, tris_org }: ReplayDto): void {
-  if (organization !== null && organization !== tris_org) throw unknownReplay(replay_id);
 }

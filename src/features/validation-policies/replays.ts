@@ -1,7 +1,9 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, type OnModuleInit } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
+import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -16,7 +18,7 @@ import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
 import type { Reader } from '../access/domain/access-policy.js';
 import { type Comparison, Summarizer } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
-import { JobKinds } from '../jobs/job-kinds.js';
+import { JobKinds, stateOfJob } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
 import { reasonsOf } from './reasons.js';
@@ -27,7 +29,7 @@ import { type ReplayDto, ReplayResultDto, type ScoringNameDto } from './vp.dto.j
 const REPLAY = { kind: 'vp_replay', prefix: 'rpl', plural: 'replays' };
 
 /** A lens and the version of the model, by name. */
-export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringNameDto {
+function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringNameDto {
   return { policy_id, content_hash, model: { id, hash } };
 }
 
@@ -50,9 +52,19 @@ export interface Proposal {
   reader?: Reader;
 }
 
+/** Progress and result of a replay. */
+export class GetReplay extends Query<ReplayDto> {
+  constructor(
+    readonly replayId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
-@Injectable()
-export class Replays implements OnModuleInit {
+@QueryHandler(GetReplay)
+export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly lenses: Lenses,
@@ -89,13 +101,18 @@ export class Replays implements OnModuleInit {
     return replayOf(await this.shownTo(context.actor, await startJob(stores, REPLAY, input, context)));
   }
 
+  execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
+    return this.find(replayId, actor);
+  }
+
   /**
-   * @param reader to whom its result is shown; undefined: may read all
-   * @throws Problem replay_not_found
+   * @param reader to whom it is shown; undefined: may read all. One of a version of the model is the operators'
+   * @throws Problem replay_not_found, also for a replay that the reader may not read: nobody learns which ids others' have
    */
   async find(replayId: string, reader?: Reader): Promise<ReplayDto> {
     const job = await this.jobs.get(REPLAY.kind, replayId);
-    if (!job) throw unknownReplay(replayId);
+    const mayRead = !reader || reader.organization === null || reader.organization === job?.input['tris_org'];
+    if (!job || !mayRead) throw unknownReplay(replayId);
     return replayOf(reader ? await this.shownTo(reader, job) : job);
   }
 
@@ -168,15 +185,25 @@ export class Replays implements OnModuleInit {
       },
       (done) => watch.onPage?.(done, Math.max(done, total)),
     );
-    const summary = await fold.summary();
-    await watch.onPage?.(summary.count, summary.count);
+    const result = await this.resultOf(fold, population, as_of);
+    await watch.onPage?.(result.count, result.count);
+    return result;
+  }
+
+  /** @param asOf of the scores */
+  async resultOf(
+    fold: Summarizer,
+    { generation, position }: { generation: string; position: Position },
+    asOf: number,
+  ): Promise<ReplayResultDto> {
+    const { lensBefore, lensAfter } = fold.comparison;
     return {
-      ...summary,
-      before: nameOf(before),
-      after: nameOf(after),
-      generation: population.generation,
-      position: formatPosition(this.views.logId, population.position),
-      as_of: new Date(as_of).toISOString(),
+      ...(await fold.summary()),
+      before: nameOf(lensBefore),
+      after: nameOf(lensAfter),
+      generation,
+      position: formatPosition(this.views.logId, position),
+      as_of: new Date(asOf).toISOString(),
     };
   }
 
@@ -207,24 +234,12 @@ function readerOf({ organization, ops }: ReplayInput['reader']): Reader {
   return { organization, scopes: new Set(ops ? (['ops'] as const) : []), session: null };
 }
 
-function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {
-  const { policy_id, tris_org, content_hash, scope, promotes = null } = input as ReplayInput;
-  return {
-    replay_id: id,
-    promotes,
-    policy_id,
-    tris_org,
-    content_hash,
-    scope,
-    status,
-    progress,
-    result: result as ReplayDto['result'],
-    error,
-    started_at: enqueued_at,
-    finished_at,
-  };
+function replayOf(job: Job): ReplayDto {
+  const { policy_id, tris_org, content_hash, scope, promotes = null } = job.input as ReplayInput;
+  const about = { replay_id: job.id, promotes, policy_id, tris_org, content_hash, scope };
+  return { ...about, ...stateOfJob<ReplayResultDto>(job) };
 }
 
-export function unknownReplay(replayId: string): Problem {
+function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }

@@ -12,7 +12,8 @@ import { EvaluatePolicy } from './evaluate.handlers.js';
 import { writtenSwitch } from './models.controller.js';
 import { SwitchPolicy } from './promotions.handlers.js';
 import { GetPromotion } from './promotions.js';
-import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
+import { CancelReplay, StartReplay } from './replays.handlers.js';
+import { GetReplay } from './replays.js';
 import {
   CreatePolicyDto,
   CreatedPolicyDto,

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
-import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
+import { CancelReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { Replays } from './replays.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
@@ -20,7 +20,6 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     ListPoliciesHandler,
     EvaluatePolicyHandler,
     StartReplayHandler,
-    GetReplayHandler,
     CancelReplayHandler,
     SwitchPolicyHandler,
     ListModelsHandler,
