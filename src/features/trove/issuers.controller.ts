@@ -4,9 +4,8 @@ import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { ChangeIssuer, GetIssuer } from './issuers.handlers.js';
-import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
-import { toIssuer } from './trove.input.js';
+import { ChangeIssuer, GetIssuer } from './issuers.js';
+import { IssuerDto, IssuerParams, RegisterIssuerDto, toIssuer } from './trove.dto.js';
 
 const LAB = { issuer_id: 'lab' };
 

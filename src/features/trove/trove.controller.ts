@@ -14,9 +14,9 @@ import {
   ReviewRecordDto,
   SubmitRecordDto,
   SubmittedRecordDto,
+  toSubmission,
 } from './trove.dto.js';
 import { GetRecord, ListRecords, type Review, ReviewRecord, SubmitRecord } from './trove.handlers.js';
-import { toSubmission } from './trove.input.js';
 
 const CONTENT_HASH = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752';
 const RECORD = { record_id: CONTENT_HASH };
@@ -63,8 +63,8 @@ export class TroveController {
     type: RecordsDto,
     problems: ['identity_not_found'],
   })
-  async list(@Query() { tris_id, status, limit, cursor }: RecordsQuery) {
-    return this.queries.execute(new ListRecords(tris_id ?? null, status ?? null, limit, cursor));
+  async list(@Query() query: RecordsQuery) {
+    return this.queries.execute(new ListRecords(query));
   }
 
   @Get('/:record_id')

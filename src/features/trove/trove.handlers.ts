@@ -34,11 +34,10 @@ import {
   troveRecordOf,
   troveStream,
   type TroveRecord,
-  type TroveStatus,
   decideLift,
   isSameCase,
 } from './domain/record.js';
-import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
+import type { RecordDto, RecordsDto, RecordsQuery, SubmittedRecordDto } from './trove.dto.js';
 import { ProofChecks } from './proof-checks.js';
 
 type Submitted = Recorded<SubmittedRecordDto>;
@@ -233,12 +232,7 @@ export class GetRecordHandler implements IQueryHandler<GetRecord> {
 
 /** Records in order of submission. */
 export class ListRecords extends Query<RecordsDto> {
-  constructor(
-    readonly trisId: string | null,
-    readonly status: TroveStatus | null,
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
+  constructor(readonly query: RecordsQuery) {
     super();
   }
 }
@@ -251,9 +245,10 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
-    const { records, last } = await pageOfRecords(this.views, troveList(trisId, status), rowAfter(cursor), limit);
-    if (records.length === 0 && cursor === undefined) refuseMisspelled(trisId);
+  async execute({ query }: ListRecords): Promise<RecordsDto> {
+    const { tris_id = null, status = null, limit, cursor } = query;
+    const { records, last } = await pageOfRecords(this.views, troveList(tris_id, status), rowAfter(cursor), limit);
+    if (records.length === 0 && cursor === undefined) refuseMisspelled(tris_id);
     return {
       records: await mapInParts(records, (record) => recordDto(record, this.keyValue)),
       next_cursor: last === undefined ? null : cursorAfter(last),

@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { IssuersController } from './issuers.controller.js';
-import { ChangeIssuerHandler, GetIssuerHandler } from './issuers.handlers.js';
-import { Issuers } from './issuers.js';
+import { ChangeIssuerHandler, Issuers } from './issuers.js';
 import { TroveController } from './trove.controller.js';
 import { GetRecordHandler, ListRecordsHandler, ReviewRecordHandler, SubmitRecordHandler } from './trove.handlers.js';
 import { CountedContent } from './counted-content.js';
@@ -14,7 +13,6 @@ import { ProofChecks } from './proof-checks.js';
     ProofChecks,
     CountedContent,
     ChangeIssuerHandler,
-    GetIssuerHandler,
     SubmitRecordHandler,
     ReviewRecordHandler,
     GetRecordHandler,

@@ -143,57 +143,46 @@ export const troveRecordOf = streamFold(EVENTS, evolve);
 
 /** The record after an event of its stream. The read model of records uses it too. */
 export function evolve(record: TroveRecord | undefined, event: TroveEvent): TroveRecord | undefined {
+  if (event.type === 'TroveRecordSubmitted') {
+    const { proof, ...data } = event.data;
+    return {
+      ...data,
+      record_id: event.stream.slice(PREFIX.length),
+      position: event.position,
+      occurred_at: event.occurred_at,
+      submitted_at: event.recorded_at,
+      status: 'Pending',
+      proof,
+      proofs: proof === null ? 0 : 1,
+      lifted: 0,
+      rulings: [],
+    };
+  }
+  if (!record) return undefined;
+  const { rulings } = record;
   switch (event.type) {
-    case 'TroveRecordSubmitted': {
-      const { proof, ...data } = event.data;
-      return {
-        ...data,
-        record_id: event.stream.slice(PREFIX.length),
-        position: event.position,
-        occurred_at: event.occurred_at,
-        submitted_at: event.recorded_at,
-        status: 'Pending',
-        proof,
-        proofs: proof === null ? 0 : 1,
-        lifted: 0,
-        rulings: [],
-      };
+    case 'TroveProofSubmitted': {
+      const standing = rulings.filter((ruling) => ruling.reviewer !== null || isByOperator(ruling));
+      return ruled({ ...record, proof: event.data.proof, proofs: record.proofs + 1 }, standing);
     }
-    case 'TroveProofSubmitted':
-      return (
-        record &&
-        ruled(
-          { ...record, proof: event.data.proof, proofs: record.proofs + 1 },
-          record.rulings.filter((ruling) => ruling.reviewer !== null || isByOperator(ruling)),
-        )
-      );
-    case 'TroveRejectionLifted':
-      return (
-        record &&
-        ruled(
-          { ...record, lifted: record.lifted + 1 },
-          record.rulings.filter((ruling) => !isByOperator(ruling)),
-        )
-      );
+    case 'TroveRejectionLifted': {
+      const standing = rulings.filter((ruling) => !isByOperator(ruling));
+      return ruled({ ...record, lifted: record.lifted + 1 }, standing);
+    }
     case 'TroveRecordApproved':
-      return record && ruled(record, [...record.rulings, rulingOf(event, null)]);
+      return ruled(record, [...rulings, rulingOf(event, event.data.method, null)]);
     case 'TroveRecordRejected':
-      return record && ruled(record, [...record.rulings, rulingOf(event, event.data.reason_code)]);
+      return ruled(record, [...rulings, rulingOf(event, event.data.method, event.data.reason_code)]);
     case 'TroveRecordRevoked': {
-      const { reviewer, decided_by, reason } = event.data;
-      const others = record?.rulings.filter((ruling) => ruling.reviewer !== reviewer) ?? [];
-      const rejection = { reviewer, approved: false, method: 'review', decided_by, reason_code: reason };
-      return (
-        record &&
-        ruled(record, [...others, { ...rejection, decided_at: event.recorded_at, action_id: null, platform_id: null }])
-      );
+      const others = rulings.filter(({ reviewer }) => reviewer !== event.data.reviewer);
+      return ruled(record, [...others, rulingOf(event, 'review', event.data.reason)]);
     }
     case 'ActionRelayed': {
       // In the same append as the approval.
-      const last = record?.rulings.at(-1);
-      if (!record || !last) return record;
+      const last = rulings.at(-1);
+      if (!last) return record;
       const { platform_id } = event.data;
-      return ruled(record, [...record.rulings.slice(0, -1), { ...last, action_id: event.id, platform_id }]);
+      return ruled(record, [...rulings.slice(0, -1), { ...last, action_id: event.id, platform_id }]);
     }
     case 'CredonationRecorded':
     case 'ActionWithdrawn':
@@ -209,14 +198,15 @@ function ruled(record: TroveRecord, rulings: Ruling[]): TroveRecord {
   return { ...record, rulings, status: decision === null ? 'Pending' : decision.approved ? 'Approved' : 'Rejected' };
 }
 
+/** @param reason_code null: an approval */
 function rulingOf(
-  { type, data, recorded_at }: Extract<TroveEvent, { type: 'TroveRecordApproved' | 'TroveRecordRejected' }>,
+  { data, recorded_at }: { data: Pick<Ruling, 'reviewer' | 'decided_by'>; recorded_at: number },
+  method: string,
   reason_code: string | null,
 ): Ruling {
-  const { method, decided_by, reviewer } = data;
-  const approved = type === 'TroveRecordApproved';
+  const { reviewer, decided_by } = data;
   const outcome = { reason_code, decided_at: recorded_at, action_id: null, platform_id: null };
-  return { reviewer, approved, method, decided_by, ...outcome };
+  return { reviewer, approved: reason_code === null, method, decided_by, ...outcome };
 }
 
 /**

@@ -1,4 +1,12 @@
-import { type Check, defineEvent, nullable, oneOf, shaped, text } from '../../../kernel/event-definition.js';
+import {
+  type Check,
+  defineEvent,
+  nullable,
+  oneOf,
+  shaped,
+  text,
+  wholeNumber,
+} from '../../../kernel/event-definition.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { CRITICALITIES } from '../../../scoring/model.js';
 import { REASONS } from '../../relay/domain/relay.events.js';
@@ -106,11 +114,7 @@ export const troveContentCounted = defineEvent('TroveContentCounted', {
 });
 
 /** The EIP-712 domain of an issuer's attestations. The address has an EIP-55 checksum. */
-export type EasDomain = { chain_id: number; verifying_contract: string };
-const easDomain: Check<EasDomain> = (value): value is EasDomain => {
-  const { chain_id, verifying_contract } = (value ?? {}) as Partial<EasDomain>;
-  return Number.isSafeInteger(chain_id) && text(verifying_contract);
-};
+const easDomain = shaped({ chain_id: wholeNumber(0, Number.MAX_SAFE_INTEGER), verifying_contract: text });
 
 /** An issuer whose proofs are trusted. Exactly one of the two keys is set. Stream `issuer-<id>`. */
 export const issuerRegistered = defineEvent(
