@@ -1,7 +1,6 @@
 import { internalActor } from '../../src/commands/context.js';
 import type { Writer } from '../../src/commands/writer.js';
-import { ChangeScheme, ChangeSchemeHandler } from '../../src/features/verifications/schemes.handlers.js';
-import type { Schemes } from '../../src/features/verifications/schemes.js';
+import { ChangeScheme, ChangeSchemeHandler, type Schemes } from '../../src/features/verifications/schemes.handlers.js';
 import type { ProofVerifier } from '../../src/features/verifications/verifier.js';
 import { MAX_ROOTS, type Scheme, decideAddRoot } from '../../src/features/verifications/domain/scheme.js';
 import { schemeRegistered } from '../../src/features/verifications/domain/verifications.events.js';

@@ -1,9 +1,11 @@
+import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import { refusal, refusalOf } from '../../kernel/problems.js';
+import { Problem, refusal, refusalOf } from '../../kernel/problems.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Views } from '../../read-side/views.js';
 import { fieldOf } from './domain/proof-format.js';
 import {
@@ -19,9 +21,31 @@ import {
   schemeOf,
   schemeStream,
 } from './domain/scheme.js';
-import { Schemes, retired } from './schemes.js';
 import type { SchemeDto, SchemesDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
+
+export class GetScheme extends Query<SchemeDto> {
+  constructor(readonly scheme: string) {
+    super();
+  }
+}
+
+/** Schemes by id, each read from its own stream, so always current. */
+@QueryHandler(GetScheme)
+export class Schemes implements IQueryHandler<GetScheme> {
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /** @throws Problem scheme_not_found */
+  async get(id: string): Promise<Scheme> {
+    const scheme = schemeOf(await this.store.readStream(schemeStream(id)));
+    if (!scheme) throw new Problem('scheme_not_found', `There is no verification scheme ${id}.`);
+    return scheme;
+  }
+
+  async execute({ scheme }: GetScheme): Promise<SchemeDto> {
+    return viewOf(await this.get(scheme));
+  }
+}
 
 type SchemeChange =
   | { kind: 'register'; definition: SchemeDefinition }
@@ -79,26 +103,8 @@ function decide(scheme: Scheme | undefined, change: SchemeChange): Fact[] {
   return decideAddRoot(scheme!, change.root);
 }
 
-export class GetScheme extends Query<SchemeDto> {
-  constructor(readonly scheme: string) {
-    super();
-  }
-}
-
-@QueryHandler(GetScheme)
-export class GetSchemeHandler implements IQueryHandler<GetScheme> {
-  constructor(private readonly schemes: Schemes) {}
-
-  async execute({ scheme }: GetScheme): Promise<SchemeDto> {
-    return viewOf(await this.schemes.get(scheme));
-  }
-}
-
 export class ListSchemes extends Query<SchemesDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
+  constructor(readonly query: { limit: number; cursor?: string }) {
     super();
   }
 }
@@ -107,7 +113,7 @@ export class ListSchemes extends Query<SchemesDto> {
 export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   constructor(private readonly views: Views) {}
 
-  async execute({ limit, cursor }: ListSchemes) {
+  async execute({ query: { limit, cursor } }: ListSchemes) {
     const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
       schemes: page.map(({ registered_at, ...row }) => ({
@@ -122,4 +128,8 @@ export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
 /** A scheme with everything that a prover needs. */
 function viewOf(scheme: Scheme): SchemeDto {
   return { ...scheme, scope_value: fieldOf(scheme.scope), registered_at: new Date(scheme.registered_at).toISOString() };
+}
+
+export function retired(scheme: string): Problem {
+  return new Problem('scheme_retired', `The verification scheme ${scheme} is retired.`);
 }

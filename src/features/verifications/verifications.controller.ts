@@ -81,8 +81,8 @@ export class VerificationsController {
 
   @Get('/verification-schemes')
   @PublicRead({ summary: 'List verification schemes', description: 'By id, without their keys.', type: SchemesDto })
-  async list(@Query() { limit, cursor }: PageQuery) {
-    return this.queries.execute(new ListSchemes(limit, cursor));
+  async list(@Query() query: PageQuery) {
+    return this.queries.execute(new ListSchemes(query));
   }
 
   @Get('/verification-schemes/:scheme')

@@ -2,17 +2,17 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import type { NewEvent } from '../../kernel/event.js';
+import type { NewEvent, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
-import type { Actor, CommandContext, CommandRequest, Created } from '../../commands/context.js';
-import { Writer } from '../../commands/writer.js';
+import type { Actor, CommandRequest, Created } from '../../commands/context.js';
+import { type Update, Writer } from '../../commands/writer.js';
 import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
-import { Schemes, retired } from './schemes.js';
-import { type ProvenGrant, decideProven, grantOf, readSignals } from './domain/verification.js';
+import { Schemes, retired } from './schemes.handlers.js';
+import { decideProven, grantOf, readSignals } from './domain/verification.js';
 import { nullifierUsed } from './domain/verifications.events.js';
 import type { VerificationGrantedDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
@@ -79,12 +79,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const stream = identityStream(trisId);
     // A retry gets the first answer, even if the scheme or the credential is no longer valid.
     const first = await this.writer.firstTry(context);
-    if (first) {
-      const grant = operatorStateOf(first.history).verifications.find(({ scheme }) => scheme === id)!;
-      const { status, issuer, scheme, expires_at } = grant;
-      const body = { tris_id: trisId, status, issuer, scheme, expires_at: expires_at! };
-      return { body, position: first.position, own: first.own };
-    }
+    if (first) return answerOf(first, trisId, id);
     const { scheme, nullifier, expires_at } = await this.stated(submission, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
     const verdict = await this.verifier.verify(hash, key, proof, signals, request.actor.name);
@@ -106,7 +101,8 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const use = fact(nullifierUsed, { scope: scheme.scope, tris_id: trisId });
     const { events } = await this.writer.create(nullifierStream, [use], context);
     refuseIfOthers(events, scheme.scope, trisId);
-    return this.grant(stream, grant, context);
+    const decide = (history: readonly RecordedEvent[]) => decideProven(history, grant, this.clock());
+    return answerOf(await this.writer.update(stream, context, decide), trisId, id);
   }
 
   /** The scheme as it is now, and what the signals state under it. */
@@ -133,17 +129,14 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     if (trisId !== null && (named ?? trisId) === trisId) return trisId;
     throw new Problem('forbidden', 'A session can verify only the TRIS that it acts for.');
   }
+}
 
-  private async grant(stream: string, grant: ProvenGrant, context: CommandContext) {
-    const { tris_id, status, issuer, scheme } = grant;
-    let { expires_at } = grant;
-    const { position, own } = await this.writer.update(stream, context, (history) => {
-      const decided = decideProven(history, grant, this.clock());
-      ({ expires_at } = decided);
-      return decided.facts;
-    });
-    return { body: { tris_id, status, issuer, scheme, expires_at }, position, own };
-  }
+/** The verification by a scheme as a command left it. */
+function answerOf(update: Update, tris_id: string, id: string): Created<VerificationGrantedDto> {
+  const { verifications } = operatorStateOf(update.history);
+  const { status, issuer, scheme, expires_at } = verifications.find((one) => one.scheme === id)!;
+  const { position, own } = update;
+  return { body: { tris_id, status, issuer, scheme, expires_at: expires_at! }, position, own };
 }
 
 /** The first event of a nullifier stream names the identity that used the nullifier. */

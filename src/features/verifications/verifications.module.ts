@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
-import { ChangeSchemeHandler, GetSchemeHandler, ListSchemesHandler } from './schemes.handlers.js';
+import { ChangeSchemeHandler, ListSchemesHandler, Schemes } from './schemes.handlers.js';
 import { SiweModule } from '../accounts/siwe.module.js';
-import { Schemes } from './schemes.js';
 import { VerificationsController } from './verifications.controller.js';
 import { SubmitProofHandler } from './verifications.handlers.js';
 import { ProofVerifier } from './verifier.js';
@@ -9,6 +8,6 @@ import { ProofVerifier } from './verifier.js';
 @Module({
   imports: [SiweModule],
   controllers: [VerificationsController],
-  providers: [Schemes, ProofVerifier, ChangeSchemeHandler, GetSchemeHandler, ListSchemesHandler, SubmitProofHandler],
+  providers: [Schemes, ProofVerifier, ChangeSchemeHandler, ListSchemesHandler, SubmitProofHandler],
 })
 export class VerificationsModule {}

@@ -59,7 +59,7 @@ export function readSignals(scheme: Scheme, signals: readonly string[], trisId: 
 }
 
 /** A verification by proof, as it is granted. */
-export type ProvenGrant = Omit<Decoded<typeof verificationGranted>['data'], 'operator'> & { expires_at: string };
+type ProvenGrant = Omit<Decoded<typeof verificationGranted>['data'], 'operator'> & { expires_at: string };
 
 /** The evidence hash covers the statement, not the proof: anyone can derive further proofs of the same statement. */
 export function grantOf(scheme: Scheme, trisId: string, signals: readonly string[], expiresAt: string): ProvenGrant {
@@ -73,10 +73,9 @@ export function grantOf(scheme: Scheme, trisId: string, signals: readonly string
  * or a longer verification by this scheme; otherwise the verification is granted or extended. After a revocation only a
  * credential that ends later than all earlier ones is accepted, so that repeating a proof does not undo it.
  * @param now ms since the epoch
- * @returns the facts, and until when the verification holds after them
  * @throws Problem proof_expired, verification_revoked
  */
-export function decideProven(history: readonly RecordedEvent[], grant: ProvenGrant, now: number) {
+export function decideProven(history: readonly RecordedEvent[], grant: ProvenGrant, now: number): Fact[] {
   if (Date.parse(grant.expires_at) <= now) {
     const detail = `The proven credential expired at ${grant.expires_at}. Ask the issuer for a new one.`;
     throw new Problem('proof_expired', detail);
@@ -84,7 +83,7 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
   const isThis = (other: { status: string; issuer: string; scheme: string }) =>
     other.status === grant.status && other.issuer === grant.issuer && other.scheme === grant.scheme;
   const held = operatorStateOf(history).verifications.find(isThis);
-  if (held?.expires_at && held.expires_at >= grant.expires_at) return { facts: [], expires_at: held.expires_at };
+  if (held?.expires_at && held.expires_at >= grant.expires_at) return [];
   const before = history
     .map(decodeStatement)
     .flatMap((event) => (event.type === 'VerificationGranted' && isThis(event.data) ? [event.data.expires_at] : []));
@@ -92,6 +91,5 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
     const detail = 'This verification was revoked. A new one requires a credential that expires later.';
     throw new Problem('verification_revoked', detail);
   }
-  const facts: Fact[] = [fact(verificationGranted, { ...grant, operator: false })];
-  return { facts, expires_at: grant.expires_at };
+  return [fact(verificationGranted, { ...grant, operator: false })];
 }
