@@ -1,4 +1,4 @@
-import { ListModels, SwitchModel } from '../features/validation-policies/models.handlers.js';
+import { ListModels, SwitchModel } from '../features/validation-policies/promotions.handlers.js';
 import type { How } from '../features/validation-policies/promotions.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';

@@ -24,8 +24,7 @@ import {
   noModel,
 } from '../lenses/domain/lens-stream.js';
 import type { LensName, ModelName } from '../lenses/domain/lenses.events.js';
-import type { ModelSwitchDto } from './models.dto.js';
-import type { PromotionDto, SwitchDto } from './vp.dto.js';
+import type { ModelSwitchDto, PromotionDto, SwitchDto } from './vp.dto.js';
 
 /** How long a switch waits by default. */
 export const WAIT_MS = 2_000;

@@ -99,8 +99,8 @@ export class ValidationPoliciesController {
     type: PoliciesDto,
     problems: ['identity_not_found'],
   })
-  async list(@Query() { limit, cursor, tris_org }: PoliciesQuery) {
-    return this.queries.execute(new ListPolicies(limit, cursor, tris_org));
+  async list(@Query() query: PoliciesQuery) {
+    return this.queries.execute(new ListPolicies(query));
   }
 
   @Get('/policies/vp/:policy_id')

@@ -23,8 +23,8 @@ import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { type PolicyContent, VP_ID } from '../lenses/domain/validation-policy.js';
 
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
-export const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
-export const REPLAY_MESSAGE = '$property must be the id of a replay';
+const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
+const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9][0-9]{0,8})\.(?:0|[1-9][0-9]{0,8})$/;
 /** A hundred inputs with the lowest weight, 0.01, add up to 1.00. */
 const MAX_INPUTS = 100;
@@ -474,4 +474,50 @@ export class PromotionDto extends SwitchDto {
   /** Whether the read models have switched. */
   @ApiProperty({ enum: ['switching', 'applied'] })
   status: 'switching' | 'applied';
+}
+
+export class ModelParams {
+  /** The version of the scoring model. */
+  @IsIn(MODEL_IDS)
+  model_id: ModelId;
+}
+
+export class StartModelReplayDto {
+  /** Access policies whose decisions to compare. Default: all that are not retired. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMaxSize(20)
+  @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
+  @IsUnique()
+  access_policies?: string[];
+}
+
+export class PromoteModelDto {
+  /** A completed replay of this version, on which the decision is based. Recorded with it. */
+  @IsOptional()
+  @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
+  replay_id?: string;
+}
+
+export class KnownModelDto extends ModelDto {
+  /** Whether it serves the platform. */
+  active: boolean;
+}
+
+export class ModelsDto {
+  /** The versions. */
+  models: KnownModelDto[];
+}
+
+export class ModelSwitchDto {
+  /** The version that is active from `position` on. */
+  active: ModelDto;
+  previous: ModelDto;
+  replay_id: string | null;
+  /** Generation of the read models; null while the switch is not applied yet. */
+  generation: string | null;
+  /** Reads at or after this position are computed by the active version. */
+  position: string;
+  /** Only with status 202. Reads that wait for `position` see the switch. */
+  job_id?: string;
 }

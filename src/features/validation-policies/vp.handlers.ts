@@ -11,6 +11,7 @@ import { formatPosition } from '../../kernel/positions.js';
 import { refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
+import type { PoliciesQuery } from '../access/ap.dto.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses, unknownPolicy } from '../lenses/lenses.js';
 import {
@@ -134,11 +135,7 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
 
 /** Policies by id. */
 export class ListPolicies extends Query<PoliciesDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-    readonly trisOrg: string | undefined,
-  ) {
+  constructor(readonly query: PoliciesQuery) {
     super();
   }
 }
@@ -148,11 +145,11 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ limit, cursor, trisOrg }: ListPolicies): Promise<PoliciesDto> {
-    const list = trisOrg === undefined ? POLICIES : policiesOf(trisOrg);
+  async execute({ query: { limit, cursor, tris_org } }: ListPolicies): Promise<PoliciesDto> {
+    const list = tris_org === undefined ? POLICIES : policiesOf(tris_org);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
     if (page.length === 0) {
-      refuseMisspelled(trisOrg);
+      refuseMisspelled(tris_org);
       return { policies: [], next_cursor };
     }
     const owners = [...new Set(page.map(({ tris_org }) => tris_org))];

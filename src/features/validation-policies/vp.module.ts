@@ -1,12 +1,11 @@
 import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
-import { SwitchPolicyHandler } from './promotions.handlers.js';
+import { ListModelsHandler, SwitchModelHandler, SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
 import { CancelReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { Replays } from './replays.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
-import { ListModelsHandler, SwitchModelHandler } from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
