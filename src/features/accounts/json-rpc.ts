@@ -34,10 +34,6 @@ export interface RpcRequest {
 /** The endpoint answers no batches. Each request may be sent by itself. */
 export class NoBatches extends Error {
   override readonly name = 'NoBatches';
-
-  constructor() {
-    super('the endpoint answers no batches of requests');
-  }
 }
 
 /** Sends requests to one node of an EVM chain: JSON-RPC 2.0 over HTTP, without redirects. */

@@ -29,9 +29,9 @@ export class IngestionController {
     problems: ['chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
-    const context = request.of({ wallet, chain_id, from_block: from_block ?? null });
-    const command = new IngestWallet(wallet, chain_id, from_block ?? null, context);
-    return new Written<JobStartedDto>(await this.commands.execute(command), null);
+    const asked = { wallet, chain_id, from_block: from_block ?? null };
+    const started = await this.commands.execute(new IngestWallet(asked, request.of(asked)));
+    return new Written<JobStartedDto>(started, null);
   }
 
   @Get('/:job_id')

@@ -102,20 +102,18 @@ export class BlockRange {
   async logs(addresses: readonly string[], topics: readonly unknown[]): Promise<EvmLog[]> {
     const { from, to } = this;
     const filter = { address: addresses, topics };
-    const asked = { method: 'eth_getLogs', params: [{ ...filter, fromBlock: hex(from), toBlock: hex(to) }] };
-    const isWanted = (log: EvmLog) => fits(log, addresses, topics);
+    const ask = async (request: RpcRequest) => {
+      const logs = await this.untilFound(() => this.askOnce(request, filter));
+      return logs.filter((log) => fits(log, addresses, topics));
+    };
     try {
-      return (await this.ask(asked, filter)).filter(isWanted);
+      return await ask({ method: 'eth_getLogs', params: [{ ...filter, fromBlock: hex(from), toBlock: hex(to) }] });
     } catch (error) {
       if (!(error instanceof RpcFailure) || refusalKind(error) !== 'range') throw error;
       if (from !== to) throw new RefusedRange(error.message);
       // A single block has more logs than the node returns. Its receipts contain all of them.
-      return (await this.ask({ method: 'eth_getBlockReceipts', params: [hex(from)] }, filter)).filter(isWanted);
+      return ask({ method: 'eth_getBlockReceipts', params: [hex(from)] });
     }
-  }
-
-  private ask(request: RpcRequest, filter: object): Promise<EvmLog[]> {
-    return this.untilFound(() => this.askOnce(request, filter));
   }
 
   /** Asks until the node that answers has the last block. */

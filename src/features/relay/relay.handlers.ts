@@ -63,7 +63,11 @@ export class ActionRecorder {
     const removeText = isNew ? await keepText(this.keyValue, action.evidence_uri!) : undefined;
     const { events, position } = await this.writer.create(stream, decide(action, owner, source), context);
     const conflict = conflictWith(events, action, context);
-    if (!conflict) return { action_id: events[0]!.id, source: sourceOf(events[0]!), position };
+    if (!conflict) {
+      const { id, data } = events[0]!;
+      // Before schema 2 all were vouched.
+      return { action_id: id, source: (data['source'] as Source | undefined) ?? 'vouched', position };
+    }
     await removeText?.();
     throw conflict;
   }
@@ -150,11 +154,6 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const known = actions.filter(({ platform_id }) => owners.has(platform_id));
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
   }
-}
-
-/** Of a recorded action; before schema 2 all were vouched. */
-function sourceOf({ data }: NewEvent): Source {
-  return (data['source'] as Source | undefined) ?? 'vouched';
 }
 
 /** Why an action cannot be in a stream with these events: they are of another action. */

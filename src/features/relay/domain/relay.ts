@@ -73,15 +73,12 @@ export function decide(action: Action, owner: string | null, source: Source): Fa
   const occurredAt = action.occurred_at ?? undefined;
   const evidence_hash = action.evidence_uri === null ? null : sha256Hex(action.evidence_uri);
   const decided = source === 'vouched' ? undefined : source;
-  const recorded = { tris_id, metric, criticality, platform_id, evidence_hash, source };
-  const relayed = fact(actionRelayed, withCounterparty(recorded, counterparty), occurredAt, decided);
+  // An absent field stays absent.
+  const said = { source, ...(counterparty !== undefined && { counterparty }) };
+  const recorded = { tris_id, metric, criticality, platform_id, evidence_hash, ...said };
+  const relayed = fact(actionRelayed, recorded, occurredAt, decided);
   if (isFlags(metric) || endorserOf({ platform_id, counterparty }, owner) === tris_id) return [relayed];
   const amount = TCT_BY_CRITICALITY[CRITICALITIES.indexOf(criticality)]!;
-  const credonation = withCounterparty({ tris_id, platform_id, amount, category, source }, counterparty);
+  const credonation = { tris_id, platform_id, amount, category, ...said };
   return [relayed, fact(credonationRecorded, credonation, occurredAt, decided)];
-}
-
-/** An absent field stays absent. */
-function withCounterparty<D extends object>(data: D, counterparty: string | undefined): D & { counterparty?: string } {
-  return counterparty === undefined ? data : { ...data, counterparty };
 }
