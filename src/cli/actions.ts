@@ -52,14 +52,14 @@ async function change(context: HandlersContext, id: string, to: ActionState, { r
   const { reason } = readBody(ChangeActionDto, { reason: why });
   const asked = { action_id, to, reason };
   if (dryRun) {
-    const { before, after } = await queries.execute(new PreviewChange(asked, OPERATOR));
+    const { before, after } = await queries.execute(new PreviewChange({ ...asked, actor: OPERATOR }));
     const rowOf = (when: string, { score, score_rating, total_tct }: ScoreDto) => {
       return { when, score, rating: score_rating, 'total TCT': total_tct };
     };
     print(table([rowOf('before', before!), rowOf('after', after!)]));
     return;
   }
-  const { state, position } = await commands.execute(new ChangeAction(asked, commandOf(actor, asked)));
+  const { state, position } = await commands.execute(new ChangeAction({ ...asked, context: commandOf(actor, asked) }));
   print(`${action_id}: ${state} at ${position}`);
   // So that the next look-up shows it, with or without a running server.
   await applyAll(stores, config);
@@ -67,7 +67,7 @@ async function change(context: HandlersContext, id: string, to: ActionState, { r
 
 async function show({ queries, print }: HandlersContext, id: string, { json }: JsonOption) {
   const { action_id } = readParams(ActionParams, { action_id: id });
-  const action = await queries.execute(new GetAction(action_id, OPERATOR));
+  const action = await queries.execute(new GetAction({ action_id, actor: OPERATOR }));
   if (json) {
     print(JSON.stringify(action));
     return;

@@ -128,7 +128,7 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   const { platform_id, external_id, reason } = data.withdrawal;
   const [relayed] = await stores.eventStore.readStream(externalStream(platform_id, external_id), { limit: 1 });
   const change = { action_id: relayed!.id, to: 'withdrawn' as const, reason };
-  await commands.execute(new ChangeAction(change, once('withdraw', change)));
+  await commands.execute(new ChangeAction({ ...change, context: once('withdraw', change) }));
 
   for (const body of Object.values(data.validationPolicies)) {
     await commands.execute(new CreatePolicy(toContent(readBody(CreatePolicyDto, body)), once('vp', body)));

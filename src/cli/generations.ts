@@ -55,7 +55,7 @@ async function rebuild(
   const { swap, newLog } = options;
   const signal = interruption();
   const result = await progress(`Rebuilding ${view}`, 'events', (onProgress) =>
-    commands.execute(new RebuildViews(view, { signal, onProgress }, { swap, newLog })),
+    commands.execute(new RebuildViews({ views: view, signal, onProgress, swap, newLog })),
   );
   const { generation, events, seconds, hidden_streams: hidden } = result;
   const next = swap
@@ -70,7 +70,7 @@ async function rebuild(
   if (hidden) note(describeHidden(hidden));
 }
 
-async function serve({ commands, print }: HandlersContext, change: ServeGenerations['change']) {
+async function serve({ commands, print }: HandlersContext, change: ServeGenerations['input']) {
   const { views } = await commands.execute(new ServeGenerations(change));
   print(
     Object.entries(views)
@@ -80,6 +80,6 @@ async function serve({ commands, print }: HandlersContext, change: ServeGenerati
 }
 
 async function drop({ commands, print }: HandlersContext, id: string) {
-  await commands.execute(new DropGeneration(id));
+  await commands.execute(new DropGeneration({ generation: id }));
   print(`Dropped ${id}.`);
 }

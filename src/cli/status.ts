@@ -14,7 +14,7 @@ export function statusCommand(cli: Cli): void {
     .option('--json', 'print it as JSON')
     .action(
       withHandlers(cli, 'existing', [OperationsModule], async ({ queries, print }, { json }: JsonOption) => {
-        const status = await queries.execute(new GetStatus(true));
+        const status = await queries.execute(new GetStatus({ complete: true }));
         print(json ? JSON.stringify(status) : render(status));
       }),
     );

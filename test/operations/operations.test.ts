@@ -70,7 +70,7 @@ test('the status is that of the command line, and asking for it changes nothing'
     ...rest,
     generations: generations.map((generation: any) => ({ ...generation, lease: null })),
   });
-  const complete = await service.app.get(QueryBus, { strict: false }).execute(new GetStatus(true));
+  const complete = await service.app.get(QueryBus, { strict: false }).execute(new GetStatus({ complete: true }));
   expect(withoutLease(before)).toEqual(JSON.parse(JSON.stringify(withoutLease(complete))));
   expect(withoutLease(await status())).toEqual(withoutLease(before));
 });

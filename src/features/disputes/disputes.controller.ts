@@ -54,7 +54,7 @@ export class DisputesController {
     }
     const asked = action_id === undefined ? { status: verification ?? null, issuer: issuer ?? null } : { action_id };
     const context = request.of({ ...asked, statement });
-    return Written.of(await this.commands.execute(new OpenDispute(asked, statement, context)));
+    return Written.of(await this.commands.execute(new OpenDispute({ asked, statement, context })));
   }
 
   @Get()
@@ -65,7 +65,7 @@ export class DisputesController {
     type: DisputesDto,
   })
   async list(@Query() { open, limit, cursor }: DisputesQuery, @RequestActor() actor: Actor) {
-    return this.queries.execute(new ListDisputes(actor, open, { limit, cursor }));
+    return this.queries.execute(new ListDisputes({ actor, open, page: { limit, cursor } }));
   }
 
   @Post('/:dispute_id/answer')
@@ -87,6 +87,6 @@ export class DisputesController {
   ) {
     const note = body.note ?? null;
     const context = request.of({ dispute_id, outcome, note });
-    return Written.of(await this.commands.execute(new AnswerDispute(dispute_id, outcome, note, context)));
+    return Written.of(await this.commands.execute(new AnswerDispute({ dispute_id, outcome, note, context })));
   }
 }

@@ -1,9 +1,10 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityRow, identityRow } from '../../../projections/identities.js';
 import { disputesOf } from '../../../projections/disputes.js';
 import { type Actor, type CommandContext, type Recorded, refuseSelfStatement } from '../../commands/context.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { type Update, Writer } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
@@ -39,15 +40,10 @@ const MOST_OPEN = 20;
 type Asked = { action_id: string } | { status: GrantableStatus | null; issuer: string | null };
 
 /** Opens the dispute of a statement about the TRIS of a session. */
-export class OpenDispute extends Command<Recorded<DisputeDto>> {
-  constructor(
-    readonly asked: Asked,
-    readonly statement: string | null,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class OpenDispute extends CommandWith<
+  { asked: Asked; statement: string | null; context: CommandContext },
+  Recorded<DisputeDto>
+> {}
 
 @CommandHandler(OpenDispute)
 export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
@@ -66,7 +62,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
    * @throws Problem forbidden, not_found, statement_withdrawn, dispute_open, dispute_answered, too_many_disputes,
    * idempotency_key_reused, write_conflict, projection_behind
    */
-  async execute({ asked, statement, context }: OpenDispute): Promise<Recorded<DisputeDto>> {
+  async execute({ input: { asked, statement, context } }: OpenDispute): Promise<Recorded<DisputeDto>> {
     const { session } = context.actor;
     const trisId = session && (await this.standing.of(session)).trisId;
     if (!trisId) throw new Problem('forbidden', 'Only a session of a wallet that is linked to a TRIS can dispute.');
@@ -135,16 +131,10 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
 }
 
 /** Answers a dispute. Asked again, gives the first answer. */
-export class AnswerDispute extends Command<Recorded<DisputeDto>> {
-  constructor(
-    readonly disputeId: string,
-    readonly outcome: Outcome,
-    readonly note: string | null,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class AnswerDispute extends CommandWith<
+  { dispute_id: string; outcome: Outcome; note: string | null; context: CommandContext },
+  Recorded<DisputeDto>
+> {}
 
 @CommandHandler(AnswerDispute)
 export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
@@ -156,10 +146,10 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
   ) {}
 
   /** @throws Problem not_found, forbidden, self_statement, dispute_answered, idempotency_key_reused, write_conflict */
-  async execute({ disputeId, outcome, note, context }: AnswerDispute): Promise<Recorded<DisputeDto>> {
-    const stream = disputeStream(disputeId);
+  async execute({ input: { dispute_id, outcome, note, context } }: AnswerDispute): Promise<Recorded<DisputeDto>> {
+    const stream = disputeStream(dispute_id);
     const dispute = disputeOf(await this.store.readStream(stream));
-    if (!dispute) throw new Problem('not_found', `There is no dispute ${disputeId}.`);
+    if (!dispute) throw new Problem('not_found', `There is no dispute ${dispute_id}.`);
     refuseAnswer(dispute, context.actor);
     const answer = {
       outcome,
@@ -174,7 +164,7 @@ export class AnswerDisputeHandler implements ICommandHandler<AnswerDispute> {
     };
     const update = (await this.writer.firstTry(context)) ?? (await record());
     const isDue = dispute.action_id !== null && (outcome === 'upheld' || dispute.state === 'lapsed');
-    if (isDue) await this.outcomes.enqueue({ dispute_id: disputeId, position: update.position });
+    if (isDue) await this.outcomes.enqueue({ dispute_id, position: update.position });
     const body = await dtoOf(disputeOf(update.history)!, this.keyValue, context.actor);
     return { body, position: update.position };
   }
@@ -190,15 +180,10 @@ function refuseAnswer({ tris_id, about, issuer }: Dispute, { name, organization,
 }
 
 /** Disputes that a caller may read. */
-export class ListDisputes extends Query<DisputesDto> {
-  constructor(
-    readonly actor: Actor,
-    readonly open: boolean,
-    readonly page: { limit: number; cursor: string | undefined },
-  ) {
-    super();
-  }
-}
+export class ListDisputes extends QueryWith<
+  { actor: Actor; open: boolean; page: { limit: number; cursor: string | undefined } },
+  DisputesDto
+> {}
 
 @QueryHandler(ListDisputes)
 export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
@@ -208,7 +193,7 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
   ) {}
 
   /** @throws Problem unknown_cursor */
-  async execute({ actor, open, page }: ListDisputes): Promise<DisputesDto> {
+  async execute({ input: { actor, open, page } }: ListDisputes): Promise<DisputesDto> {
     const { session, organization, scopes, name } = actor;
     if (session?.trisId === null) return { disputes: [], next_cursor: null };
     const isOperator = organization === null && scopes.has('ops');

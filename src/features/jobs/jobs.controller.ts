@@ -21,7 +21,7 @@ export class JobsController {
   @Get()
   @Keyed({ scope: 'ops', summary: 'List the newest jobs of all callers', type: JobsDto })
   async list(@Query() { limit }: JobsQuery) {
-    return this.queries.execute(new ListJobs(limit));
+    return this.queries.execute(new ListJobs({ limit }));
   }
 
   @Get('/:job_id')
@@ -33,7 +33,7 @@ export class JobsController {
     problems: ['job_not_found'],
   })
   async get(@Param() { job_id }: JobParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetJob(job_id, actor));
+    return this.queries.execute(new GetJob({ job_id, actor }));
   }
 
   @Get('/:job_id/result')
@@ -47,7 +47,7 @@ export class JobsController {
     problems: ['job_not_found', 'job_not_completed', 'job_result_expired'],
   })
   async result(@Param() { job_id }: JobParams, @RequestActor() actor: Actor) {
-    return new Lines(await this.queries.execute(new GetJobLines(job_id, actor)));
+    return new Lines(await this.queries.execute(new GetJobLines({ job_id, actor })));
   }
 
   @Delete('/:job_id')
@@ -60,6 +60,6 @@ export class JobsController {
     problems: ['job_not_found'],
   })
   async cancel(@Param() { job_id }: JobParams, @RequestActor() actor: Actor) {
-    return new Written(await this.commands.execute(new CancelJob(job_id, actor)), null);
+    return new Written(await this.commands.execute(new CancelJob({ job_id, actor })), null);
   }
 }

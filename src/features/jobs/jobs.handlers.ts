@@ -1,6 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { JOBS, type Job, type Jobs } from '../../stores/ports/jobs.js';
@@ -11,44 +12,30 @@ import type { JobDto, JobSummaryDto, JobsDto } from './jobs.dto.js';
 const READ_FOR_LIST = 5;
 
 /** The status, progress and result of a job of any kind. */
-export class GetJob extends Query<JobDto> {
-  constructor(
-    readonly jobId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetJob extends QueryWith<{ job_id: string; actor: Actor }, JobDto> {}
 
 @QueryHandler(GetJob)
 export class GetJobHandler implements IQueryHandler<GetJob> {
   constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read */
-  async execute({ jobId, actor }: GetJob): Promise<JobDto> {
-    const { job } = await this.kinds.find(jobId, actor);
+  async execute({ input: { job_id, actor } }: GetJob): Promise<JobDto> {
+    const { job } = await this.kinds.find(job_id, actor);
     return jobOf(job);
   }
 }
 
 /** The result of a completed job as lines of JSON. */
-export class GetJobLines extends Query<AsyncIterable<string>> {
-  constructor(
-    readonly jobId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetJobLines extends QueryWith<{ job_id: string; actor: Actor }, AsyncIterable<string>> {}
 
 @QueryHandler(GetJobLines)
 export class GetJobLinesHandler implements IQueryHandler<GetJobLines> {
   constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read; job_not_completed, job_result_expired */
-  async execute({ jobId, actor }: GetJobLines): Promise<AsyncIterable<string>> {
-    const { kind, job } = await this.kinds.find(jobId, actor);
-    if (job.status !== 'completed') throw new Problem('job_not_completed', `The job ${jobId} is ${job.status}.`);
+  async execute({ input: { job_id, actor } }: GetJobLines): Promise<AsyncIterable<string>> {
+    const { kind, job } = await this.kinds.find(job_id, actor);
+    if (job.status !== 'completed') throw new Problem('job_not_completed', `The job ${job_id} is ${job.status}.`);
     return kind.lines?.(job) ?? oneLine(job.result);
   }
 }
@@ -58,14 +45,7 @@ async function* oneLine(result: Json): AsyncIterable<string> {
 }
 
 /** Cancels a queued or running job; does nothing to a finished one. */
-export class CancelJob extends Command<JobDto> {
-  constructor(
-    readonly jobId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class CancelJob extends CommandWith<{ job_id: string; actor: Actor }, JobDto> {}
 
 @CommandHandler(CancelJob)
 export class CancelJobHandler implements ICommandHandler<CancelJob> {
@@ -75,23 +55,19 @@ export class CancelJobHandler implements ICommandHandler<CancelJob> {
   ) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read; forbidden */
-  async execute({ jobId, actor }: CancelJob): Promise<JobDto> {
-    const { kind, job: found } = await this.kinds.find(jobId, actor);
+  async execute({ input: { job_id, actor } }: CancelJob): Promise<JobDto> {
+    const { kind, job: found } = await this.kinds.find(job_id, actor);
     if (actor.organization !== null && kind.mayCancel?.(actor.organization, found) === false) {
       throw new Problem('forbidden', 'Somebody else started this job: only they and operators can cancel it.');
     }
-    const job = await this.jobs.cancel(kind.kind, jobId);
-    if (!job) throw unknownJob(jobId);
+    const job = await this.jobs.cancel(kind.kind, job_id);
+    if (!job) throw unknownJob(job_id);
     return jobOf(await this.kinds.shownTo(actor, kind, job));
   }
 }
 
 /** The newest jobs of all callers. */
-export class ListJobs extends Query<JobsDto> {
-  constructor(readonly limit: number) {
-    super();
-  }
-}
+export class ListJobs extends QueryWith<{ limit: number }, JobsDto> {}
 
 @QueryHandler(ListJobs)
 export class ListJobsHandler implements IQueryHandler<ListJobs> {
@@ -100,7 +76,7 @@ export class ListJobsHandler implements IQueryHandler<ListJobs> {
     @Inject(JOBS) private readonly jobs: Jobs,
   ) {}
 
-  async execute({ limit }: ListJobs): Promise<JobsDto> {
+  async execute({ input: { limit } }: ListJobs): Promise<JobsDto> {
     for (let read = limit * READ_FOR_LIST; ; read *= READ_FOR_LIST) {
       const newest = await this.jobs.list({ limit: read });
       const shown = newest.filter(({ kind }) => this.kinds.isShown(kind));

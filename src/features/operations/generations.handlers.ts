@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import {
   GenerationError,
   NOTHING_SERVES,
@@ -19,17 +20,19 @@ import type { RebuiltDto } from './operations.dto.js';
 /** Operations on the read models, for the command line and for the jobs that HTTP starts. */
 
 /** Builds a generation of views beside the one that serves; an interrupted build starts again. */
-export class RebuildViews extends Command<RebuiltDto> {
-  constructor(
+export class RebuildViews extends CommandWith<
+  {
     /** Names of views, or `all`. */
-    readonly views: string | readonly string[],
-    readonly run: { signal: AbortSignal; onProgress?: (done: number, total: number) => void },
-    /** `swap`: it serves once it is built. `newLog`: as of `swap` in src/read-side/generations.ts. */
-    readonly options: { swap?: boolean; newLog?: boolean } = {},
-  ) {
-    super();
-  }
-}
+    views: string | readonly string[];
+    signal: AbortSignal;
+    onProgress?: (done: number, total: number) => void;
+    /** It serves once it is built. */
+    swap?: boolean | undefined;
+    /** As of `swap` in src/read-side/generations.ts. */
+    newLog?: boolean | undefined;
+  },
+  RebuiltDto
+> {}
 
 @CommandHandler(RebuildViews)
 export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
@@ -39,33 +42,32 @@ export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
   ) {}
 
   /** @throws GenerationError; StartError if the serving generation was folded from another log */
-  async execute({ views, run, options }: RebuildViews): Promise<RebuiltDto> {
+  async execute({ input }: RebuildViews): Promise<RebuiltDto> {
     const { store, readModels } = this;
     const manifest = await readModels.manifest();
-    if (!options.newLog) refuseOtherLog(manifest, await readModels.generations(), store.logId);
-    if (options.swap && !manifest) throw new GenerationError(NOTHING_SERVES);
+    if (!input.newLog) refuseOtherLog(manifest, await readModels.generations(), store.logId);
+    if (input.swap && !manifest) throw new GenerationError(NOTHING_SERVES);
     const started = performance.now();
     let events = 0;
     const onProgress = (done: number, total: number) => {
       events = done;
-      run.onProgress?.(done, total);
+      input.onProgress?.(done, total);
     };
-    const { id } = await rebuild(views, store, readModels, run.signal, onProgress);
+    const { id } = await rebuild(input.views, store, readModels, input.signal, onProgress);
     const seconds = (performance.now() - started) / 1000;
-    if (options.swap) await swap(id, store, readModels, options.newLog);
+    if (input.swap) await swap(id, store, readModels, input.newLog);
     const hidden = await store.hiddenStreams?.();
-    const built = { generation: id, events, seconds, swapped: options.swap === true };
+    const built = { generation: id, events, seconds, swapped: input.swap === true };
     return hidden?.length ? { ...built, hidden_streams: hidden } : built;
   }
 }
 
 /** Serves the views of a ready generation, or undoes the last swap. */
-export class ServeGenerations extends Command<Manifest> {
-  /** @param change `newLog` as of `swap`, `rollback` as of `rollback` in src/read-side/generations.ts */
-  constructor(readonly change: { swap: string; newLog?: boolean } | { rollback: Swapped | undefined }) {
-    super();
-  }
-}
+export class ServeGenerations extends CommandWith<
+  /** `newLog` as of `swap`, `rollback` as of `rollback` in src/read-side/generations.ts */
+  { swap: string; newLog?: boolean } | { rollback: Swapped | undefined },
+  Manifest
+> {}
 
 @CommandHandler(ServeGenerations)
 export class ServeGenerationsHandler implements ICommandHandler<ServeGenerations> {
@@ -75,35 +77,30 @@ export class ServeGenerationsHandler implements ICommandHandler<ServeGenerations
   ) {}
 
   /** @throws GenerationError; StartError if the serving generation was folded from another log */
-  execute({ change }: ServeGenerations): Promise<Manifest> {
-    if ('rollback' in change) return rollback(this.store, this.readModels, change.rollback);
-    return swap(change.swap, this.store, this.readModels, change.newLog);
+  execute({ input }: ServeGenerations): Promise<Manifest> {
+    if ('rollback' in input) return rollback(this.store, this.readModels, input.rollback);
+    return swap(input.swap, this.store, this.readModels, input.newLog);
   }
 }
 
 /** Deletes a generation that does not serve. */
-export class DropGeneration extends Command<void> {
-  constructor(readonly generation: string) {
-    super();
-  }
-}
+export class DropGeneration extends CommandWith<{ generation: string }, void> {}
 
 @CommandHandler(DropGeneration)
 export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
   constructor(@Inject(READ_MODELS) private readonly readModels: ReadModels) {}
 
   /** @throws GenerationError */
-  execute({ generation }: DropGeneration): Promise<void> {
+  execute({ input: { generation } }: DropGeneration): Promise<void> {
     return drop(generation, this.readModels);
   }
 }
 
 /** Folds the log again and compares every row of the serving generations. */
-export class VerifyReadModels extends Query<VerifyResult & { seconds: number }> {
-  constructor(readonly run: Pick<VerifyOptions, 'signal' | 'onProgress'>) {
-    super();
-  }
-}
+export class VerifyReadModels extends QueryWith<
+  Pick<VerifyOptions, 'signal' | 'onProgress'>,
+  VerifyResult & { seconds: number }
+> {}
 
 @QueryHandler(VerifyReadModels)
 export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> {
@@ -114,9 +111,9 @@ export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> 
   ) {}
 
   /** @throws GenerationError if nothing serves yet; Error as of `verify` */
-  async execute({ run }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
+  async execute({ input }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
     const started = performance.now();
-    const result = await verify(this.store, this.readModels, { ...run, signed: await this.signed.last() });
+    const result = await verify(this.store, this.readModels, { ...input, signed: await this.signed.last() });
     if (result.generations.length === 0) throw new GenerationError(NOTHING_SERVES);
     return { ...result, seconds: (performance.now() - started) / 1000 };
   }

@@ -28,7 +28,7 @@ export class OperationsController {
     type: StatusDto,
   })
   async status() {
-    return this.queries.execute(new GetStatus(false));
+    return this.queries.execute(new GetStatus({ complete: false }));
   }
 
   @Post('/rebuild')
@@ -86,12 +86,12 @@ export class OperationsController {
     problems: ['generation_not_found', 'generation_conflict'],
   })
   async drop(@Param() { generation }: GenerationParams) {
-    await this.commands.execute(new DropGeneration(generation));
+    await this.commands.execute(new DropGeneration({ generation }));
     return new Written<DroppedGenerationDto>({ generation }, null);
   }
 
   private async start(name: OperationName, input: JsonObject, request: RequestContext) {
-    const command = new StartOperation(name, input, request.of(input));
+    const command = new StartOperation({ name, input, context: request.of(input) });
     return new Written<JobStartedDto>(await this.commands.execute(command), null);
   }
 }

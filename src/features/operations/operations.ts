@@ -1,6 +1,7 @@
 import { Inject, type OnModuleInit, type Type } from '@nestjs/common';
-import { Command, CommandBus, CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
+import { CommandBus, CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Swapped, rollbackOf } from '../../read-side/generations.js';
@@ -25,15 +26,10 @@ const NOTED_MS = 86_400_000;
 const MAX_DAMAGED = 20;
 
 /** Starts an operation of the read models as a job. */
-export class StartOperation extends Command<{ job_id: string }> {
-  constructor(
-    readonly name: OperationName,
-    readonly input: JsonObject,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class StartOperation extends CommandWith<
+  { name: OperationName; input: JsonObject; context: CommandContext },
+  { job_id: string }
+> {}
 
 /** Runs the operations of generations as jobs of the workers, at most one of each at a time. */
 @CommandHandler(StartOperation)
@@ -78,7 +74,7 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
    * @throws Problem operation_open while another of the same name is queued or running; idempotency_key_reused;
    * generation_conflict for a rollback if there was no swap
    */
-  async execute({ name, input, context }: StartOperation): Promise<{ job_id: string }> {
+  async execute({ input: { name, input, context } }: StartOperation): Promise<{ job_id: string }> {
     const more = name === 'rollback' ? rollbackOf(await this.readModels.manifest()) : {};
     const mine = { kind: name, id: jobId(PREFIXES[name], context), input: { ...input, ...more } };
     const slot = `operation-open:${name}`;
@@ -94,7 +90,7 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     const note = `operation-built:${id}`;
     let built = (await this.keyValue.get(note)) as RebuiltDto | undefined;
     if (!built) {
-      built = await this.commands.execute(new RebuildViews(views ?? 'all', { signal, onProgress }));
+      built = await this.commands.execute(new RebuildViews({ views: views ?? 'all', signal, onProgress }));
       await this.keyValue.put(note, { ...built }, NOTED_MS);
     }
     if (!swap) return built;

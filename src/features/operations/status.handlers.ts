@@ -1,6 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { ACKNOWLEDGED_DEAD_LETTERS, type DeadLetterRow, OPEN_DEAD_LETTERS } from '../../../projections/dead-letters.js';
+import { QueryWith } from '../../commands/messages.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { generationProgress } from '../../read-side/generations.js';
@@ -16,12 +17,11 @@ const PAGE = 1_000;
 const NEWEST_JOBS = 50;
 
 /** The log, the generations of read models with their lag, dead letters and failed jobs. Reads only. */
-export class GetStatus extends Query<StatusDto> {
-  /** @param complete counts all dead letters and failed jobs, however long that takes */
-  constructor(readonly complete: boolean) {
-    super();
-  }
-}
+export class GetStatus extends QueryWith<
+  /** `complete`: counts all dead letters and failed jobs, however long that takes */
+  { complete: boolean },
+  StatusDto
+> {}
 
 @QueryHandler(GetStatus)
 export class GetStatusHandler implements IQueryHandler<GetStatus> {
@@ -32,7 +32,7 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async execute({ complete }: GetStatus): Promise<StatusDto> {
+  async execute({ input: { complete } }: GetStatus): Promise<StatusDto> {
     const { store, readModels } = this;
     const { events, generations } = await generationProgress(store, readModels, this.clock);
     const manifest = await readModels.manifest();

@@ -61,20 +61,21 @@ export class WebhooksController {
   async create(@Body() body: CreateWebhookDto, @Context() request: RequestContext) {
     const { url, events, filter, policy_id = null } = body;
     const webhook = { url, events, filter: filterOf(filter), policy_id };
-    const { body: answer, position } = await this.commands.execute(new CreateWebhook(webhook, request.of(webhook)));
+    const command = new CreateWebhook({ ...webhook, context: request.of(webhook) });
+    const { body: answer, position } = await this.commands.execute(command);
     return new Written(answer, position, 201, ['v1', 'webhooks', answer.webhook_id]);
   }
 
   @Get()
   @Keyed({ scope: SCOPE, summary: 'List webhooks of the key’s organization', type: WebhooksDto })
-  async list(@Query() { limit, cursor, tris_org }: ListWebhooksQuery, @RequestActor() actor: Actor) {
-    return this.queries.execute(new ListWebhooks(limit, cursor, tris_org, actor));
+  async list(@Query() query: ListWebhooksQuery, @RequestActor() actor: Actor) {
+    return this.queries.execute(new ListWebhooks({ ...query, actor }));
   }
 
   @Get('/:webhook_id')
   @Keyed({ scope: SCOPE, summary: 'Get a webhook', type: WebhookDto, problems: ['webhook_not_found'] })
   async get(@Param() { webhook_id }: WebhookParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetWebhook(webhook_id, actor));
+    return this.queries.execute(new GetWebhook({ webhook_id, actor }));
   }
 
   @Patch('/:webhook_id')
@@ -100,7 +101,7 @@ export class WebhooksController {
       ...(status && { active: status === 'active' }),
     };
     const context = request.of({ webhook_id, ...change });
-    return Written.of(await this.commands.execute(new ChangeWebhook(webhook_id, change, context)));
+    return Written.of(await this.commands.execute(new ChangeWebhook({ webhook_id, change, context })));
   }
 
   @Delete('/:webhook_id')
@@ -112,7 +113,7 @@ export class WebhooksController {
   })
   async delete(@Param() { webhook_id }: WebhookParams, @Context() request: RequestContext) {
     const context = request.of({ webhook_id, deleted: true });
-    const { position } = await this.commands.execute(new DeleteWebhook(webhook_id, context));
+    const { position } = await this.commands.execute(new DeleteWebhook({ webhook_id, context }));
     return new Written({ webhook_id, status: 'deleted' }, position);
   }
 
@@ -126,7 +127,7 @@ export class WebhooksController {
   })
   async rotate(@Param() { webhook_id }: WebhookParams, @Context() request: RequestContext) {
     const context = request.of({ webhook_id, rotate: true });
-    return Written.of(await this.commands.execute(new RotateSecret(webhook_id, context)));
+    return Written.of(await this.commands.execute(new RotateSecret({ webhook_id, context })));
   }
 
   @Post('/:webhook_id/test')
@@ -139,7 +140,7 @@ export class WebhooksController {
     problems: ['webhook_not_found'],
   })
   async test(@Param() { webhook_id }: WebhookParams, @RequestActor() actor: Actor) {
-    return new Written(await this.commands.execute(new SendNow(webhook_id, undefined, actor)), null);
+    return new Written(await this.commands.execute(new SendNow({ webhook_id, actor })), null);
   }
 
   @Post('/:webhook_id/replay')
@@ -157,7 +158,7 @@ export class WebhooksController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ webhook_id, after });
-    return Written.of(await this.commands.execute(new ReplayWebhook(webhook_id, after, context)));
+    return Written.of(await this.commands.execute(new ReplayWebhook({ webhook_id, after, context })));
   }
 
   @Get('/:webhook_id/deliveries')
@@ -173,7 +174,7 @@ export class WebhooksController {
     @Query() { limit, cursor }: PageQuery,
     @RequestActor() actor: Actor,
   ) {
-    return this.queries.execute(new ListDeliveries(webhook_id, limit, cursor, actor));
+    return this.queries.execute(new ListDeliveries({ webhook_id, limit, cursor, actor }));
   }
 
   @Post('/:webhook_id/deliveries/:delivery_id/redeliver')
@@ -185,7 +186,7 @@ export class WebhooksController {
     problems: ['webhook_not_found', 'delivery_not_found', 'delivery_pending'],
   })
   async redeliver(@Param() { webhook_id, delivery_id }: DeliveryParams, @RequestActor() actor: Actor) {
-    return new Written(await this.commands.execute(new SendNow(webhook_id, delivery_id, actor)), null);
+    return new Written(await this.commands.execute(new SendNow({ webhook_id, delivery_id, actor })), null);
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import {
   type Actor,
@@ -10,6 +10,7 @@ import {
   type Recorded,
 } from '../../commands/context.js';
 import { withTexts } from '../../commands/kept-texts.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -46,6 +47,7 @@ import type {
   CreatedWebhookDto,
   DeliveriesDto,
   DeliveryDto,
+  ListWebhooksQuery,
   ReplayedWebhookDto,
   RotatedSecretDto,
   WebhookDto,
@@ -91,14 +93,10 @@ function checkUrl(receivers: Receivers, url: string): void {
   if (message !== undefined) throw refusalOf('/url', 'webhook_url', message);
 }
 
-export class CreateWebhook extends Command<Recorded<CreatedWebhookDto>> {
-  constructor(
-    readonly webhook: WebhookRequest,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class CreateWebhook extends CommandWith<
+  WebhookRequest & { context: CommandContext },
+  Recorded<CreatedWebhookDto>
+> {}
 
 @CommandHandler(CreateWebhook)
 export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
@@ -117,7 +115,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
    * @throws Problem validation_failed, too_many_webhooks, policy_not_found, forbidden, policy_retired,
    * idempotency_key_reused
    */
-  async execute({ webhook: { url, events, filter, policy_id }, context }: CreateWebhook) {
+  async execute({ input: { url, events, filter, policy_id, context } }: CreateWebhook) {
     checkUrl(this.receivers, url);
     check({ events, filter, policy_id });
     refuseEventsOfAll(context.actor, events);
@@ -147,15 +145,10 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
   }
 }
 
-export class ChangeWebhook extends Command<Recorded<WebhookDto>> {
-  constructor(
-    readonly webhookId: string,
-    readonly change: Partial<WebhookRequest> & { active?: boolean },
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ChangeWebhook extends CommandWith<
+  { webhook_id: string; change: Partial<WebhookRequest> & { active?: boolean }; context: CommandContext },
+  Recorded<WebhookDto>
+> {}
 
 @CommandHandler(ChangeWebhook)
 export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
@@ -171,34 +164,31 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
    * @throws Problem webhook_not_found, validation_failed, policy_not_found, forbidden, policy_retired,
    * idempotency_key_reused
    */
-  async execute({ webhookId, change: { url, ...asked }, context }: ChangeWebhook) {
-    const { owner } = await this.webhooks.get(webhookId, context.actor);
-    const change = async () => {
+  async execute({ input: { webhook_id, change, context } }: ChangeWebhook) {
+    const { url, ...asked } = change;
+    const { owner } = await this.webhooks.get(webhook_id, context.actor);
+    const record = async () => {
       if (url !== undefined) checkUrl(this.receivers, url);
       refuseEventsOfAll(context.actor, asked.events ?? []);
       await checkPolicy(this.policies, asked.policy_id ?? null, owner);
       const changed = { ...asked, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
       return withTexts(this.keyValue, url === undefined ? [] : [url], () =>
-        this.webhooks.change(webhookId, context, (webhook) => {
+        this.webhooks.change(webhook_id, context, (webhook) => {
           check({ ...webhook, ...asked });
           return decideChange(webhook, changed);
         }),
       );
     };
     // A retry is answered, whatever has become of the policy, and does not store a URL that was deleted since.
-    const { position } = (await this.writer.firstTry(context)) ?? (await change());
-    return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
+    const { position } = (await this.writer.firstTry(context)) ?? (await record());
+    return { body: await this.webhooks.view(await this.webhooks.get(webhook_id, context.actor)), position };
   }
 }
 
-export class DeleteWebhook extends Command<{ position: Position }> {
-  constructor(
-    readonly webhookId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class DeleteWebhook extends CommandWith<
+  { webhook_id: string; context: CommandContext },
+  { position: Position }
+> {}
 
 @CommandHandler(DeleteWebhook)
 export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
@@ -209,24 +199,20 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   ) {}
 
   /** @throws Problem webhook_not_found */
-  async execute({ webhookId, context }: DeleteWebhook) {
+  async execute({ input: { webhook_id, context } }: DeleteWebhook) {
     // A retry with its Idempotency-Key finds the webhook deleted, and gets its first answer again.
-    const { owner } = await this.webhooks.getAlsoDeleted(webhookId, context.actor);
-    const { position } = await this.webhooks.change(webhookId, context, decideDelete);
-    await this.limit.release(webhookId, owner);
-    await this.deliveries.forget(webhookId);
+    const { owner } = await this.webhooks.getAlsoDeleted(webhook_id, context.actor);
+    const { position } = await this.webhooks.change(webhook_id, context, decideDelete);
+    await this.limit.release(webhook_id, owner);
+    await this.deliveries.forget(webhook_id);
     return { position };
   }
 }
 
-export class RotateSecret extends Command<Recorded<RotatedSecretDto>> {
-  constructor(
-    readonly webhookId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RotateSecret extends CommandWith<
+  { webhook_id: string; context: CommandContext },
+  Recorded<RotatedSecretDto>
+> {}
 
 @CommandHandler(RotateSecret)
 export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
@@ -236,7 +222,7 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
   ) {}
 
   /** @throws Problem webhook_not_found, idempotency_key_reused */
-  async execute({ webhookId: webhook_id, context }: RotateSecret) {
+  async execute({ input: { webhook_id, context } }: RotateSecret) {
     await this.webhooks.get(webhook_id, context.actor);
     const { position } = await this.webhooks.change(webhook_id, context, decideRotate);
     const webhook = await this.webhooks.get(webhook_id, context.actor);
@@ -245,15 +231,10 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
 }
 
 /** Delivers again what happened after a position. */
-export class ReplayWebhook extends Command<Recorded<ReplayedWebhookDto>> {
-  constructor(
-    readonly webhookId: string,
-    readonly after: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ReplayWebhook extends CommandWith<
+  { webhook_id: string; after: string; context: CommandContext },
+  Recorded<ReplayedWebhookDto>
+> {}
 
 @CommandHandler(ReplayWebhook)
 export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
@@ -263,7 +244,7 @@ export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
   ) {}
 
   /** @throws Problem webhook_not_found, position_unknown, idempotency_key_reused */
-  async execute({ webhookId: webhook_id, after, context }: ReplayWebhook) {
+  async execute({ input: { webhook_id, after, context } }: ReplayWebhook) {
     await this.webhooks.get(webhook_id, context.actor);
     const position = parsePosition(after, this.views.logId);
     if (position === undefined || !(await this.views.has(position))) {
@@ -274,17 +255,8 @@ export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
   }
 }
 
-/** Sends a message at once: a test, or a delivery again. It is not repeated. */
-export class SendNow extends Command<AttemptDto> {
-  constructor(
-    readonly webhookId: string,
-    /** Absent: a test. */
-    readonly deliveryId: string | undefined,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+/** Sends a message at once: a delivery again or, without its id, a test. It is not repeated. */
+export class SendNow extends CommandWith<{ webhook_id: string; delivery_id?: string; actor: Actor }, AttemptDto> {}
 
 @CommandHandler(SendNow)
 export class SendNowHandler implements ICommandHandler<SendNow> {
@@ -298,7 +270,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   ) {}
 
   /** @throws Problem webhook_not_found, delivery_not_found, delivery_pending, rate_limited */
-  async execute({ webhookId, deliveryId, actor }: SendNow): Promise<AttemptDto> {
+  async execute({ input: { webhook_id, delivery_id, actor } }: SendNow): Promise<AttemptDto> {
     const sender = ownerOfTurns(actor);
     if (this.turns.countOf(sender) >= MAX_SENDING_OF_ONE) {
       const detail = `${MAX_SENDING_OF_ONE} messages of ${sender} are being sent already.`;
@@ -307,37 +279,38 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     // Read in its turn: the webhook may be changed or deleted while this waits for it.
     return this.turns.run(sender, async () => {
       refuseUnlessAccepted(actor);
-      const webhook = await this.webhooks.get(webhookId, actor);
+      const webhook = await this.webhooks.get(webhook_id, actor);
       const url = await this.webhooks.urlOf(webhook);
-      if (url === null) throw new Problem('webhook_not_found', `The URL of ${webhookId} was deleted. Set another one.`);
-      const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
-      const { message_id, body } = delivery ?? this.test(webhookId);
+      if (url === null)
+        throw new Problem('webhook_not_found', `The URL of ${webhook_id} was deleted. Set another one.`);
+      const delivery = delivery_id === undefined ? undefined : await this.find(webhook_id, delivery_id);
+      const { message_id, body } = delivery ?? this.test(webhook_id);
       const outcome = await this.sender.send(webhook, url, message_id, body);
-      if (delivery) await this.note(webhookId, delivery, outcome);
+      if (delivery) await this.note(webhook_id, delivery, outcome);
       return { message_id, delivered: isDelivered(outcome), ...outcome };
     });
   }
 
-  private async find(webhookId: string, deliveryId: string): Promise<Delivery> {
-    const number = numberOf(deliveryId);
-    const delivery = number === undefined ? undefined : await this.deliveries.get(webhookId, number);
+  private async find(webhook_id: string, delivery_id: string): Promise<Delivery> {
+    const number = numberOf(delivery_id);
+    const delivery = number === undefined ? undefined : await this.deliveries.get(webhook_id, number);
     if (!delivery) {
       const kept = 'The newest 1,000 are kept, for seven days after they have ended.';
-      throw new Problem('delivery_not_found', `${webhookId} has no delivery ${deliveryId}. ${kept}`);
+      throw new Problem('delivery_not_found', `${webhook_id} has no delivery ${delivery_id}. ${kept}`);
     }
     if (delivery.status === 'pending') {
-      throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);
+      throw new Problem('delivery_pending', `${delivery_id} is still being delivered.`);
     }
     return delivery;
   }
 
-  private test(webhookId: string): { message_id: string; body: string } {
+  private test(webhook_id: string): { message_id: string; body: string } {
     const timestamp = new Date(this.clock()).toISOString();
-    const body = JSON.stringify({ type: 'webhook.test', timestamp, data: { webhook_id: webhookId } });
+    const body = JSON.stringify({ type: 'webhook.test', timestamp, data: { webhook_id } });
     return { message_id: `msg_${randomUUID().replaceAll('-', '')}`, body };
   }
 
-  private async note(webhookId: string, delivery: Delivery, outcome: Outcome): Promise<void> {
+  private async note(webhook_id: string, delivery: Delivery, outcome: Outcome): Promise<void> {
     const last = { ...outcome, at: this.clock() };
     let stored: Delivery | undefined = delivery;
     // Again if another request has sent it again meanwhile.
@@ -345,42 +318,25 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
       const before: Delivery = stored;
       const status = isDelivered(outcome) ? 'delivered' : before.status;
       const after: Delivery = { ...before, attempts: before.attempts + 1, last, status };
-      stored = await this.deliveries.replace(webhookId, before, after);
+      stored = await this.deliveries.replace(webhook_id, before, after);
       if (stored === after) return;
     }
   }
 }
 
-export class GetWebhook extends Query<WebhookDto> {
-  constructor(
-    readonly webhookId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetWebhook extends QueryWith<{ webhook_id: string; actor: Actor }, WebhookDto> {}
 
 @QueryHandler(GetWebhook)
 export class GetWebhookHandler implements IQueryHandler<GetWebhook> {
   constructor(private readonly webhooks: Webhooks) {}
 
   /** @throws Problem webhook_not_found */
-  async execute({ webhookId, actor }: GetWebhook): Promise<WebhookDto> {
-    return this.webhooks.view(await this.webhooks.get(webhookId, actor));
+  async execute({ input: { webhook_id, actor } }: GetWebhook): Promise<WebhookDto> {
+    return this.webhooks.view(await this.webhooks.get(webhook_id, actor));
   }
 }
 
-export class ListWebhooks extends Query<WebhooksDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-    /** Undefined: the actor’s. */
-    readonly trisOrg: string | undefined,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class ListWebhooks extends QueryWith<ListWebhooksQuery & { actor: Actor }, WebhooksDto> {}
 
 @QueryHandler(ListWebhooks)
 export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
@@ -390,11 +346,11 @@ export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
   ) {}
 
   /** @throws Problem forbidden */
-  async execute({ limit, cursor, trisOrg, actor }: ListWebhooks) {
-    if (trisOrg !== undefined && trisOrg !== actor.organization && !actor.scopes.has('ops')) {
-      throw new Problem('forbidden', `The webhooks of ${trisOrg} are for its own keys, and for operators.`);
+  async execute({ input: { limit, cursor, tris_org, actor } }: ListWebhooks) {
+    if (tris_org !== undefined && tris_org !== actor.organization && !actor.scopes.has('ops')) {
+      throw new Problem('forbidden', `The webhooks of ${tris_org} are for its own keys, and for operators.`);
     }
-    const list = webhooksOf(trisOrg ?? actor.organization);
+    const list = webhooksOf(tris_org ?? actor.organization);
     const { page, next_cursor } = await this.views.page<WebhookRow>(list, { cursor, limit }, WEBHOOK_ID);
     const found = await mapInParts(page, async ({ webhook_id }) => {
       const webhook = await this.webhooks.read(webhook_id);
@@ -404,16 +360,10 @@ export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
   }
 }
 
-export class ListDeliveries extends Query<DeliveriesDto> {
-  constructor(
-    readonly webhookId: string,
-    readonly limit: number,
-    readonly cursor: string | undefined,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class ListDeliveries extends QueryWith<
+  { webhook_id: string; limit: number; cursor: string | undefined; actor: Actor },
+  DeliveriesDto
+> {}
 
 @QueryHandler(ListDeliveries)
 export class ListDeliveriesHandler implements IQueryHandler<ListDeliveries> {
@@ -424,10 +374,10 @@ export class ListDeliveriesHandler implements IQueryHandler<ListDeliveries> {
   ) {}
 
   /** @throws Problem webhook_not_found */
-  async execute({ webhookId, limit, cursor, actor }: ListDeliveries) {
-    await this.webhooks.get(webhookId, actor);
+  async execute({ input: { webhook_id, limit, cursor, actor } }: ListDeliveries) {
+    await this.webhooks.get(webhook_id, actor);
     const before = rowAfter(cursor);
-    const page = await this.deliveries.list(webhookId, before === undefined ? undefined : Number(before), limit);
+    const page = await this.deliveries.list(webhook_id, before === undefined ? undefined : Number(before), limit);
     const last = page.at(-1)?.n ?? 0;
     return {
       deliveries: page.map((delivery) => deliveryView(delivery, this.views.logId)),
@@ -453,7 +403,7 @@ function deliveryView(delivery: Delivery, logId: string): DeliveryDto {
   };
 }
 
-function numberOf(deliveryId: string): number | undefined {
-  const match = /^dlv_(0|[1-9]\d{0,14})$/.exec(deliveryId);
+function numberOf(delivery_id: string): number | undefined {
+  const match = /^dlv_(0|[1-9]\d{0,14})$/.exec(delivery_id);
   return match ? Number(match[1]) : undefined;
 }

@@ -1,5 +1,6 @@
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
+import { QueryWith } from '../../commands/messages.js';
 import { Problem } from '../../kernel/problems.js';
 import { AffectedDecisions, type ReviewedDecision, differs } from '../access/affected-decisions.js';
 import { readableBy } from '../access/decisions.handlers.js';
@@ -10,14 +11,7 @@ import { RecordedActions, withdrawnAction } from './recorded-actions.js';
 const MOST = 1_000;
 
 /** The recorded access decisions that would differ if an action had never counted. */
-export class GetAffectedDecisions extends Query<AffectedDecisionsDto> {
-  constructor(
-    readonly actionId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetAffectedDecisions extends QueryWith<{ action_id: string; actor: Actor }, AffectedDecisionsDto> {}
 
 @QueryHandler(GetAffectedDecisions)
 export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDecisions> {
@@ -27,14 +21,14 @@ export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDec
   ) {}
 
   /** @throws Problem not_found, forbidden, too_many_decisions */
-  async execute({ actionId, actor }: GetAffectedDecisions): Promise<AffectedDecisionsDto> {
+  async execute({ input: { action_id, actor } }: GetAffectedDecisions): Promise<AffectedDecisionsDto> {
     const { owner } = readableBy(actor);
-    const { action } = await this.actions.find(actionId);
+    const { action } = await this.actions.find(action_id);
     const { tris_id } = action.relayed.data;
-    const answer: AffectedDecisionsDto = { action_id: actionId, tris_id, decisions: 0, differ: [] };
+    const answer: AffectedDecisionsDto = { action_id, tris_id, decisions: 0, differ: [] };
     for await (const page of this.decisions.of(tris_id, [withdrawnAction(action)], owner)) {
       answer.decisions += page.length;
-      if (answer.decisions > MOST) throw tooMany(actionId);
+      if (answer.decisions > MOST) throw tooMany(action_id);
       answer.differ.push(...page.filter(differs).map(dtoOf));
     }
     return answer;
@@ -46,8 +40,8 @@ export function dtoOf({ checked_at, expires_at, ...decision }: ReviewedDecision)
   return { ...decision, checked_at: at(checked_at), expires_at: expires_at === null ? null : at(1000 * expires_at) };
 }
 
-function tooMany(actionId: string): Problem {
-  const how = `POST /v1/actions/withdrawals with {"action_id":"${actionId}","reason":"mistake","dry_run":true}`;
+function tooMany(action_id: string): Problem {
+  const how = `POST /v1/actions/withdrawals with {"action_id":"${action_id}","reason":"mistake","dry_run":true}`;
   const detail = `The action counted in more than ${MOST} decisions. ${how} reviews them all.`;
   return new Problem('too_many_decisions', detail);
 }

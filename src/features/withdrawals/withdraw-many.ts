@@ -1,6 +1,7 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, type CommandContext, bodyHash, jobContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import type { Scope } from '../../credentials/caller.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -45,14 +46,7 @@ const APPLYING_MS = 90 * 86_400_000;
 type SetLine = Pick<SetAction, 'action_id' | 'stream' | 'changes'>;
 
 /** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
-export class WithdrawActions extends Command<JobStartedDto> {
-  constructor(
-    readonly asked: AskedWithdrawal,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class WithdrawActions extends CommandWith<{ asked: AskedWithdrawal; context: CommandContext }, JobStartedDto> {}
 
 /** Withdraws many actions: a dry run finds and keeps a set of them, and exactly this set can then be withdrawn. */
 @CommandHandler(WithdrawActions)
@@ -85,7 +79,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   }
 
   /** @throws Problem forbidden, idempotency_key_reused, rate_limited; as `startApply` */
-  async execute({ asked, context }: WithdrawActions): Promise<JobStartedDto> {
+  async execute({ input: { asked, context } }: WithdrawActions): Promise<JobStartedDto> {
     refuseUnlessMayChangeSome(context.actor);
     if ('apply' in asked) return this.startApply(asked.apply, context.actor);
     const { organization, scopes } = context.actor;

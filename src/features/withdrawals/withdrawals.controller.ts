@@ -40,7 +40,7 @@ export class WithdrawalsController {
     problems: ['not_found'],
   })
   async get(@Param() { action_id }: ActionParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetAction(action_id, actor));
+    return this.queries.execute(new GetAction({ action_id, actor }));
   }
 
   @Get('/:action_id/affected-decisions')
@@ -55,7 +55,7 @@ export class WithdrawalsController {
     problems: ['not_found', 'too_many_decisions'],
   })
   async affected(@Param() { action_id }: ActionParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetAffectedDecisions(action_id, actor));
+    return this.queries.execute(new GetAffectedDecisions({ action_id, actor }));
   }
 
   @Post('/:action_id/withdraw')
@@ -116,12 +116,14 @@ export class WithdrawalsController {
   })
   async withdrawMany(@Body() body: WithdrawActionsDto, @Context() request: RequestContext) {
     const { asked, hashed } = toWithdrawal(body, this.clock());
-    return new Written(await this.commands.execute(new WithdrawActions(asked, request.of(hashed))), null);
+    return new Written(await this.commands.execute(new WithdrawActions({ asked, context: request.of(hashed) })), null);
   }
 
   private async change(change: ActionChange, dryRun: boolean, request: RequestContext) {
-    if (dryRun) return this.queries.execute(new PreviewChange(change, request.actor));
-    const { position, ...changed } = await this.commands.execute(new ChangeAction(change, request.of(change)));
+    if (dryRun) return this.queries.execute(new PreviewChange({ ...change, actor: request.actor }));
+    const { position, ...changed } = await this.commands.execute(
+      new ChangeAction({ ...change, context: request.of(change) }),
+    );
     const answer: ChangedActionDto = { ...changed, position: formatPosition(this.store.logId, position) };
     return new Written(answer, position);
   }

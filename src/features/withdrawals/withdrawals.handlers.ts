@@ -1,5 +1,6 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor, CommandContext } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { changedBy, countedAction } from '../disc/evidence-reader.js';
@@ -19,14 +20,7 @@ export interface ActionChange {
 }
 
 /** Withdraws an action, or reinstates it. Asked again, gives the first answer. */
-export class ChangeAction extends Command<Changed> {
-  constructor(
-    readonly change: ActionChange,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ChangeAction extends CommandWith<ActionChange & { context: CommandContext }, Changed> {}
 
 @CommandHandler(ChangeAction)
 export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
@@ -36,7 +30,7 @@ export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
   ) {}
 
   /** @throws Problem not_found, forbidden, self_statement, action_not_withdrawn, write_conflict, idempotency_key_reused */
-  async execute({ change: { action_id, to, reason }, context }: ChangeAction): Promise<Changed> {
+  async execute({ input: { action_id, to, reason, context } }: ChangeAction): Promise<Changed> {
     const found = await this.actions.find(action_id);
     this.actions.refuseChange(found, context.actor);
     return this.changes.change({ action: found.action, to, reason, context });
@@ -44,14 +38,7 @@ export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
 }
 
 /** The score before and after such a change, which is not made. */
-export class PreviewChange extends Query<ChangedActionDto> {
-  constructor(
-    readonly change: ActionChange,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class PreviewChange extends QueryWith<ActionChange & { actor: Actor }, ChangedActionDto> {}
 
 @QueryHandler(PreviewChange)
 export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
@@ -63,7 +50,7 @@ export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
   ) {}
 
   /** @throws Problem as `ChangeAction`, projection_behind */
-  async execute({ change: { action_id, to, reason }, actor }: PreviewChange): Promise<ChangedActionDto> {
+  async execute({ input: { action_id, to, reason, actor } }: PreviewChange): Promise<ChangedActionDto> {
     const found = await this.actions.find(action_id);
     this.actions.refuseChange(found, actor);
     const { relayed, changes } = found.action;
@@ -80,14 +67,7 @@ export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
 }
 
 /** An action, as its stream is now. */
-export class GetAction extends Query<ActionDto> {
-  constructor(
-    readonly actionId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetAction extends QueryWith<{ action_id: string; actor: Actor }, ActionDto> {}
 
 @QueryHandler(GetAction)
 export class GetActionHandler implements IQueryHandler<GetAction> {
@@ -97,14 +77,14 @@ export class GetActionHandler implements IQueryHandler<GetAction> {
   ) {}
 
   /** @throws Problem not_found, forbidden */
-  async execute({ actionId, actor }: GetAction): Promise<ActionDto> {
-    const found = await this.actions.find(actionId);
+  async execute({ input: { action_id, actor } }: GetAction): Promise<ActionDto> {
+    const found = await this.actions.find(action_id);
     this.actions.refuseRead(found, actor);
     const { relayed, changes } = found.action;
     const { tris_id, metric, criticality, platform_id, source, counterparty } = relayed.data;
     const at = (position: number) => formatPosition(this.views.logId, position);
     return {
-      action_id: actionId,
+      action_id,
       tris_id,
       metric,
       criticality,
