@@ -3,18 +3,15 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from '../../../projections/decisions.js';
 import type { CommandContext } from '../../commands/context.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
-import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import type { RunningJob } from '../../stores/ports/jobs.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
+import { type JobKind, JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
-import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustsThen } from './affected-decisions.js';
 import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
@@ -55,16 +52,12 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     private readonly kinds: JobKinds,
     private readonly jobLines: JobLines,
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(JOBS) private readonly jobs: Jobs,
-    @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   onModuleInit(): void {
     const kind: JobKind<DecisionsReplayDto> = {
       ...REPLAY,
       scope: 'policies:write',
-      isOf: (organization, { input }) => input['organization'] === organization,
       // Of the operators' keys, not each may read the decisions.
       shownTo: async ({ name, organization, scopes }, job) =>
         organization !== null || scopes.has('ops') || job.input['caller'] === name ? job : undefined,
@@ -81,8 +74,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     if (policy_id !== null && !mayReadRules(await this.policies.get(policy_id), context.actor)) {
       throw new Problem('forbidden', rulesArePrivate(policy_id));
     }
-    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
-    const { id } = await startJob(stores, REPLAY, { ...asked, organization: owner }, context);
+    const { id } = await this.kinds.start(REPLAY, { ...asked, organization: owner }, context);
     return { job_id: id };
   }
 

@@ -7,12 +7,10 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { JOBS, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import type { RunningJob } from '../../stores/ports/jobs.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
+import { type JobKind, JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
-import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
 import { AccessPolicies } from './access-policies.js';
@@ -47,8 +45,6 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
     private readonly kinds: JobKinds,
     private readonly jobLines: JobLines,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -56,7 +52,6 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
     const kind: JobKind<PopulationResultDto> = {
       ...POPULATION,
       scope: 'policies:write',
-      isOf: (organization, { input }) => input['organization'] === organization,
       shownTo: async (actor, job) => {
         // Whom a policy grants reveals as much as its rules. An organization's own job is about rules that it may read.
         if (actor.organization !== null || actor.scopes.has('ops')) return job;
@@ -76,8 +71,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
       throw new Problem('forbidden', rulesArePrivate(policy_id));
     }
     const { organization } = context.actor;
-    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
-    const { id } = await startJob(stores, POPULATION, { policy_id, organization }, context);
+    const { id } = await this.kinds.start(POPULATION, { policy_id, organization }, context);
     return { job_id: id };
   }
 

@@ -8,9 +8,7 @@ import { hashOf } from '../../kernel/hash.js';
 import { Sweeper } from '../../kernel/sweeper.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
-import { enqueueUntilDone } from '../jobs/start-job.js';
 import { ActionChanges } from '../relay/action-changes.js';
 import { RecordedActions } from '../withdrawals/recorded-actions.js';
 import { DISPUTES_ACTOR, decideLapse, disputeOf, disputeStream, dueState } from './domain/dispute.js';
@@ -43,14 +41,13 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
     @Inject(Config) protected readonly config: Config,
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(JOBS) private readonly jobs: Jobs,
   ) {
     super();
   }
 
   onModuleInit(): void {
     this.kinds.add(
-      { kind: KIND, prefix: 'dsw', scope: 'ops', isOf: () => false, result: RESULT },
+      { kind: KIND, prefix: 'dsw', scope: 'ops', result: RESULT },
       ({ input }) => this.settle(input['dispute_id'] as string),
       { attempts: 10 },
     );
@@ -58,7 +55,7 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
 
   /** Idempotent by the dispute and its event. */
   enqueue({ dispute_id, position }: DueDispute): Promise<void> {
-    return enqueueUntilDone(this.jobs, KIND, `dsw_${dispute_id}_${position}`, { dispute_id });
+    return this.kinds.startUntilDone(KIND, `dsw_${dispute_id}_${position}`, { dispute_id });
   }
 
   async sweep(): Promise<void> {

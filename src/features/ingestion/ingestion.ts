@@ -11,8 +11,7 @@ import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-val
 import { Logger } from '../../kernel/logger.js';
 import { isInLog } from '../../read-side/manifest.js';
 import type { Checkpoint } from '../../stores/ports/read-models.js';
-import { JobKinds, stateOfJob } from '../jobs/job-kinds.js';
-import { jobId, startInSlot } from '../jobs/start-job.js';
+import { JobKinds, jobId, stateOfJob } from '../jobs/job-kinds.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { ActionChanges } from '../relay/action-changes.js';
@@ -127,8 +126,7 @@ export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
       return known;
     }
     const mine = { kind: JOB_KIND, id, input: { ...input, started_by: context.actor.organization } };
-    const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
-    return startInSlot(this.jobs, this.keyValue, slot, mine, context, async (open) => {
+    return this.kinds.startInSlot(`ingest-open:${input.chain_id}:${input.wallet}`, mine, context, async (open) => {
       if (open.input['from_block'] !== input.from_block || open.input['tris_id'] !== input.tris_id) {
         const detail = 'Another job that reads the wallet’s history on this chain has not finished yet.';
         throw new Problem('ingestion_open', detail);

@@ -6,11 +6,10 @@ import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Swapped, rollbackOf } from '../../read-side/generations.js';
 import { isIdentical } from '../../read-side/verify.js';
-import { JOBS, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { JobGivenUp, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
-import { jobId, startInSlot } from '../jobs/start-job.js';
+import { type JobKind, JobKinds, jobId } from '../jobs/job-kinds.js';
 import { RebuiltDto, ServingDto, VerifiedDto } from './operations.dto.js';
 import { RebuildViews, ServeGenerations, VerifyReadModels } from './generations.handlers.js';
 
@@ -38,7 +37,6 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly kinds: JobKinds,
-    @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
   ) {}
@@ -65,7 +63,7 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
         throw isFinal ? new JobGivenUp(error.message) : error;
       }
     };
-    const kind: JobKind<T> = { kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false, result };
+    const kind: JobKind<T> = { kind: name, prefix: PREFIXES[name], scope: 'ops', result };
     this.kinds.add(kind, handler, RETRIES);
   }
 
@@ -77,8 +75,7 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
   async execute({ input: { name, input, context } }: StartOperation): Promise<{ job_id: string }> {
     const more = name === 'rollback' ? rollbackOf(await this.readModels.manifest()) : {};
     const mine = { kind: name, id: jobId(PREFIXES[name], context), input: { ...input, ...more } };
-    const slot = `operation-open:${name}`;
-    const job = await startInSlot(this.jobs, this.keyValue, slot, mine, context, ({ id, status }) => {
+    const job = await this.kinds.startInSlot(`operation-open:${name}`, mine, context, ({ id, status }) => {
       throw new Problem('operation_open', `The job ${id} is ${status}: wait for it to finish, or cancel it.`);
     });
     return { job_id: job.id };

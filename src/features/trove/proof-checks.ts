@@ -7,9 +7,7 @@ import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf } from '../../kernel/hash.js';
-import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { JobKinds } from '../jobs/job-kinds.js';
-import { enqueueUntilDone } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { Sweeper } from '../../kernel/sweeper.js';
 import { Views } from '../../read-side/views.js';
@@ -51,7 +49,6 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
     private readonly kinds: JobKinds,
     @Inject(Config) protected readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {
     super();
@@ -59,7 +56,7 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
 
   onModuleInit(): void {
     this.kinds.add(
-      { kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false, result: RESULT },
+      { kind: JOB_KIND, prefix: 'trv', scope: 'ops', result: RESULT },
       ({ input }) => this.verify(input['record_id'] as string),
       { attempts: 10 },
     );
@@ -69,7 +66,7 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
   async enqueue(record: TroveRecord): Promise<void> {
     const { record_id, proof } = record;
     if (isSettled(record) || proof === null) return;
-    await enqueueUntilDone(this.jobs, JOB_KIND, jobOf(record), { record_id });
+    await this.kinds.startUntilDone(JOB_KIND, jobOf(record), { record_id });
   }
 
   private async verify(recordId: string): Promise<string> {

@@ -6,7 +6,6 @@ import type { Actor, CommandContext } from '../../commands/context.js';
 import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -19,7 +18,6 @@ import type { Reader } from '../access/domain/access-policy.js';
 import { type Comparison, Summarizer } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
 import { JobKinds, stateOfJob } from '../jobs/job-kinds.js';
-import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
 import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -72,7 +70,6 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
     private readonly access: AccessProbes,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(JOBS) private readonly jobs: Jobs,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -97,8 +94,7 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
     await this.access.probes(lensOwner(replayed.scope, replayed.tris_org ?? ''), accessPolicies, context.actor);
     const access_policies = accessPolicies === undefined ? null : [...accessPolicies];
     const input = { ...replayed, access_policies, reader: { organization, ops: scopes.has('ops') } };
-    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
-    return replayOf(await this.shownTo(context.actor, await startJob(stores, REPLAY, input, context)));
+    return replayOf(await this.shownTo(context.actor, await this.kinds.start(REPLAY, input, context)));
   }
 
   execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {

@@ -4,7 +4,6 @@ import { type Actor, type CommandContext, bodyHash, jobContext } from '../../com
 import { CommandWith } from '../../commands/messages.js';
 import type { Scope } from '../../credentials/caller.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
-import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
@@ -18,9 +17,8 @@ import { ownDecisions } from '../access/decisions.handlers.js';
 import { changedBy } from '../disc/evidence-reader.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { standing } from '../disc/score.js';
-import { JobKinds } from '../jobs/job-kinds.js';
+import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
-import { ownerOfJob, startJob } from '../jobs/start-job.js';
 import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
@@ -62,20 +60,18 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   onModuleInit(): void {
     const scope = 'relay:write' as const;
-    const isOf = (organization: string, { input }: Job) => input['organization'] === organization;
     // A key of the operators that may relay only sees what it asked for itself.
     const shownTo = async (actor: Actor, job: Job) => (mayUse(actor, job) ? job : undefined);
     const found = {
       shownTo: async (actor: Actor, job: Job) => foundFor(actor, job),
-      lines: (job: Job) => this.linesOf(job),
+      lines: ({ result }: Job) => this.lines.read((result as unknown as Found).stored_decisions),
     };
-    this.kinds.add({ ...DRY_RUN, ...found, scope, isOf, result: WithdrawalDryRunDto }, (job) => this.find(job));
-    this.kinds.add({ ...APPLY, scope, isOf, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
+    this.kinds.add({ ...DRY_RUN, ...found, scope, result: WithdrawalDryRunDto }, (job) => this.find(job));
+    this.kinds.add({ ...APPLY, scope, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
   }
 
   /** @throws Problem forbidden, idempotency_key_reused, rate_limited; as `startApply` */
@@ -85,9 +81,8 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const { organization, scopes } = context.actor;
     const readable = ownDecisions(context.actor);
     const decisions_of = readable === undefined ? null : { owner: readable };
-    const stores = { jobs: this.jobs, keyValue: this.keyValue, now: this.clock() };
     const input = { ...asked, organization, scopes: [...scopes], decisions_of };
-    const { id } = await startJob(stores, DRY_RUN, input, context);
+    const { id } = await this.kinds.start(DRY_RUN, input, context);
     return { job_id: id };
   }
 
@@ -224,17 +219,6 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     const detail = `${changed.length} actions of the set were changed since the dry run: start another one.`;
     throw new Problem('withdrawals_changed', detail, { errors });
   }
-
-  /** The actions of a set, then the decisions that would differ. */
-  private async linesOf({ result }: Job): Promise<AsyncIterable<string>> {
-    const { stored, stored_decisions } = result as unknown as Found;
-    // Of a dry run of an earlier build, the decisions are apart.
-    const runs = stored.run === stored_decisions.run ? [stored_decisions] : [stored, stored_decisions];
-    const texts = await Promise.all(runs.map((each) => this.lines.read(each)));
-    return (async function* () {
-      for (const text of texts) yield* text;
-    })();
-  }
 }
 
 /** What `find` is given. */
@@ -248,7 +232,7 @@ interface FindInput {
   decisions_of: { owner: string | null } | null;
 }
 
-/** What a dry run found, and where its lines are. */
+/** What a dry run found, and where its lines are: those of the set, and these with the decisions that would differ. */
 type Found = WithdrawalDryRunDto & { stored: StoredLines; stored_decisions: StoredLines };
 
 /** A set that is being withdrawn, or was. A type, not an interface: it is stored as JSON. */
