@@ -64,13 +64,8 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
 
   onModuleInit(): void {
     const scope = 'relay:write' as const;
-    // A key of the operators that may relay only sees what it asked for itself.
-    const shownTo = async (actor: Actor, job: Job) => (mayUse(actor, job) ? job : undefined);
-    const found = {
-      shownTo: async (actor: Actor, job: Job) => foundFor(actor, job),
-      lines: ({ result }: Job) => this.lines.read((result as unknown as Found).stored_decisions),
-    };
-    this.kinds.add({ ...DRY_RUN, ...found, scope, result: WithdrawalDryRunDto }, (job) => this.find(job));
+    const lines = ({ result }: Job) => this.lines.read((result as unknown as Found).stored_decisions);
+    this.kinds.add({ ...DRY_RUN, scope, shownTo, lines, result: WithdrawalDryRunDto }, (job) => this.find(job));
     this.kinds.add({ ...APPLY, scope, shownTo, result: WithdrawalAppliedDto }, (job) => this.apply(job));
   }
 
@@ -244,7 +239,7 @@ function unknownDryRun(dryRun: string): Problem {
 
 const begunKey = (dryRun: string): string => `withdrawals:${dryRun}`;
 
-/** Whether a caller may read and use a dry run: its organization's, its own, or any with `ops`. */
+/** Whether a caller may read and use a dry run: its organization's, its own without one, or any with `ops`. */
 function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'input'>): boolean {
   if (scopes.has('ops')) return true;
   // The same key has found with `ops` what it may neither see nor withdraw without.
@@ -252,8 +247,8 @@ function mayUse({ name, organization, scopes }: Actor, { input }: Pick<Job, 'inp
   return organization === null ? input['caller'] === name : input['organization'] === organization;
 }
 
-/** What a caller may see of a dry run: decisions that would differ only if it may read them. */
-function foundFor(actor: Actor, job: Job): Job | undefined {
+/** What a caller may see of a job: of a dry run, decisions that would differ only if it may read them. */
+async function shownTo(actor: Actor, job: Job): Promise<Job | undefined> {
   if (!mayUse(actor, job)) return undefined;
   const own = ownDecisions(actor);
   const of = job.input['decisions_of'] as FindInput['decisions_of'];

@@ -13,6 +13,7 @@ import { mayChange } from './recorded-actions.js';
 
 /** Actions of one set. They are in memory while the set is made. */
 const MAX_SET = 1_000_000;
+const TOO_MANY = `More than ${MAX_SET.toLocaleString('en-US')} actions are meant: choose a shorter time, or one platform.`;
 
 /** Which actions; all that is not null must hold. A type, not an interface: it is stored as JSON. */
 export type SetFilter = {
@@ -54,7 +55,7 @@ export class WithdrawalSets {
     onProgress: (done: number, total: number) => void,
   ): Promise<{ sets: Map<string, SetAction[]>; key_digest: string | null }> {
     let key_digest: string | null = null;
-    const found = new Map<string, SetAction & { states: [Position, boolean][] }>();
+    const found = new Map<string, ReturnType<typeof actionOf> & { states: [Position, boolean][] }>();
     const total = await this.store.countAfter(0);
     let done = 0;
     for await (const slice of this.store.readAll(0)) {
@@ -65,16 +66,14 @@ export class WithdrawalSets {
             key_digest = recorded.data['digest_prefix'] as string;
         } else if (recorded.type === 'ActionWithdrawn' || recorded.type === 'ActionReinstated') {
           const action = found.get(recorded.data['action_id'] as string);
-          if (!action) continue;
-          action.changes++;
-          action.states.push([recorded.position, recorded.type === 'ActionReinstated']);
+          action?.states.push([recorded.position, recorded.type === 'ActionReinstated']);
         } else if (recorded.type === 'ActionRelayed' && isMeant(recorded, filter)) {
           const event = decodeEvent(recorded);
           // One that cannot be decoded counts nowhere.
           if (event.type !== 'ActionRelayed' || !(await this.isAllowed(event, recorded.metadata.actor, actor)))
             continue;
-          if (found.size === MAX_SET) throw tooMany();
-          found.set(event.id, actionOf(event));
+          if (found.size === MAX_SET) throw new JobGivenUp(TOO_MANY);
+          found.set(event.id, { ...actionOf(event), states: [] });
         }
       }
       done += slice.length;
@@ -86,9 +85,10 @@ export class WithdrawalSets {
     for (const { states, ...action } of found.values()) {
       if (states.at(-1)?.[1] === false) continue;
       const counted = (position: Position) => states.findLast(([at]) => at <= position)?.[1] ?? true;
+      const counting = { ...action, changes: states.length, counted };
       const set = sets.get(action.tris_id);
-      if (set) set.push({ ...action, counted });
-      else sets.set(action.tris_id, [{ ...action, counted }]);
+      if (set) set.push(counting);
+      else sets.set(action.tris_id, [counting]);
     }
     return { sets, key_digest };
   }
@@ -124,11 +124,5 @@ function isMeant({ id, data, metadata }: RecordedEvent, filter: SetFilter): bool
 function actionOf(event: EventOf<'ActionRelayed'>) {
   const { id, stream, data, position } = event;
   const { tris_id, platform_id } = data;
-  const unchanged = { changes: 0, states: [], counted: () => true };
-  return { action_id: id, tris_id, stream, platform_id, ...countedAction(event), position, ...unchanged };
-}
-
-function tooMany(): JobGivenUp {
-  const most = MAX_SET.toLocaleString('en-US');
-  return new JobGivenUp(`More than ${most} actions are meant: choose a shorter time, or one platform.`);
+  return { action_id: id, tris_id, stream, platform_id, ...countedAction(event), position };
 }
