@@ -19,14 +19,14 @@ test('no event is reported that one of the webhooks may not have known', async (
   let run: JobHandler | undefined;
   const parts = {
     views: { rows: rowsAt9, applied: async () => applied },
+    webhooks: { read: async () => undefined },
     consumers: new Consumers({} as EventStore, {} as Views, {} as Logger),
     creator: { read: async (_pumps: unknown, known: number) => void stop.abort(asked.push(known)), clear() {} },
     sender: {},
     deliveries: {},
     config: {},
     logger: {},
-    store: { readStream: async () => [] },
-    keyValue: {},
+    store: {},
     jobs: { handle: (_kind: string, handler: JobHandler) => (run = handler) },
   };
   const dispatcher = new Dispatcher(...(Object.values(parts) as unknown as ConstructorParameters<typeof Dispatcher>));

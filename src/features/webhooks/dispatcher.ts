@@ -1,6 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { WEBHOOKS, type WebhookRow } from '../../../projections/webhooks.js';
-import { keptText } from '../../commands/kept-texts.js';
 import { NewerSchema } from '../../kernel/event-definition.js';
 import { Config } from '../../kernel/config.js';
 import type { Position } from '../../kernel/event.js';
@@ -13,12 +12,11 @@ import { Consumers } from '../../read-side/consumers.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
-import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { Deliveries, type Delivery } from './deliveries.js';
-import { webhookOf, webhookStream } from './domain/webhook.js';
+import { Deliveries, type Delivery, type Progress } from './deliveries.js';
 import { DeliveryCreator } from './delivery-creator.js';
 import { Pump } from './pump.js';
 import { Sender } from './sender.js';
+import { Webhooks } from './webhooks.js';
 
 const JOB_KIND = 'webhooks';
 const JOB_ID = 'dispatch';
@@ -39,6 +37,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
 
   constructor(
     private readonly views: Views,
+    private readonly webhooks: Webhooks,
     private readonly consumers: Consumers,
     private readonly creator: DeliveryCreator,
     private readonly sender: Sender,
@@ -46,7 +45,6 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     protected readonly config: Config,
     private readonly logger: Logger,
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(JOBS) private readonly jobs: Jobs,
   ) {
     super();
@@ -139,31 +137,24 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   }
 
   private async load({ webhook_id, changed }: Pick<WebhookRow, 'webhook_id' | 'changed'>): Promise<void> {
-    const webhook = webhookOf(await this.store.readStream(webhookStream(webhook_id)));
+    const webhook = await this.webhooks.read(webhook_id);
     // Its progress is deleted with it: everything would be sent again until the read models have applied that.
     if (!webhook || webhook.deleted) return;
-    const url = await keptText(this.keyValue, webhook.url_hash);
+    const url = await this.webhooks.urlOf(webhook);
     const known = this.runningPump(webhook_id);
     if (url === null && known?.url !== null) {
-      this.logger.warn('the URL of a webhook is lost or deleted: nothing is delivered until it is set again', {
-        webhook: webhook_id,
-      });
+      const message = 'the URL of a webhook is lost or deleted: nothing is delivered until it is set again';
+      this.logger.warn(message, { webhook: webhook_id });
     }
     const stored = known ? known.stored : await this.deliveries.progressOf(webhook_id);
-    // Earlier builds did not store sizes.
-    const last = known?.progress ?? (stored && { ...nothing(), ...stored });
     const { at, after } = webhook.begins;
+    // A position of another log, from which this one was imported, means nothing here.
+    const begin = (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
     const head = known ? Infinity : await this.store.head();
-    const progress =
-      last?.began === at
-        ? { ...last, position: Math.min(last.position, head) }
-        : {
-            ...(last ?? nothing()),
-            began: at,
-            // A position of another log, from which this one was imported, means nothing here.
-            position: (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at,
-          };
+    const last = known?.progress ?? stored ?? NONE;
+    const position = last.began === at ? Math.min(last.position, head) : begin;
+    const progress = { ...last, began: at, position };
     if (known) {
       Object.assign(known, { changed, webhook, url, progress, isUnsaved: true });
       return this.sender.sendDue(known);
@@ -178,8 +169,8 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   }
 }
 
-/** Of a webhook without deliveries. */
-const nothing = () => ({ next: 0, open: [] as number[], sizes: [] as number[], bytes: 0 });
+/** The progress of a webhook without deliveries. None begins at 0. */
+const NONE: Progress = { began: 0, position: 0, next: 0, open: [], sizes: [], bytes: 0 };
 
 /** Whether it is about an event that is damaged, or that only a newer build can read. */
 const isUnreadable = (error: unknown): error is Problem | NewerSchema =>

@@ -7,7 +7,7 @@ import { backoff } from '../../kernel/backoff.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
-import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
+import { TRACING, type Tracing } from '../../kernel/tracing.js';
 import { StoreUnavailable } from '../../stores/ports/event-store.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { type Webhook, decideDisable, webhookOf, webhookStream } from './domain/webhook.js';
@@ -55,7 +55,13 @@ export class Sender {
    */
   async send(webhook: Webhook, url: string, messageId: string, body: string, cause?: string): Promise<Outcome> {
     const headers = this.signatures.headersOf(webhook, messageId, body);
-    const span = cause === undefined ? undefined : this.spanOf(webhook, messageId, cause);
+    const attributes = {
+      'http.request.method': 'POST',
+      'credence.webhook': webhook.webhook_id,
+      'credence.message': messageId,
+    };
+    const links = cause === undefined ? undefined : [cause];
+    const span = links && this.tracing?.start('deliver webhook', { kind: 'client', links, attributes });
     if (span) headers['traceparent'] = span.traceparent;
     const outcome = await this.receivers.post(webhook.owner, url, headers, body);
     const { status, failure } = outcome;
@@ -63,15 +69,6 @@ export class Sender {
     span?.end(isDelivered(outcome) ? undefined : (failure ?? String(status)));
     this.counter.inc({ outcome: isDelivered(outcome) ? 'delivered' : (failure ?? `${Math.floor(status! / 100)}xx`) });
     return outcome;
-  }
-
-  private spanOf({ webhook_id }: Webhook, messageId: string, cause: string): Span | undefined {
-    const attributes = {
-      'http.request.method': 'POST',
-      'credence.webhook': webhook_id,
-      'credence.message': messageId,
-    };
-    return this.tracing?.start('deliver webhook', { kind: 'client', links: [cause], attributes });
   }
 
   /** Stores the progress, and sends the deliveries that are in it. The pump stops if another worker has gone on. */

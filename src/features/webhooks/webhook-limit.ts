@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
+import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
 import { KEY_VALUE, type KeyValue, changeValue } from '../../stores/ports/key-value.js';
 
@@ -20,7 +21,7 @@ type Created = Record<string, number>;
 @Injectable()
 export class WebhookLimit {
   /** Changes of this process are made one after the other; those of others are found by comparison. */
-  private last: Promise<unknown> = Promise.resolve();
+  private readonly turns = new Turns<string | null>(Infinity, 1);
 
   constructor(
     private readonly views: Views,
@@ -46,19 +47,15 @@ export class WebhookLimit {
 
   /** For a webhook that could not be created, or is deleted. */
   async release(webhookId: string, owner: string | null): Promise<void> {
-    await this.change(owner, ({ [webhookId]: at, ...others }) =>
-      Promise.resolve(at === undefined ? undefined : others),
-    );
+    await this.change(owner, async ({ [webhookId]: at, ...others }) => (at === undefined ? undefined : others));
   }
 
   /** @param change returns what is stored instead; undefined: nothing changes */
   private change(owner: string | null, change: (created: Created) => Promise<Created | undefined>): Promise<void> {
     const key = `webhooks-created:${owner ?? ''}`;
-    const done = this.last.then(() =>
-      changeValue<Created>(this.keyValue, key, REMEMBERED_MS, (stored) => change(stored ?? {})),
+    return this.turns.run(owner, () =>
+      changeValue<Created>(this.keyValue, key, REMEMBERED_MS, (stored = {}) => change(stored)),
     );
-    this.last = done.catch(() => undefined);
-    return done;
   }
 }
 

@@ -292,8 +292,8 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   }
 
   private async find(webhook_id: string, delivery_id: string): Promise<Delivery> {
-    const number = numberOf(delivery_id);
-    const delivery = number === undefined ? undefined : await this.deliveries.get(webhook_id, number);
+    const [, number] = /^dlv_(0|[1-9]\d{0,14})$/.exec(delivery_id) ?? [];
+    const delivery = number && (await this.deliveries.get(webhook_id, Number(number)));
     if (!delivery) {
       const kept = 'The newest 1,000 are kept, for seven days after they have ended.';
       throw new Problem('delivery_not_found', `${webhook_id} has no delivery ${delivery_id}. ${kept}`);
@@ -401,9 +401,4 @@ function deliveryView(delivery: Delivery, logId: string): DeliveryDto {
     last_attempt: last && { ...last, at: new Date(last.at).toISOString() },
     payload: JSON.parse(body) as JsonObject,
   };
-}
-
-function numberOf(delivery_id: string): number | undefined {
-  const match = /^dlv_(0|[1-9]\d{0,14})$/.exec(delivery_id);
-  return match ? Number(match[1]) : undefined;
 }

@@ -24,10 +24,14 @@ export class Webhooks {
     private readonly writer: Writer,
     private readonly deliveries: Deliveries,
     private readonly signatures: Signatures,
-    private readonly views: Views,
+    views: Views,
     quotas: Quotas,
   ) {
-    quotas.measure('delivery_bytes', (owner) => this.keptBytes(owner));
+    quotas.measure('delivery_bytes', async (owner) => {
+      const webhooks = await allOf(owner, views);
+      const progress = await Promise.all(webhooks.map(({ webhook_id }) => deliveries.progressOf(webhook_id)));
+      return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
+    });
   }
 
   /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found, forbidden */
@@ -65,13 +69,6 @@ export class Webhooks {
   /** null if its text was deleted. */
   urlOf({ url_hash }: Webhook): Promise<string | null> {
     return keptText(this.keyValue, url_hash);
-  }
-
-  /** Bytes of the deliveries of an owner's webhooks that are kept. */
-  private async keptBytes(owner: string): Promise<number> {
-    const webhooks = await allOf(owner, this.views);
-    const progress = await Promise.all(webhooks.map(({ webhook_id }) => this.deliveries.progressOf(webhook_id)));
-    return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
   }
 
   /** A webhook as its owner sees it. */
