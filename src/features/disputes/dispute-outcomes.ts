@@ -65,14 +65,13 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
 
   /** Lets the disputes lapse that were opened before a time, ms. They are listed in the order in which they were opened. */
   private async lapse(opened: number): Promise<void> {
-    for (let cursor: string | undefined; ;) {
-      const listed = await this.views.page<string>(disputesOf(null, true), { cursor, limit: PAGE }, /^/);
-      const disputes = await storedDisputes(this.views, listed.page, listed.position);
+    for await (const rows of this.views.parts({ ...disputesOf(null, true), limit: PAGE })) {
+      const ids = rows.map(({ value }) => value as string);
+      const disputes = await storedDisputes(this.views, ids, await this.views.applied());
       const due = disputes.filter((dispute) => decideLapse(dispute, opened).length > 0);
       // What fails is tried again by the next sweep, and holds up no other.
       await Promise.allSettled(due.map(({ dispute_id }) => this.lapseOne(dispute_id, opened)));
-      if (listed.next_cursor === null || disputes.at(-1)!.opened_at > opened) return;
-      cursor = listed.next_cursor;
+      if (disputes.some(({ opened_at }) => opened_at > opened)) return;
     }
   }
 
