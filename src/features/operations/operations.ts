@@ -8,7 +8,7 @@ import { type Swapped, rollbackOf } from '../../read-side/generations.js';
 import { isIdentical } from '../../read-side/verify.js';
 import { JobGivenUp, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { type JobKind, JobKinds, jobId } from '../jobs/job-kinds.js';
 import { RebuiltDto, ServingDto, VerifiedDto } from './operations.dto.js';
 import { RebuildViews, ServeGenerations, VerifyReadModels } from './generations.handlers.js';
@@ -43,13 +43,9 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
 
   onModuleInit(): void {
     this.handle('rebuild', RebuiltDto, (job) => this.rebuild(job));
-    this.handle('swap', ServingDto, async ({ id, input }) =>
-      serving(await this.serve(id, input['generation'] as string)),
-    );
+    this.handle('swap', ServingDto, ({ id, input }) => this.serve(id, input['generation'] as string));
     // Repeating it must not undo the rollback.
-    this.handle('rollback', ServingDto, async ({ input }) =>
-      serving(await this.commands.execute(new ServeGenerations({ rollback: input as unknown as Swapped }))),
-    );
+    this.handle('rollback', ServingDto, ({ input }) => this.change({ rollback: input as unknown as Swapped }));
     this.handle('verify', VerifiedDto, (job) => this.verify(job));
   }
 
@@ -96,11 +92,16 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
   }
 
   /** Swaps to a generation, unless an attempt of the job that was interrupted has done it. */
-  private async serve(jobId: string, generation: string): Promise<Manifest> {
+  private async serve(jobId: string, generation: string): Promise<ServingDto> {
     const isFirst = await this.keyValue.putIfAbsent(`operation-swap:${jobId}`, generation, NOTED_MS);
     const served = await this.readModels.manifest();
-    if (!isFirst && served && Object.values(served.views).includes(generation)) return served;
-    return this.commands.execute(new ServeGenerations({ swap: generation }));
+    if (!isFirst && served && Object.values(served.views).includes(generation)) return { views: served.views };
+    return this.change({ swap: generation });
+  }
+
+  private async change(change: ServeGenerations['input']): Promise<ServingDto> {
+    const { views } = await this.commands.execute(new ServeGenerations(change));
+    return { views };
   }
 
   private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {
@@ -112,5 +113,3 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
     return { identical: isIdentical(result), ...result, damaged, damaged_events: result.damaged.length };
   }
 }
-
-const serving = ({ views }: Manifest): ServingDto => ({ views });
