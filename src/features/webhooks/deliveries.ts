@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Json } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import type { WebhookEvent } from './domain/webhooks.events.js';
 import type { Outcome } from './receivers.js';
 
 /**
@@ -13,16 +13,20 @@ const KEPT_MS = 7 * 86_400_000;
 /** The newest deliveries of a webhook that are kept, and those that wait. */
 const KEPT = 1_000;
 
-/** One message to one webhook. */
-export interface Delivery {
-  /** Deliveries of a webhook are numbered from 0. */
-  n: number;
+/** One message to one webhook. Types, not interfaces: they are stored as JSON. */
+export type Notice = {
   /** The same whenever the same event is sent to the same webhook: receivers recognise repetitions by it. */
   message_id: string;
-  event: string;
+  event: WebhookEvent;
   tris_id: string | null;
   position: number;
   body: string;
+};
+
+/** A message, and what became of it. */
+export type Delivery = Notice & {
+  /** Deliveries of a webhook are numbered from 0. */
+  n: number;
   /** ms. */
   created_at: number;
   status: 'pending' | 'delivered' | 'failed';
@@ -32,10 +36,10 @@ export interface Delivery {
   last: (Outcome & { at: number }) | null;
   /** Of the command that led to it, if that was traced. */
   traceparent?: string;
-}
+};
 
 /** How far a webhook is. */
-export interface Progress {
+export type Progress = {
   /** `begins.at` of the webhook, when the progress began: a replay begins another one. */
   began: number;
   /** All events up to this position have become deliveries. */
@@ -48,7 +52,7 @@ export interface Progress {
   sizes: number[];
   /** Their sum. */
   bytes: number;
-}
+};
 
 /**
  * Deliveries and progress of webhooks, in the short-lived state. Without it, everything since a webhook began is sent again.
@@ -68,8 +72,8 @@ export class Deliveries {
   async replaceProgress(webhookId: string, before: Progress | undefined, after: Progress): Promise<boolean> {
     const key = progressKey(webhookId);
     return before === undefined
-      ? this.keyValue.putIfAbsent(key, asJson(after), FOREVER_MS)
-      : this.keyValue.replace(key, asJson(before), asJson(after), FOREVER_MS);
+      ? this.keyValue.putIfAbsent(key, after, FOREVER_MS)
+      : this.keyValue.replace(key, before, after, FOREVER_MS);
   }
 
   async get(webhookId: string, n: number): Promise<Delivery | undefined> {
@@ -85,7 +89,7 @@ export class Deliveries {
   async create(webhookId: string, delivery: Delivery, progress: Progress | undefined): Promise<Delivery | undefined> {
     const key = deliveryKey(webhookId, delivery.n);
     for (;;) {
-      if (await this.keyValue.putIfAbsent(key, asJson(delivery), keptMs(delivery))) return delivery;
+      if (await this.keyValue.putIfAbsent(key, delivery, keptMs(delivery))) return delivery;
       const stored = await this.get(webhookId, delivery.n);
       if (stored?.message_id === delivery.message_id) return stored;
       if (!isDeepStrictEqual(await this.progressOf(webhookId), progress)) return undefined;
@@ -94,10 +98,7 @@ export class Deliveries {
     }
   }
 
-  /**
-   * Removes those that are too old to be kept once there are new ones.
-   * @param from the number of the first new one
-   */
+  /** Removes those that are too old to be kept once there are new ones, from the number `from` on. */
   async trim(webhookId: string, from: number, { next, open }: Progress): Promise<void> {
     const waiting = new Set(open);
     const old = numbers(from - KEPT, next - KEPT).filter((n) => !waiting.has(n));
@@ -125,7 +126,7 @@ export class Deliveries {
   /** @returns what is stored then: `after`, unless something other than `before` was stored */
   async replace(webhookId: string, before: Delivery, after: Delivery): Promise<Delivery | undefined> {
     const key = deliveryKey(webhookId, before.n);
-    if (await this.keyValue.replace(key, asJson(before), asJson(after), keptMs(after))) return after;
+    if (await this.keyValue.replace(key, before, after, keptMs(after))) return after;
     const stored = await this.get(webhookId, before.n);
     // Stored by an earlier call, whose answer was lost.
     return isDeepStrictEqual(stored, after) ? after : stored;
@@ -146,14 +147,11 @@ export class Deliveries {
   async list(webhookId: string, before: number | undefined, limit: number): Promise<Delivery[]> {
     const progress = await this.progressOf(webhookId);
     const next = before ?? progress?.next ?? 0;
-    const numbers = Array.from({ length: Math.min(limit, next) }, (_, i) => next - 1 - i);
-    const found = await mapInParts(numbers, (n) => this.get(webhookId, n));
-    const page = found.filter((delivery) => delivery !== undefined);
-    if (page.length === limit) return page;
-    // Those before have expired, except for those that still wait.
+    // Where some of these have expired, so have those before, except for those that still wait.
     const older = (progress?.open ?? []).filter((n) => n < next - limit).sort((a, b) => b - a);
-    const waiting = await mapInParts(older.slice(0, limit - page.length), (n) => this.get(webhookId, n));
-    return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
+    const listed = [...numbers(next - limit, next).reverse(), ...older.slice(0, limit)];
+    const found = await mapInParts(listed, (n) => this.get(webhookId, n));
+    return found.filter((delivery) => delivery !== undefined).slice(0, limit);
   }
 }
 
@@ -177,5 +175,3 @@ const deliveryKey = (webhookId: string, n: number): string => `webhook:{${webhoo
 
 /** One that waits is kept as long as its webhook is disabled. */
 const keptMs = ({ status }: Delivery): number => (status === 'pending' ? FOREVER_MS : KEPT_MS);
-
-const asJson = (value: Delivery | Progress): Json => value as unknown as Json;

@@ -6,9 +6,9 @@ import { NewerSchema } from '../../kernel/event-definition.js';
 import type { Position } from '../../kernel/event.js';
 import { TRACING, type Tracing } from '../../kernel/tracing.js';
 import { Consumers, type LogPart } from '../../read-side/consumers.js';
-import { Deliveries, type Delivery, addNext } from './deliveries.js';
+import { Deliveries, type Delivery, type Notice, addNext } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
-import { type Notice, Notices, Standings } from './notices.js';
+import { Notices, Standings } from './notices.js';
 import type { Pump } from './pump.js';
 import { Sender } from './sender.js';
 
@@ -46,15 +46,18 @@ export class DeliveryCreator {
     const owned = new Map<string, Pump[]>();
     for (const pump of all) {
       const { owner } = pump.webhook;
-      if (owner === null) continue;
-      const others = owned.get(owner);
-      if (others) others.push(pump);
-      else owned.set(owner, [pump]);
+      if (owner !== null) owned.set(owner, [...(owned.get(owner) ?? []), pump]);
     }
     const full = new Set<string>();
     for (const [owner, pumps] of owned) {
       const kept = () => pumps.reduce((sum, { progress }) => sum + progress.bytes, 0);
-      if (kept() > delivery_bytes) await this.trim(pumps, delivery_bytes / pumps.length);
+      if (kept() > delivery_bytes) {
+        for (const pump of pumps) {
+          // An equal share for each.
+          await this.deliveries.trimTo(pump.id, delivery_bytes / pumps.length, pump.progress);
+          pump.isUnsaved = true;
+        }
+      }
       const waiting = pumps.reduce((sum, { progress }) => sum + progress.open.length, 0);
       if (waiting >= waiting_deliveries || kept() > delivery_bytes) full.add(owner);
     }
@@ -63,14 +66,6 @@ export class DeliveryCreator {
         isActive && progress.open.length < MAX_OPEN && !full.has(webhook.owner ?? ''),
     );
     return this.consumers.hand(ready, (part, pumps) => this.create(part, pumps), known);
-  }
-
-  /** Leaves each webhook its share of what its owner may keep. */
-  private async trim(pumps: readonly Pump[], share: number): Promise<void> {
-    for (const pump of pumps) {
-      await this.deliveries.trimTo(pump.id, share, pump.progress);
-      pump.isUnsaved = true;
-    }
   }
 
   /** Creates the deliveries about the events before the first one that only a newer build can read. */

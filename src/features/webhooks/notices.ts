@@ -20,18 +20,9 @@ import { type Dispute, disputeIdIn } from '../disputes/domain/dispute.js';
 import { Lenses } from '../lenses/lenses.js';
 import { dtoOf } from '../withdrawals/affected-decisions.handlers.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
+import type { Notice } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
-import type { WebhookEvent } from './domain/webhooks.events.js';
 import { type Change, type Said, saidOfDispute, saidOfIdentity, saidOfPromotion, saidOfScore } from './said.js';
-
-/** A message for a webhook before it is sent. */
-export interface Notice {
-  message_id: string;
-  event: WebhookEvent;
-  tris_id: string | null;
-  position: number;
-  body: string;
-}
 
 /** Standings that are kept between two parts of the log. */
 const KEPT = 20_000;
@@ -87,24 +78,21 @@ export class Notices {
     standings: Standings,
   ): Promise<Map<Webhook, Notice[]>> {
     const notices = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
-    const owners = new Set(webhooks.filter(followsScores).map(({ owner }) => owner));
+    const followers = webhooks.filter(followsScores);
     const lenses = new Map<string | null, Scoring>();
     let previous = standings.position;
     // The lens that the organization's own requests use now.
-    for (const organization of owners) {
+    for (const organization of ownersOf(followers)) {
       lenses.set(organization, (await this.lenses.current({ organization }, this.views)).lens);
     }
-    const differing = await this.differing.of(
-      events,
-      previous,
-      new Set(webhooks.filter(reviews).map(({ owner }) => owner)),
-    );
+    const reviewers = webhooks.filter(({ events }) => events.includes('decision.would_differ'));
+    const differing = await this.differing.of(events, previous, ownersOf(reviewers));
     for (const event of events) {
       const subject = subjectOf(event);
       const trisId = subject?.tris_id ?? null;
       const watching = new Set<string | null>();
-      for (const webhook of webhooks) {
-        if (followsScores(webhook) && concerns(webhook, trisId)) watching.add(webhook.owner);
+      for (const webhook of followers) {
+        if (concerns(webhook, trisId)) watching.add(webhook.owner);
         if (isDue()) await yieldIfDue();
       }
       const watched = [...lenses].filter(([owner]) => watching.has(owner));
@@ -231,10 +219,10 @@ export class Notices {
   }
 }
 
-const reviews = ({ events }: Webhook): boolean => events.includes('decision.would_differ');
-
 const followsScores = ({ events }: Webhook): boolean =>
   events.includes('rating.changed') || events.includes('score.crossed');
+
+const ownersOf = (webhooks: readonly Webhook[]) => new Set(webhooks.map(({ owner }) => owner));
 
 /** Whether a webhook reports on this identity. */
 const concerns = ({ filter }: Webhook, trisId: string | null): boolean =>

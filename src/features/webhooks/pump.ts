@@ -21,7 +21,6 @@ export class Pump implements Consumer {
   /**
    * @param changed position of the last event of the webhook's stream
    * @param url null: the text was deleted, so that nothing can be delivered
-   * @param stored the progress as it is stored
    */
   constructor(
     public changed: number,

@@ -23,13 +23,14 @@ const CONNECTIONS = 16;
 /** Why a delivery failed before there was a status. */
 export type Failure = 'timeout' | 'address_not_public' | 'unknown_host' | 'tls_failed' | 'connection_failed';
 
-export interface Outcome {
+/** A type, not an interface: it is stored as JSON. */
+export type Outcome = {
   /** Of the answer; null without one. */
   status: number | null;
   failure: Failure | null;
   /** How long it took. */
   ms: number;
-}
+};
 
 export const isDelivered = ({ status }: Outcome): boolean => status !== null && status >= 200 && status < 300;
 
@@ -122,12 +123,8 @@ export class Receivers implements OnApplicationShutdown {
     const { webhookPorts } = this.config;
     if (!isLocal && !webhookPorts.includes(url.port || '443')) return `the port must be ${webhookPorts.join(' or ')}`;
     if (isIP(host) !== 0) return this.isAllowed(url, host) ? undefined : 'url must lead to a public address';
-    const isName =
-      host.length <= MAX_NAME &&
-      host
-        .replace(/\.$/, '')
-        .split('.')
-        .every((part) => NAME_PART.test(part));
+    const parts = host.replace(/\.$/, '').split('.');
+    const isName = host.length <= MAX_NAME && parts.every((part) => NAME_PART.test(part));
     if (!isName) return `the host in url must be a name of the DNS, which "${host.slice(0, MAX_NAME)}" is not`;
     return undefined;
   }
@@ -135,7 +132,6 @@ export class Receivers implements OnApplicationShutdown {
   /**
    * Posts a message. Redirects are not followed: they count as a failure. The time for the answer does not include the
    * wait for a connection, while other messages of the owner use all that the receiver may have.
-   * @param owner of the webhook
    */
   async post(owner: string | null, to: string, headers: Record<string, string>, body: string): Promise<Outcome> {
     let began = performance.now();

@@ -48,11 +48,7 @@ export class Sender {
     });
   }
 
-  /**
-   * Sends one message.
-   * @param cause `traceparent` of the command that led to it
-   * @returns the outcome, whatever it is
-   */
+  /** Sends one message. @param cause `traceparent` of the command that led to it */
   async send(webhook: Webhook, url: string, messageId: string, body: string, cause?: string): Promise<Outcome> {
     const headers = this.signatures.headersOf(webhook, messageId, body);
     const attributes = {
@@ -146,9 +142,8 @@ export class Sender {
       } catch (error) {
         if (pump.isStopped) return undefined;
         // A store itself logs when it becomes unavailable and when it is back.
-        const message = 'a webhook’s delivery could not be stored';
         if (failures === 1 && !(error instanceof StoreUnavailable)) {
-          this.logger.warn(message, { webhook: pump.id, error: String(error) });
+          this.logger.warn('a webhook’s delivery could not be stored', { webhook: pump.id, error: String(error) });
         }
         await sleep(backoff(failures), undefined, { ref: false });
       }

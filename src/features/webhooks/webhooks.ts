@@ -53,11 +53,7 @@ export class Webhooks {
     return webhookOf(await this.store.readStream(webhookStream(id)));
   }
 
-  /**
-   * Changes a webhook, as `Writer.execute` does.
-   * @param id of a webhook that exists
-   * @throws Problem webhook_not_found if it is deleted, also meanwhile
-   */
+  /** Changes an existing webhook. @throws Problem as `Writer.execute`; webhook_not_found if it is deleted, also meanwhile */
   change(id: string, context: CommandContext, decide: (webhook: Webhook) => Fact[]): Promise<CommandEffect> {
     return this.writer.execute(webhookStream(id), context, (history) => {
       const webhook = webhookOf(history)!;
