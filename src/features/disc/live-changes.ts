@@ -68,8 +68,6 @@ interface Group {
   byIdentity: Map<string, Set<Stream>>;
   /** Stops what sends to it: it has no streams any more. */
   left: AbortController;
-  /** Resolves once that has stopped. */
-  following: Promise<void>;
 }
 
 /**
@@ -82,12 +80,10 @@ export class LiveChanges implements OnModuleDestroy {
   private readonly groups = new Map<string | null, Group>();
   private readonly streams = new Set<Stream>();
   private readonly turns = new Turns<Stream>(MAX_CATCHING_UP, 1);
-  /** Streams of sessions. */
-  private sessions = 0;
-  /** Those and the streams without a credential. */
+  /** Streams of sessions, and those without a credential. */
   private keyless = 0;
   private closed = false;
-  /** While streams of sessions are open: whether the ends of sessions are noticed. */
+  /** From the first stream of a session on, while there are streams without a key: notices the ends of sessions. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
   private readonly open: Gauge;
   private readonly cuts: Counter;
@@ -128,18 +124,18 @@ export class LiveChanges implements OnModuleDestroy {
     this.refuseIfFull(caller);
     // A client reopens a stream that has ended.
     if (caller?.session) await this.standing.of(caller.session);
-    const group = await this.groupOf(caller?.organization ?? null);
+    const organization = caller?.organization ?? null;
+    const start = this.groups.get(organization) ?? (await this.feed.now({ organization }));
     this.refuseIfFull(caller);
     return (out) => {
       if (out.destroyed) return;
       // Its connection may have come free only now.
       if (this.closed) return void out.end(STOPPING);
+      const group = this.groups.get(organization) ?? this.begin(organization, start);
       const scope = from ?? group.scope;
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
-      if (caller?.session) this.sessions++;
       if (isKeyless(caller)) this.keyless++;
-      if (group.streams.size === 0) this.follow(group);
       group.streams.add(stream);
       this.open.set(this.streams.size);
       out.once('close', () => this.leave(stream));
@@ -167,34 +163,33 @@ export class LiveChanges implements OnModuleDestroy {
     throw new Problem('too_many_streams', detail, { headers });
   }
 
-  private async groupOf(organization: string | null): Promise<Group> {
-    const known = this.groups.get(organization);
-    if (known && known.streams.size > 0) return known;
-    const now = await this.feed.now({ organization });
-    const group = this.groups.get(organization) ?? {
+  private begin(organization: string | null, { scope, position }: Pick<Group, 'scope' | 'position'>): Group {
+    const group = {
       organization,
-      ...now,
-      streams: new Set(),
-      attached: new Set(),
-      byIdentity: new Map(),
+      scope,
+      position,
+      streams: new Set<Stream>(),
+      attached: new Set<Stream>(),
+      byIdentity: new Map<string, Set<Stream>>(),
       left: new AbortController(),
-      following: Promise.resolve(),
     };
-    // Nothing was read for it without streams.
-    if (group.streams.size === 0) Object.assign(group, now);
     this.groups.set(organization, group);
+    this.follow(group);
     return group;
   }
 
   private leave(stream: Stream): void {
     // It is called again when the response closes.
     if (!this.streams.delete(stream)) return;
-    stream.group.streams.delete(stream);
-    if (stream.group.streams.size === 0) stream.group.left.abort();
+    const { group, caller } = stream;
+    group.streams.delete(stream);
     this.detach(stream);
+    if (group.streams.size === 0) {
+      group.left.abort();
+      this.groups.delete(group.organization);
+    }
     this.open.set(this.streams.size);
-    if (isKeyless(stream.caller)) this.keyless--;
-    if (!stream.caller?.session || --this.sessions > 0) return;
+    if (!isKeyless(caller) || --this.keyless > 0) return;
     this.watch?.stop.abort();
     this.watch = undefined;
   }
@@ -255,7 +250,6 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   private follow(group: Group): void {
-    const { signal } = (group.left = new AbortController());
     let beat = performance.now();
     let checked = beat;
     const take = async () => {
@@ -274,8 +268,7 @@ export class LiveChanges implements OnModuleDestroy {
         }
       }
     };
-    // One after the other: a group may get streams again before it is known to have none.
-    group.following = group.following.then(() => this.consumers.follow('live streams', take, signal));
+    void this.consumers.follow('live streams', take, group.left.signal);
   }
 
   /** @returns whether there is more */
