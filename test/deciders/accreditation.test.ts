@@ -1,7 +1,6 @@
 import {
   accreditationOf,
-  decideAccredit,
-  decideWithdraw,
+  decideAccreditation,
   isTrusted,
   lastChange,
 } from '../../src/features/identity/domain/accreditation.js';
@@ -43,12 +42,14 @@ test('the last change known at a time is one recorded at that time at the latest
 });
 
 test('only what changes is decided', () => {
-  const statuses = (facts: ReturnType<typeof decideAccredit>) =>
+  const statuses = (facts: ReturnType<typeof decideAccreditation>) =>
     facts.map(({ type, data }) => [type, data['statuses']]);
   const one = accreditationOf(logOf([accredited(1, KYH)]));
-  expect(statuses(decideAccredit(one, BANK, [KYH]))).toEqual([]);
-  expect(statuses(decideAccredit(one, BANK, [KYH, KYC]))).toEqual([['IssuerAccredited', [KYC]]]);
-  expect(statuses(decideWithdraw(one, BANK, [KYC]))).toEqual([]);
-  expect(statuses(decideWithdraw(bank, BANK, [KYC]))).toEqual([['AccreditationWithdrawn', [KYC]]]);
-  expect(statuses(decideWithdraw(bank, BANK, null))).toEqual([['AccreditationWithdrawn', [KYH, KYC]]]);
+  expect(statuses(decideAccreditation(one, BANK, { accredit: [KYH] }))).toEqual([]);
+  expect(statuses(decideAccreditation(one, BANK, { accredit: [KYH, KYC] }))).toEqual([['IssuerAccredited', [KYC]]]);
+  expect(statuses(decideAccreditation(one, BANK, { withdraw: [KYC] }))).toEqual([]);
+  expect(statuses(decideAccreditation(bank, BANK, { withdraw: [KYC] }))).toEqual([['AccreditationWithdrawn', [KYC]]]);
+  expect(statuses(decideAccreditation(bank, BANK, { withdraw: null }))).toEqual([
+    ['AccreditationWithdrawn', [KYH, KYC]],
+  ]);
 });

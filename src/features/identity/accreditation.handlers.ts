@@ -3,14 +3,13 @@ import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Views } from '../../read-side/views.js';
-import type { GrantableStatus } from './domain/identity.js';
 import { type AccreditedIssuerDto, type AccreditedIssuersDto, ISSUER } from './accreditation.dto.js';
 import {
   type Accreditation,
+  type AccreditationChange,
   accreditationOf,
   accreditationStream,
-  decideAccredit,
-  decideWithdraw,
+  decideAccreditation,
   statusesOf,
 } from './domain/accreditation.js';
 
@@ -18,7 +17,7 @@ import {
 export class SetAccreditation extends Command<Recorded<AccreditedIssuerDto>> {
   constructor(
     readonly issuer: string,
-    readonly change: { accredit: readonly GrantableStatus[] } | { withdraw: readonly GrantableStatus[] | null },
+    readonly change: AccreditationChange,
     readonly context: CommandContext,
   ) {
     super();
@@ -32,12 +31,9 @@ export class SetAccreditationHandler implements ICommandHandler<SetAccreditation
   /** @throws Problem idempotency_key_reused, write_conflict */
   async execute({ issuer, change, context }: SetAccreditation): Promise<Recorded<AccreditedIssuerDto>> {
     const stream = accreditationStream(issuer);
-    const { history: now, position } = await this.writer.execute(stream, context, (history) => {
-      const before = accreditationOf(history);
-      return 'accredit' in change
-        ? decideAccredit(before, issuer, change.accredit)
-        : decideWithdraw(before, issuer, change.withdraw);
-    });
+    const { history: now, position } = await this.writer.execute(stream, context, (history) =>
+      decideAccreditation(accreditationOf(history), issuer, change),
+    );
     return { body: { issuer, statuses: statusesOf(accreditationOf(now)) }, position };
   }
 }

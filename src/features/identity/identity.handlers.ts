@@ -3,29 +3,17 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
-import type { Fact } from '../../kernel/event-definition.js';
 import { FoldedStreams } from '../../commands/folded-streams.js';
 import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
-  type Grant,
-  type GrantFilter,
   NOTHING_STATED,
   type OperatorState,
-  decideClearBadStatus,
-  decideGrant,
-  decideRevoke,
-  decideSetBadStatus,
+  type Statement,
+  decideStatement,
   identityStream,
   operatorStateOf,
 } from './domain/identity.js';
-
-/** What an operator states about an identity. */
-type Statement =
-  | { kind: 'set_bad_status'; level: number; reason_code: string }
-  | { kind: 'clear_bad_status' }
-  | { kind: 'grant'; grant: Omit<Grant, 'operator'> }
-  | { kind: 'revoke'; grants: GrantFilter };
 
 export class StateAboutIdentity extends Command<{ position: Position }> {
   constructor(
@@ -62,21 +50,8 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
     if (statement.kind === 'grant') refuseSelfStatement(organization, trisId);
     const byOperator = organization === null && scopes.has('ops');
     const { position } = await this.writer.executeFolded(identityStream(trisId), context, this.stated, (state) =>
-      decide(state, trisId, statement, byOperator, this.clock()),
+      decideStatement(state, trisId, statement, byOperator, this.clock()),
     );
     return { position };
-  }
-}
-
-function decide(state: OperatorState, trisId: string, statement: Statement, operator: boolean, now: number): Fact[] {
-  switch (statement.kind) {
-    case 'set_bad_status':
-      return decideSetBadStatus(state, trisId, statement.level, statement.reason_code);
-    case 'clear_bad_status':
-      return decideClearBadStatus(state, trisId);
-    case 'grant':
-      return decideGrant(trisId, { ...statement.grant, operator }, now);
-    case 'revoke':
-      return decideRevoke(state, trisId, statement.grants);
   }
 }

@@ -42,25 +42,22 @@ export function statusesOf(accreditation: Accreditation | undefined): GrantableS
   return (accreditation?.spans ?? []).filter(({ to }) => to === null).map(({ status }) => status);
 }
 
-/** Does nothing for statuses that the issuer is already accredited for. */
-export function decideAccredit(
+/** The statuses for which an issuer is accredited, or no longer; null: all that it is accredited for. */
+export type AccreditationChange =
+  { accredit: readonly GrantableStatus[] } | { withdraw: readonly GrantableStatus[] | null };
+
+/** Does nothing for statuses that the issuer is accredited for, or not accredited for, already. */
+export function decideAccreditation(
   accreditation: Accreditation | undefined,
   issuer: string,
-  statuses: readonly GrantableStatus[],
+  change: AccreditationChange,
 ): Fact[] {
   const known = statusesOf(accreditation);
-  const added = statuses.filter((status) => !known.includes(status));
-  return added.length === 0 ? [] : [fact(issuerAccredited, { issuer, statuses: added })];
-}
-
-/** @param statuses null: all that the issuer is accredited for */
-export function decideWithdraw(
-  accreditation: Accreditation | undefined,
-  issuer: string,
-  statuses: readonly GrantableStatus[] | null,
-): Fact[] {
-  const ended = statusesOf(accreditation).filter((status) => statuses?.includes(status) ?? true);
-  return ended.length === 0 ? [] : [fact(accreditationWithdrawn, { issuer, statuses: ended })];
+  const [definition, statuses] =
+    'accredit' in change
+      ? [issuerAccredited, change.accredit.filter((status) => !known.includes(status))]
+      : [accreditationWithdrawn, known.filter((status) => change.withdraw?.includes(status) ?? true)];
+  return statuses.length === 0 ? [] : [fact(definition, { issuer, statuses })];
 }
 
 /**

@@ -34,8 +34,15 @@ export interface OperatorState {
   verifications: Verification[];
 }
 
-/** A grant by a key. */
-export type Grant = Omit<Decoded<typeof verificationGranted>['data'], 'tris_id' | 'scheme'>;
+/** Selects grants of a status. null: any issuer, any scheme. */
+type GrantFilter = Omit<Decoded<typeof verificationRevoked>['data'], 'tris_id'>;
+
+/** What an operator, or an organization by a key, states about an identity. */
+export type Statement =
+  | { kind: 'set_bad_status'; level: number; reason_code: string }
+  | { kind: 'clear_bad_status' }
+  | { kind: 'grant'; grant: Omit<Decoded<typeof verificationGranted>['data'], 'tris_id' | 'scheme' | 'operator'> }
+  | { kind: 'revoke'; grants: GrantFilter };
 
 export function identityStream(trisId: string): string {
   return `identity-${trisId}`;
@@ -82,43 +89,45 @@ export function evolve(state: OperatorState, event: StatementEvent): void {
   }
 }
 
-/** Selects grants of a status. null: any issuer, any scheme. */
-export interface GrantFilter {
-  status: GrantableStatus;
-  issuer: string | null;
-  scheme: string | null;
-}
-
-export function isGrant(held: Verification, { status, issuer, scheme }: GrantFilter): boolean {
+function isGrant(held: Verification, { status, issuer, scheme }: GrantFilter): boolean {
   return (
     held.status === status && (issuer === null || held.issuer === issuer) && (scheme === null || held.scheme === scheme)
   );
 }
 
-/** Does nothing if the status is already set. */
-export function decideSetBadStatus(state: OperatorState, trisId: string, level: number, reasonCode: string): Fact[] {
-  if (state.bad_status?.level === level && state.bad_status.reason_code === reasonCode) return [];
-  return [fact(badStatusSet, { tris_id: trisId, level, reason_code: reasonCode })];
-}
-
-export function decideClearBadStatus(state: OperatorState, trisId: string): Fact[] {
-  return state.bad_status === null ? [] : [fact(badStatusCleared, { tris_id: trisId })];
-}
-
 /**
- * A grant replaces the one of the same status, issuer and scheme, so that its expiry can be changed.
- * @param now ms: the grant must not have expired by then
+ * Does nothing if a statement changes nothing. A grant replaces the one of the same status, issuer and scheme, so that its
+ * expiry can be changed.
+ * @param operator whether an operator's key grants it
+ * @param now ms: a grant must not have expired by then
  * @throws Problem validation_failed
  */
-export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
-  if (grant.expires_at !== null && Date.parse(grant.expires_at) <= now) {
-    const message = `expires_at must be in the future; the server's time is ${new Date(now).toISOString()}`;
-    throw fieldProblem('/expires_at', 'in_the_past', message);
+export function decideStatement(
+  { bad_status, verifications }: OperatorState,
+  tris_id: string,
+  statement: Statement,
+  operator: boolean,
+  now: number,
+): Fact[] {
+  switch (statement.kind) {
+    case 'set_bad_status': {
+      const { level, reason_code } = statement;
+      const isSet = bad_status?.level === level && bad_status.reason_code === reason_code;
+      return isSet ? [] : [fact(badStatusSet, { tris_id, level, reason_code })];
+    }
+    case 'clear_bad_status':
+      return bad_status === null ? [] : [fact(badStatusCleared, { tris_id })];
+    case 'grant': {
+      const { expires_at } = statement.grant;
+      if (expires_at !== null && Date.parse(expires_at) <= now) {
+        const message = `expires_at must be in the future; the server's time is ${new Date(now).toISOString()}`;
+        throw fieldProblem('/expires_at', 'in_the_past', message);
+      }
+      return [fact(verificationGranted, { tris_id, scheme: 'operator', ...statement.grant, operator })];
+    }
+    case 'revoke': {
+      const isHeld = verifications.some((held) => isGrant(held, statement.grants));
+      return isHeld ? [fact(verificationRevoked, { tris_id, ...statement.grants })] : [];
+    }
   }
-  return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
-}
-
-export function decideRevoke(state: OperatorState, trisId: string, grants: GrantFilter): Fact[] {
-  const held = state.verifications.some((grant) => isGrant(grant, grants));
-  return held ? [fact(verificationRevoked, { tris_id: trisId, ...grants })] : [];
 }
