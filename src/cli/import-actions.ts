@@ -76,7 +76,7 @@ class Recorder {
   ) {
     this.context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
     const writer = new Writer(stores.eventStore, Date.now);
-    this.platforms = new Platforms(stores.eventStore, writer);
+    this.platforms = new Platforms(writer);
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 

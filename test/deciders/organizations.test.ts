@@ -1,3 +1,4 @@
+import type { Writer } from '../../src/commands/writer.js';
 import { decideRegister, decideVetting, organizationOf } from '../../src/features/organizations/domain/organization.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
 import { RECORDED, about, logOf } from '../projections/log.js';
@@ -39,9 +40,8 @@ test.each([
 test('who owns an unregistered platform is read once for all who ask in one turn, and again for those who ask later', async () => {
   let reads = 0;
   const history: object[] = [];
-  const store = { readStream: async () => (reads++, history.slice()) };
-  const [takes, writer] = [store, undefined] as unknown as ConstructorParameters<typeof Platforms>;
-  const platforms = new Platforms(takes, writer);
+  const writer = { firstOf: async () => (reads++, history[0]) } as unknown as Writer;
+  const platforms = new Platforms(writer);
   const ask = (...ids: string[]) => Promise.all(ids.map((id) => platforms.ownerOf(id)));
   expect(await ask('lender', 'lender', 'bank', 'lender')).toEqual([null, null, null, null]);
   expect(reads).toBe(2);

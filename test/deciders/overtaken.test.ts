@@ -33,7 +33,7 @@ const context = (body: string): CommandContext => ({
 });
 
 test('of two organizations that register a platform at once, one owns it and the other is refused', async () => {
-  const platforms = new Platforms(stores.eventStore, writer);
+  const platforms = new Platforms(writer);
   const register = async (org: string) => {
     await platforms.refuseIfTaken('lender', org, '/platform_id');
     return platforms.register('lender', org, context(org), '/platform_id');

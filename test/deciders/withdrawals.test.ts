@@ -127,7 +127,7 @@ describe('in the log', () => {
     folder = await mkdtemp(join(tmpdir(), 'credence-withdrawals-'));
     stores = await openStores(folder, Date.now);
     writer = new Writer(stores.eventStore, Date.now);
-    platforms = new Platforms(stores.eventStore, writer);
+    platforms = new Platforms(writer);
   });
   afterEach(async () => {
     await closeStores(stores);

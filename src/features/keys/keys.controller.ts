@@ -1,24 +1,25 @@
 import { Body, Controller, Delete, Get, Param, Post } from '@nestjs/common';
-import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { CommandBus } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
+import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
 import { Written } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
 import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto } from './keys.dto.js';
-import { CreateKey, DeleteKey, ListKeys } from './keys.handlers.js';
+import { CreateKey, DeleteKey } from './keys.handlers.js';
 
 @Controller('/v1/ops/keys')
 export class KeysController {
   constructor(
     private readonly commands: CommandBus,
-    private readonly queries: QueryBus,
+    private readonly keys: ApiKeys,
   ) {}
 
   @Get()
   @Keyed({ scope: 'ops', summary: 'List the API keys, without their secrets', type: KeysDto })
-  async list() {
-    return this.queries.execute(new ListKeys());
+  async list(): Promise<KeysDto> {
+    return { keys: this.keys.list().map(dtoOf), read_only: this.keys.readOnly() };
   }
 
   @Get('/:key_id')
@@ -29,10 +30,9 @@ export class KeysController {
     problems: ['key_not_found'],
   })
   async get(@Param() { key_id }: KeyParams) {
-    const { keys } = await this.queries.execute(new ListKeys());
-    const found = keys.find((key) => key.key_id === key_id);
+    const found = this.keys.list().find(({ id }) => id === key_id);
     if (!found) throw new Problem('key_not_found', `There is no key ${key_id}.`);
-    return found;
+    return dtoOf(found);
   }
 
   @Post()
@@ -65,4 +65,8 @@ export class KeysController {
     await this.commands.execute(new DeleteKey(key_id, actor));
     return new Written<DeletedKeyDto>({ key_id }, null);
   }
+}
+
+function dtoOf({ id, scopes, organization, isDevelopment }: ListedApiKey): KeyDto {
+  return { key_id: id, scopes: [...scopes], organization: organization ?? null, is_development: isDevelopment };
 }

@@ -1,24 +1,12 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, refuseUnlessAccepted } from '../../commands/context.js';
-import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
+import { ApiKeys } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
 import { Writer } from '../../commands/writer.js';
 import { keyStream } from './domain/key.js';
 import { Logger } from '../../kernel/logger.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
-import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
-
-/** The keys that are accepted, without their secrets. */
-export class ListKeys extends Query<KeysDto> {}
-
-@QueryHandler(ListKeys)
-export class ListKeysHandler implements IQueryHandler<ListKeys> {
-  constructor(private readonly keys: ApiKeys) {}
-
-  async execute(): Promise<KeysDto> {
-    return { keys: this.keys.list().map(dtoOf), read_only: this.keys.readOnly() };
-  }
-}
+import type { CreatedKeyDto } from './keys.dto.js';
 
 /** Creates a key. */
 export class CreateKey extends Command<CreatedKeyDto> {
@@ -86,8 +74,4 @@ export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
     await this.keys.delete(keyId, actor.scopes, actor.name, () => refuseUnlessAccepted(actor));
     this.logger.info('API key deleted', { id: keyId, by: actor.name });
   }
-}
-
-function dtoOf({ id, scopes, organization, isDevelopment }: ListedApiKey): KeyDto {
-  return { key_id: id, scopes: [...scopes], organization: organization ?? null, is_development: isDevelopment };
 }

@@ -4,6 +4,7 @@ import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../../proje
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Created } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import type { RecordedEvent } from '../../kernel/event.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import { hintOf, Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -47,12 +48,12 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
     const outcome = await this.writer.update(stream, context, (history) =>
       decideRegister(organizationOf(history), trisOrg),
     );
-    const registered = outcome.history[0]!;
+    const first = outcome.history[0]!;
     return {
       body: {
         tris_org: trisOrg,
         vetted: organizationOf(outcome.history).vetted,
-        registered_at: registered.metadata.recorded_at,
+        registered_at: first.metadata.recorded_at,
         platform_ids: [...platformIds],
       },
       position: Math.max(position, outcome.position),
@@ -82,8 +83,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
 
   /** @throws Problem organization_not_found, platform_already_registered */
   async execute({ platformId, trisOrg, context }: RegisterPlatform) {
-    const history = await this.store.readStream(organizationStream(trisOrg));
-    if (organizationOf(history).registered_at === null) throw unknownOrganization(trisOrg);
+    registered(await this.store.readStream(organizationStream(trisOrg)), trisOrg);
     await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
     await this.writer.idempotency.claim(platformStream(platformId), context);
     const { position, own } = await this.platforms.register(platformId, trisOrg, context, '/platform_id');
@@ -108,11 +108,9 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
 
   /** @throws Problem organization_not_found */
   async execute({ trisOrg, vetted, context }: SetVetting) {
-    const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) => {
-      const organization = organizationOf(history);
-      if (organization.registered_at === null) throw unknownOrganization(trisOrg);
-      return decideVetting(organization, trisOrg, vetted);
-    });
+    const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) =>
+      decideVetting(registered(history, trisOrg), trisOrg, vetted),
+    );
     return { body: { tris_org: trisOrg, vetted }, position, own };
   }
 }
@@ -134,8 +132,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
   /** @throws Problem organization_not_found, projection_behind */
   async execute({ trisOrg }: GetOrganization): Promise<OrganizationDto> {
     const history = await this.store.readStream(organizationStream(trisOrg));
-    const { registered_at, vetted } = organizationOf(history);
-    if (registered_at === null) throw unknownOrganization(trisOrg);
+    const { registered_at, vetted } = registered(history, trisOrg);
     await this.views.requirePosition(
       history[0]!.position,
       'The list of platforms is not up to date yet. Try again shortly.',
@@ -172,6 +169,9 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
   }
 }
 
-function unknownOrganization(trisOrg: string): Problem {
-  return new Problem('organization_not_found', `No organization ${trisOrg} is registered.${hintOf(trisOrg)}`);
+/** @throws Problem organization_not_found */
+function registered(history: readonly RecordedEvent[], trisOrg: string) {
+  const { registered_at, vetted } = organizationOf(history);
+  if (registered_at !== null) return { registered_at, vetted };
+  throw new Problem('organization_not_found', `No organization ${trisOrg} is registered.${hintOf(trisOrg)}`);
 }

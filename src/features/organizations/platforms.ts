@@ -1,5 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Injectable } from '@nestjs/common';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import type { Position } from '../../kernel/event.js';
@@ -19,10 +18,7 @@ export class Platforms {
   /** Relays of a platform that nobody has registered would each read its stream. */
   private readonly lookUps = new SharedLookUps<string | null>();
 
-  constructor(
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-    private readonly writer: Writer,
-  ) {}
+  constructor(private readonly writer: Writer) {}
 
   /** TRIS of the owning organization, or null. */
   async ownerOf(platformId: string): Promise<string | null> {
@@ -30,7 +26,7 @@ export class Platforms {
   }
 
   private async lookUp(platformId: string): Promise<string | null> {
-    const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
+    const registered = await this.writer.firstOf(platformStream(platformId));
     if (!registered) return null;
     const owner = registered.data['tris_org'] as string;
     this.owners.set(platformId, owner);
@@ -39,7 +35,7 @@ export class Platforms {
 
   /** TRIS of the organization that owned it at a position of the log, or null. */
   async ownerAt(platformId: string, position: Position): Promise<string | null> {
-    const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
+    const registered = await this.writer.firstOf(platformStream(platformId));
     return registered && registered.position < position ? (registered.data['tris_org'] as string) : null;
   }
 

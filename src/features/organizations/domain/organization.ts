@@ -1,5 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, decoderFor, type Fact, fact } from '../../../kernel/event-definition.js';
+import { decoderFor, type Fact, fact } from '../../../kernel/event-definition.js';
 import { organizationRegistered, organizationVetted, organizationVettingRevoked } from './organizations.events.js';
 
 /** The state of an organization. */
@@ -13,33 +13,20 @@ export function organizationStream(trisOrg: string): string {
   return `organization-${trisOrg}`;
 }
 
-const EVENTS = [organizationRegistered, organizationVetted, organizationVettingRevoked] as const;
-type OrganizationEvent = Decoded<(typeof EVENTS)[number]>;
-const decode = decoderFor(EVENTS);
+const decode = decoderFor([organizationRegistered, organizationVetted, organizationVettingRevoked]);
 
 /**
  * Folds an `organization-<tris>` stream. Undecodable events are skipped: they mark the organization's identity as
  * incomplete until an operator acknowledges them, and later events do not depend on them.
  */
 export function organizationOf(history: readonly RecordedEvent[]): Organization {
-  let organization: Organization = { registered_at: null, vetted: false };
-  for (const event of history.map(decode)) {
-    if (event.type !== 'Undecodable') organization = evolve(organization, event);
+  const organization: Organization = { registered_at: null, vetted: false };
+  for (const { type, recorded_at } of history.map(decode)) {
+    if (type === 'OrganizationRegistered') organization.registered_at = recorded_at;
+    if (type === 'OrganizationVetted') organization.vetted = true;
+    if (type === 'OrganizationVettingRevoked') organization.vetted = false;
   }
   return organization;
-}
-
-function evolve(organization: Organization, event: OrganizationEvent): Organization {
-  switch (event.type) {
-    case 'OrganizationRegistered':
-      return { ...organization, registered_at: event.recorded_at };
-    case 'OrganizationVetted':
-      return { ...organization, vetted: true };
-    case 'OrganizationVettingRevoked':
-      return { ...organization, vetted: false };
-    default:
-      return event satisfies never;
-  }
 }
 
 export function decideRegister(organization: Organization, trisOrg: string): Fact[] {
