@@ -173,13 +173,11 @@ export class EvidenceReader {
     const rows = new RowPages(this.views, position);
     // Those before the evidence was spread are in no cell.
     const last = large ? Number(block!.sort) - 1 : position;
-    for await (const page of rows.of(credonationsOf(tris_id))) {
-      const known = page.filter(({ sort }) => Number(sort) <= last);
-      for (const { value } of known) {
+    for await (const page of rows.of(credonationsOf(tris_id), { isIn: ({ sort }) => Number(sort) <= last })) {
+      for (const { value } of page) {
         const { from, amount, occurred_at, change = 1 } = value as CredonationRow;
         if (occurred_at > after && occurred_at <= as_of) count(from, change, change * amount);
       }
-      if (known.length < page.length) break;
     }
     if (large) await new SpreadSources(rows, { ...large, position }).credonations(after, as_of, count);
   }

@@ -11,6 +11,16 @@ export const PAGE = 256;
 /** For so many ms a read counts as short. */
 const FIRST_MS = 2;
 
+/** A part of a list. */
+interface Part {
+  /** It begins after this sort key. */
+  after?: string;
+  /** It ends before the first row that is not in it. */
+  isIn?: (row: RangeRow) => boolean;
+  /** Rows in one read. */
+  page?: number;
+}
+
 /** Reads rows of one identity, at or after a position, in pages of bounded size. Other work can run between two pages. */
 export class RowPages {
   private readonly began = performance.now();
@@ -36,23 +46,22 @@ export class RowPages {
     return this.views.readSince(this.position, queries);
   }
 
-  async *of(list: { view: string; key: string }, after?: string, limit = Infinity, page = PAGE) {
-    for (let read = 0; read < limit;) {
-      const query: RowQuery = { range: { ...list, after, limit: Math.min(page, limit - read) } };
-      const rows = (await this.read([query]))[0] as RangeRow[];
-      yield rows;
-      if (rows.length < page) return;
+  /** The rows of a list. */
+  async *of(list: { view: string; key: string }, { after, page = PAGE, isIn = () => true }: Part = {}) {
+    for (;;) {
+      const rows = (await this.read([{ range: { ...list, after, limit: page } }]))[0] as RangeRow[];
+      const part = rows.filter(isIn);
+      yield part;
+      if (part.length < page) return;
       after = rows.at(-1)!.sort;
-      read += rows.length;
     }
   }
 
   /** An identity's events after a position and up to another, in log order. */
   async *events(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
-    for await (const rows of this.of(timelineOf(trisId), sortByPosition(after))) {
-      const known = rows.filter(({ sort }) => Number(sort) <= last);
-      yield known.map(({ sort, value }) => unpack(trisId, sort, value));
-      if (known.length < rows.length) return;
+    const isIn = ({ sort }: RangeRow) => Number(sort) <= last;
+    for await (const rows of this.of(timelineOf(trisId), { after: sortByPosition(after), isIn })) {
+      yield rows.map(({ sort, value }) => unpack(trisId, sort, value));
     }
   }
 }

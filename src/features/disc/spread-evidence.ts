@@ -42,32 +42,11 @@ export interface SpreadIdentity {
   firstEvents(): Promise<IdentityEvent[]>;
 }
 
-/** Cells of one metric or of the totals. */
-interface CellList {
-  view: string;
-  key: string;
-  /** Undefined: the cell's name is in its sort key. */
-  metric?: string;
-}
-
-interface NamedSlots {
-  /** Metric or total. */
-  name: string;
-  slots: number[];
-}
-
 /** A cell as stored, which `asOf` may replace by an earlier version. */
 export interface StoredCell {
   key: string;
   sort: string;
   cell: Cell;
-}
-
-/** The events of a day up to a time: single entries, and cells with counts. */
-export interface PartOfDay<E extends DayEntry> {
-  entries: E[];
-  /** Cells; only their slots below `until` count. */
-  cells: (StoredCell & { until: number })[];
 }
 
 /**
@@ -86,115 +65,112 @@ export class SpreadEvidence {
   }
 
   /** The evidence of these metrics, of which some may be named twice; metrics without evidence are absent. */
-  ofMetrics(metrics: readonly string[]): Promise<Evidence> {
-    return this.read([...new Set(metrics)].map((metric) => ({ ...cellsOf(this.identity.tris_id, metric), metric })));
+  async ofMetrics(metrics: readonly string[]): Promise<Evidence> {
+    const names = [...new Set(metrics)];
+    if (names.length === 0) return {};
+    return this.read(
+      names.map((metric) => cellsOf(this.identity.tris_id, metric)),
+      names,
+    );
   }
 
   /** At most `limit` names of metrics, including those added after the position. */
   async metrics(limit: number): Promise<string[]> {
     const names: string[] = [];
-    for await (const rows of this.rows.of(metricsOf(this.identity.tris_id), undefined, limit)) {
+    for await (const rows of this.rows.of(metricsOf(this.identity.tris_id))) {
       for (const { sort } of rows) names.push(sort);
+      if (names.length >= limit) break;
     }
     return names.slice(0, limit);
   }
 
-  private async read(lists: readonly CellList[]): Promise<Evidence> {
-    if (lists.length === 0) return {};
-    const cells: NamedSlots[] = [];
+  /** @param metrics that the lists are of; undefined: totals, whose names are in the sort keys of their cells */
+  private async read(lists: readonly { view: string; key: string }[], metrics?: readonly string[]): Promise<Evidence> {
+    const { as_of } = this.identity;
+    const evidence: Evidence = {};
+    const end = as_of === undefined ? Infinity : dayOf(as_of);
     for (let from = 0; from < lists.length; from += METRICS_AT_ONCE) {
       let open = lists
         .slice(from, from + METRICS_AT_ONCE)
-        .map((list) => ({ list, after: undefined as string | undefined }));
+        .map((list, i) => ({ list, metric: metrics?.[from + i], after: undefined as string | undefined }));
       while (open.length > 0) {
         const limit = Math.ceil(PAGE / open.length);
-        const queries = open.map(({ list: { view, key }, after }) => ({ range: { view, key, after, limit } }));
-        const results = await this.rows.read(queries);
+        const results = await this.rows.read(open.map(({ list, after }) => ({ range: { ...list, after, limit } })));
         const read: (StoredCell & { name: string })[] = [];
         open = open.filter((each, i) => {
           const rows = results[i] as RangeRow[];
-          for (const row of rows) read.push(namedCell(each.list, row));
+          for (const { sort, value } of rows) {
+            const name = each.metric ?? sort.slice(0, -PERIOD_DIGITS - 1);
+            read.push({ key: each.list.key, sort, name, cell: value as Cell });
+          }
           each.after = rows.at(-1)?.sort;
           return rows.length === limit;
         });
         await this.asOf(read);
-        for (const { name, cell } of read) cells.push({ name, slots: cell.slots });
+        for (const { name, cell } of read) {
+          addSlots(evidence, name, cell.slots, end);
+          if (this.rows.isDue()) await yieldIfDue();
+        }
       }
     }
-    return this.upTo(lists, await evidenceFrom(cells, this.identity.as_of, this.rows));
-  }
-
-  /** Adds the actions of the last day, which the cells do not include. */
-  private async upTo(lists: readonly CellList[], evidence: Evidence): Promise<Evidence> {
-    const { as_of } = this.identity;
-    if (as_of === undefined) return evidence;
-    const isOfTotals = lists[0]?.metric === undefined;
-    const names = isOfTotals ? undefined : lists.map(({ metric }) => metric!);
-    await this.ofDay(as_of, names, (name, criticality, actions) => {
-      const { days } = (evidence[name] ??= { last: 0, days: [] });
-      addToDays(days, dayOf(as_of), criticality, actions);
-    });
-    for (const [name, { days }] of Object.entries(evidence)) if (days.length === 0) delete evidence[name];
+    if (as_of !== undefined) await this.addLastDay(evidence, metrics, as_of);
     return evidence;
   }
 
-  /**
-   * Counts the actions of a day up to a time within it.
-   * @param metrics undefined: totals of the categories
-   */
-  private async ofDay(
-    time: number,
-    metrics: readonly string[] | undefined,
-    count: (name: string, criticality: number, actions: number) => void,
-  ): Promise<void> {
+  /** Adds the actions of the day of `as_of` up to that time, which the cells do not show. */
+  private async addLastDay(evidence: Evidence, metrics: readonly string[] | undefined, as_of: number): Promise<void> {
+    const add = (name: string, criticality: number, actions: number) => {
+      const { days } = (evidence[name] ??= { last: 0, days: [] });
+      addToDays(days, dayOf(as_of), criticality, actions);
+    };
+    const asked = metrics && new Set(metrics);
+    const addOne = (metric: string, criticality: number, sign: 1 | -1) => {
+      if (!asked) add(totalOf(metric), criticality, sign);
+      else if (asked.has(metric)) add(metric, criticality, sign);
+    };
     const parts = metrics ? metrics.map(metricPart) : TOTALS.map(totalPart);
     const prefix = metrics ? metricPart('') : totalPart('');
-    const asked = metrics && new Set(metrics);
-    const { entries, cells } = await this.partOfDay<ActionEntry>(time, parts, isAction);
-    const one = (metric: string, criticality: number, sign: 1 | -1) => {
-      if (!asked) count(totalOf(metric), criticality, sign);
-      else if (asked.has(metric)) count(metric, criticality, sign);
-    };
-    for (const entry of entries) one(entry[0], entry[1], entry[2] ?? 1);
+    const { entries, cells } = await this.partOfDay<ActionEntry>(as_of, parts, isAction);
+    for (const entry of entries) addOne(entry[0], entry[1], entry[2] ?? 1);
     for (const { sort, cell, until } of cells) {
       const name = sort.slice(prefix.length);
       for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
         for (const criticality of CRITICALITIES.keys()) {
           const actions = cell.slots[at + 1 + criticality]!;
-          if (actions !== 0) count(name, criticality, actions);
+          if (actions !== 0) add(name, criticality, actions);
         }
       }
     }
     for (const event of await this.identity.firstEvents()) {
       const { occurred_at } = event;
-      if (!isOfAction(event) || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
-      one(event.data.metric, CRITICALITIES.indexOf(event.data.criticality), signOf(event));
+      if (!isOfAction(event) || dayOf(occurred_at) !== dayOf(as_of) || occurred_at > as_of) continue;
+      addOne(event.data.metric, CRITICALITIES.indexOf(event.data.criticality), signOf(event));
     }
+    for (const [name, { days }] of Object.entries(evidence)) if (days.length === 0) delete evidence[name];
   }
 
   /**
-   * The events of a day up to a time within it, except those before the evidence was spread.
+   * The events of a day up to a time within it, except those before the evidence was spread: single entries, and cells
+   * of which only the slots below `until` count.
    * @param parts names of the cells, or the prefix of their names
    */
   async partOfDay<E extends DayEntry>(
     time: number,
     parts: readonly string[] | string,
     isWanted: (entry: DayEntry) => entry is E,
-  ): Promise<PartOfDay<E>> {
+  ) {
     const { tris_id, spread, position } = this.identity;
-    const entries: PartOfDay<E>['entries'] = [];
-    const cells: PartOfDay<E>['cells'] = [];
+    const entries: E[] = [];
+    const cells: (StoredCell & { until: number })[] = [];
     const last = timeOfDay(time);
+    // Rows are in the order of occurrence.
+    const isIn = ({ sort }: RangeRow) => sort.slice(0, last.length) <= last;
     for (let level = 0; level < LEVELS; level++) {
-      for await (const rows of this.rows.of(entriesOf(tris_id, level, time))) {
-        // Rows are in the order of occurrence.
-        const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
-        for (const { sort, value } of past) {
+      for await (const rows of this.rows.of(entriesOf(tris_id, level, time), { isIn })) {
+        for (const { sort, value } of rows) {
           const entry = value as DayEntry;
-          if (!isWanted(entry) || Number.parseInt(sort.slice(last.length + 1), 10) > position) continue;
-          entries.push(entry);
+          if (isWanted(entry) && Number.parseInt(sort.slice(last.length + 1), 10) <= position) entries.push(entry);
         }
-        if (past.length < rows.length) break;
       }
       if (!spread.divided) break;
       const list = partsOf(tris_id, level, time);
@@ -215,10 +191,9 @@ export class SpreadEvidence {
     const found: StoredCell[] = [];
     const take = (sort: string, value: unknown) => found.push({ key: list.key, sort, cell: value as Cell });
     if (typeof names === 'string') {
-      for await (const rows of this.rows.of(list, names)) {
-        const named = rows.filter(({ sort }) => sort.startsWith(names));
-        for (const { sort, value } of named) take(sort, value);
-        if (named.length < rows.length) break;
+      const isIn = ({ sort }: RangeRow) => sort.startsWith(names);
+      for await (const rows of this.rows.of(list, { after: names, isIn })) {
+        for (const { sort, value } of rows) take(sort, value);
       }
       return found;
     }
@@ -251,25 +226,15 @@ export class SpreadEvidence {
 
 const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 
-function namedCell({ key, metric }: CellList, { sort, value }: RangeRow): StoredCell & { name: string } {
-  return { key, sort, name: metric ?? sort.slice(0, -PERIOD_DIGITS - 1), cell: value as Cell };
-}
-
 function isAction(entry: DayEntry): entry is ActionEntry {
   return typeof entry[0] === 'string';
 }
 
-/** @param asOf leaves out this time's day and all later days */
-async function evidenceFrom(cells: readonly NamedSlots[], asOf: number | undefined, rows: RowPages): Promise<Evidence> {
-  const evidence: Evidence = {};
-  const end = asOf === undefined ? Infinity : dayOf(asOf);
-  for (const { name, slots } of cells) {
-    for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
-      if (isEmpty(slots, at)) continue;
-      const entry = (evidence[name] ??= { last: 0, days: [] });
-      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots[i]!);
-    }
-    if (rows.isDue()) await yieldIfDue();
+/** Adds those days of a cell that are before `end`. */
+function addSlots(evidence: Evidence, name: string, slots: readonly number[], end: number): void {
+  for (let at = 0; at < slots.length && slots[at]! < end; at += STRIDE) {
+    if (isEmpty(slots, at)) continue;
+    const { days } = (evidence[name] ??= { last: 0, days: [] });
+    for (let i = at; i < at + STRIDE; i++) days.push(slots[i]!);
   }
-  return evidence;
 }

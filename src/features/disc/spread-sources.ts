@@ -54,9 +54,9 @@ export class SpreadSources {
     const { tris_id, position, as_of = Infinity } = this.identity;
     const names = await this.names('metric');
     const tally = new ActionTally(names, await this.names('platform'), platforms, after, days);
-    for await (const rows of this.rows.of(actionsOf(tris_id), undefined, Infinity, ACTION_ROWS)) {
+    const isIn = ({ sort }: RangeRow) => Number(sort) <= position;
+    for await (const rows of this.rows.of(actionsOf(tris_id), { page: ACTION_ROWS, isIn })) {
       for (const { sort, value } of rows) tally.addRow(Number(sort), value as PackedActions, position, as_of);
-      if (Number(rows.at(-1)?.sort) > position) break;
     }
     await tally.share();
     return tally;
@@ -66,27 +66,22 @@ export class SpreadSources {
   async *events(after: Position): AsyncIterable<IdentityEvent[]> {
     const { tris_id } = this.identity;
     let begin = after;
-    for await (const part of this.positions(after)) {
-      for (let from = 0; from === 0 || from < part.found.length; from += PAGE) {
-        const found = part.found.slice(from, from + PAGE);
-        const end = from + PAGE < part.found.length ? found.at(-1)! : part.end;
-        const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
-        const results = gets.length > 0 ? await this.rows.read(gets) : [];
-        const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
-        for await (const rows of this.rows.of(statementsOf(tris_id), sortByPosition(begin))) {
-          const until = rows.filter(({ sort }) => Number(sort) <= end);
-          for (const { sort, value } of until) events.push(unpack(tris_id, sort, value));
-          if (until.length < rows.length) break;
-        }
-        begin = end;
-        yield events.sort((a, b) => a.position - b.position);
+    for await (const { found, end } of this.positions(after)) {
+      const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
+      const results = gets.length > 0 ? await this.rows.read(gets) : [];
+      const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
+      const isIn = ({ sort }: RangeRow) => Number(sort) <= end;
+      for await (const rows of this.rows.of(statementsOf(tris_id), { after: sortByPosition(begin), isIn })) {
+        for (const { sort, value } of rows) events.push(unpack(tris_id, sort, value));
       }
+      begin = end;
+      yield events.sort((a, b) => a.position - b.position);
     }
   }
 
   /**
    * Positions of the actions after one position that occurred up to the viewpoint's time, in log order. Each part has
-   * those up to `end`; the last part ends at the viewpoint's position.
+   * those up to `end`, at most `PAGE`; the last part ends at the viewpoint's position.
    */
   private async *positions(after: Position): AsyncIterable<{ found: Position[]; end: Position }> {
     const { tris_id, position, as_of = Infinity } = this.identity;
@@ -95,8 +90,8 @@ export class SpreadSources {
     const [row] = (await this.rows.read([{ range }]))[0] as RangeRow[];
     const begin = row && sortByPosition(Number(row.sort) - 1);
     const numbers = new Float64Array(ACTIONS_PER_ROW * ACTION_STRIDE);
-    for await (const rows of this.rows.of(list, begin, Infinity, ACTION_ROWS)) {
-      const found: Position[] = [];
+    for await (const rows of this.rows.of(list, { after: begin, page: ACTION_ROWS })) {
+      let found: Position[] = [];
       let end = after;
       for (const { sort, value } of rows) {
         const count = unpackNumbers(value as PackedActions, numbers);
@@ -105,6 +100,9 @@ export class SpreadSources {
           if (each <= after) continue;
           end = Math.min(each, position);
           if (each <= position && numbers[at + 1]! + EARLIEST <= as_of) found.push(each);
+          if (found.length < PAGE) continue;
+          yield { found, end };
+          found = [];
         }
       }
       yield { found, end };
@@ -115,11 +113,10 @@ export class SpreadSources {
 
   private async names(named: Named): Promise<string[]> {
     const names: string[] = [];
-    const prefix = `${named}/`;
-    for await (const rows of this.rows.of(namesOf(this.identity.tris_id), prefix, Infinity, NAME_ROWS)) {
-      const some = rows.filter(({ sort }) => sort.startsWith(prefix));
-      for (const { value } of some) names.push(...(value as string[]));
-      if (some.length < rows.length) break;
+    const after = `${named}/`;
+    const isIn = ({ sort }: RangeRow) => sort.startsWith(after);
+    for await (const rows of this.rows.of(namesOf(this.identity.tris_id), { after, page: NAME_ROWS, isIn })) {
+      for (const { value } of rows) names.push(...(value as string[]));
     }
     return names;
   }
@@ -192,11 +189,9 @@ export class SpreadSources {
     const list = sendersOf(this.identity.tris_id);
     const cells: StoredCell[] = [];
     const last = periodOf(end - 1);
-    for await (const rows of this.rows.of(list, periodOf(first))) {
-      for (const { sort, value } of rows) {
-        if (sort.slice(0, PERIOD_DIGITS) > last) return cells;
-        cells.push({ key: list.key, sort, cell: value as StoredCell['cell'] });
-      }
+    const isIn = ({ sort }: RangeRow) => sort.slice(0, PERIOD_DIGITS) <= last;
+    for await (const rows of this.rows.of(list, { after: periodOf(first), isIn })) {
+      for (const { sort, value } of rows) cells.push({ key: list.key, sort, cell: value as StoredCell['cell'] });
     }
     return cells;
   }
