@@ -230,7 +230,11 @@ export class EvidenceReader {
         for (const { sort, value } of rows) if ((value as number) <= time) after = Number(sort) - 1;
       }
       if (after < large.spread.since) after = 0;
-      else last = await this.lastUpTo(after);
+      else {
+        const range = { ...timelineOf(tris_id), after: sortByPosition(after + 1), reverse: true, limit: 1 };
+        const [found] = (await this.rows.read([{ range }]))[0] as RangeRow[];
+        last = Number(found?.sort ?? 0);
+      }
     }
     for await (const page of this.rows.events(tris_id, position, after)) {
       for (const event of page) {
@@ -239,13 +243,6 @@ export class EvidenceReader {
       }
     }
     return { position: Math.min(last, position), end: position + 1 };
-  }
-
-  /** Position of the identity's last event up to one; 0 if there is none. */
-  private async lastUpTo(upTo: Position): Promise<Position> {
-    const range = { ...timelineOf(this.tris_id), after: sortByPosition(upTo + 1), reverse: true, limit: 1 };
-    const [row] = (await this.rows.read([{ range }]))[0] as RangeRow[];
-    return Number(row?.sort ?? 0);
   }
 
   /** The events that count, of a large identity those before its evidence was spread. Read once. */

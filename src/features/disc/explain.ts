@@ -21,7 +21,7 @@ const EXPLAINED_PLATFORMS = 100;
 
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
 export async function explain(snapshot: IdentitySnapshot, logId: string): Promise<ExplanationDto> {
-  const { state, lens } = snapshot;
+  const { state, lens, as_of } = snapshot;
   const platforms = new PlatformShares(lens);
   const metrics = await snapshot.reader.sums(platforms);
   const { names, last } = metrics;
@@ -43,12 +43,13 @@ export async function explain(snapshot: IdentitySnapshot, logId: string): Promis
     flagged_tct: all[n]!,
     forfeited_tct: MODEL.forfeit_factor * all[n]!,
   }));
+  const summary = lens.model.summary(state.evidence, lens, as_of);
   const counterparties = await platforms.topCounterparties(EXPLAINED_PLATFORMS);
   return {
     tris_id: snapshot.tris_id,
     score: standingOf(ledger, state.bad_status?.level ?? null).score,
     ...badStatusOf(state.bad_status),
-    ...summaryOf(snapshot),
+    ...(summary !== null && { summary, ...reliabilityOf(snapshot) }),
     contributions: contributed,
     platforms: await platforms.top(EXPLAINED_PLATFORMS),
     ...(counterparties.length > 0 && { counterparties }),
@@ -58,12 +59,6 @@ export async function explain(snapshot: IdentitySnapshot, logId: string): Promis
     next_rating: state.bad_status ? null : nextOf(ledger, lens.model.earnedPerDay(lens)),
     ...coordinatesOf(snapshot, logId),
   };
-}
-
-/** The evidence for the reliability, in versions that report it. */
-function summaryOf(snapshot: IdentitySnapshot) {
-  const summary = snapshot.lens.model.summary(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
-  return summary === null ? {} : { summary, ...reliabilityOf(snapshot) };
 }
 
 function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
@@ -83,13 +78,6 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
  * @param evidence by metric, or by the totals of categories
  */
 export async function contributionsOf(metrics: MetricTotals, evidence: Evidence, lens: Scoring) {
-  const { all, flagged, earned } = await tctOf(metrics, lens);
-  const limit = lens.model.earnedPerDay(lens);
-  const own = limit === Infinity ? all.slice() : await sharesOf(metrics.names, earned, all, evidence, lens, limit);
-  return { all, own, flagged, earned };
-}
-
-async function tctOf(metrics: MetricTotals, lens: Lens) {
   const { names, actions } = metrics;
   const all = new Float64Array(names.length);
   const [earned, flagged]: [number[], number[]] = [[], []];
@@ -102,7 +90,9 @@ async function tctOf(metrics: MetricTotals, lens: Lens) {
     }
     if (isDue()) await yieldIfDue();
   }
-  return { all, earned, flagged };
+  const limit = lens.model.earnedPerDay(lens);
+  const own = limit === Infinity ? all.slice() : await sharesOf(names, earned, all, evidence, lens, limit);
+  return { all, own, flagged, earned };
 }
 
 function actionsOf({ actions }: MetricTotals, number: number): number {

@@ -14,14 +14,12 @@ export async function largest(
   limit: number,
 ): Promise<number[]> {
   const order = (a: number, b: number) => values[b]! - values[a]! || (names[a]! < names[b]! ? -1 : a === b ? 0 : 1);
-  const least = leastOf(numbers, values, limit);
-  await yieldIfDue();
   let found: number[] = [];
-  /** `limit` items come up to here in the order, so none after it is wanted. Many items may have the least value. */
+  /** `limit` items come up to here in the order, so none after it is wanted. */
   let last: number | undefined;
   for (const n of numbers) {
     if (isDue()) await yieldIfDue();
-    if (values[n]! < least || (last !== undefined && order(n, last) > 0)) continue;
+    if (last !== undefined && order(n, last) > 0) continue;
     found.push(n);
     if (found.length < 2 * limit) continue;
     found = found.sort(order).slice(0, limit);
@@ -30,11 +28,4 @@ export async function largest(
   found.sort(order);
   await yieldIfDue();
   return found.slice(0, limit);
-}
-
-/** The largest value that at least `limit` items reach. */
-function leastOf(numbers: readonly number[], values: Float64Array, limit: number): number {
-  if (numbers.length <= limit) return -Infinity;
-  const sorted = Float64Array.from(numbers, (n) => values[n]!).sort();
-  return sorted[sorted.length - limit]!;
 }

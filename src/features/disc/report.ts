@@ -7,7 +7,7 @@ import { round } from '../../scoring/exact.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
-import { type Ledger, type Standing, standingOf } from '../../scoring/score.js';
+import { type Ledger, standingOf } from '../../scoring/score.js';
 import { DayLedgers, type MetricTotals } from './action-tally.js';
 import type { ReportDto } from './disc.dto.js';
 import type { IdentitySnapshot } from './identity-reader.js';
@@ -70,9 +70,11 @@ export async function reportOf(
   const acted = await reader.sums(platforms, from, days);
   const top_credonators = await topCredonators(snapshot, from, top);
   const ledgers = await ledgersAt(times, days.ledgers, snapshot);
-  const standings = ledgers.map((ledger, i) => standingOf(ledger, statuses[i]!.bad_status?.level ?? null));
-  const first = standings[0]!;
-  const last = standings.at(-1)!;
+  const points = ledgers.map((ledger, i) => {
+    const { score, score_rating, total_tct } = standingOf(ledger, statuses[i]!.bad_status?.level ?? null);
+    return { at: new Date(times[i]!).toISOString(), score, score_rating, total_tct };
+  });
+  const [first, last] = [points[0]!, points.at(-1)!];
   const actions_by_metric = await mostActed(acted);
   const metrics = categoryHealth(state.evidence, lens, as_of);
   await yieldIfDue();
@@ -88,7 +90,7 @@ export async function reportOf(
     total_tct: last.total_tct,
     ...(lens.model === disc1 ? {} : badStatus),
     ...reliabilityOf(snapshot),
-    trajectory: pointsPerMonth === 0 ? [] : times.map((at, i) => pointAt(at, standings[i]!)),
+    trajectory: pointsPerMonth === 0 ? [] : points,
     metrics,
     top_credonators,
     top_platforms: await platforms.top(top),
@@ -134,10 +136,6 @@ async function mostActed({ names, actions }: MetricTotals): Promise<Record<strin
   const most = await largest(acted, sums, names, REPORTED_METRICS);
   most.sort((a, b) => (names[a]! < names[b]! ? -1 : 1));
   return Object.fromEntries(most.map((n) => [names[n]!, sums[n]!]));
-}
-
-function pointAt(at: number, { score, score_rating, total_tct }: Standing) {
-  return { at: new Date(at).toISOString(), score, score_rating, total_tct };
 }
 
 /**

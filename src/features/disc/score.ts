@@ -1,4 +1,4 @@
-import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
+import { isIncomplete } from '../../../projections/identities.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
@@ -6,7 +6,6 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
-import type { EvidenceReader } from './evidence-reader.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
@@ -123,10 +122,8 @@ export function etagPartsOf({
   generation,
   reader,
   state,
-}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> & {
-  reader?: EvidenceReader;
-  state?: IdentityState;
-}): (string | number)[] {
+}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> &
+  Partial<Pick<IdentitySnapshot, 'reader' | 'state'>>): (string | number)[] {
   const disputed = reader?.row.disputes?.length ?? 0;
   // No coordinates determine whether another event is damaged.
   const lacking = state?.dead_letters.length ?? 0;
