@@ -41,7 +41,6 @@ export interface EdgeParts {
   logger: Logger;
   /** That of the log, if it can be overloaded. */
   admission: Admission | undefined;
-  /** The handler of a route. */
   handlerOf(policy: RoutePolicy): (request: FastifyRequest, reply: FastifyReply) => void;
   /** Whether this process serves this address; other addresses return 404. */
   serves(url: string): boolean;
@@ -226,10 +225,7 @@ function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | und
   });
 }
 
-/**
- * Authentication and authorisation once more, before the handler: its client may have held back the body until its key was
- * deleted, and it may have waited for its turn and for the read models.
- */
+/** Authorises it once more, before the handler: its key may be gone since the wait for body, turn and read models. */
 function secondLook(policy: RoutePolicy, parts: EdgeParts): Hook {
   return hook((request) => {
     if (request.isAccepted()) return;
@@ -325,36 +321,26 @@ function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy
   }
 }
 
-/** The caller, or the reason why the credential is refused. */
+/** The caller, or why the credential is refused: an error also on public routes, since its sender expects it to work. */
 function identify(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | Problem | null {
-  try {
-    return callerOf(request, keys, tokens);
-  } catch (error) {
-    if (error instanceof Problem) return error;
-    throw error;
-  }
-}
-
-/** An invalid credential is an error also on public routes, since its sender expects it to work. */
-function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | null {
   const { 'x-api-key': key, authorization } = request.raw.headers;
   // Other schemes than Bearer are for a proxy in front of the service.
   const token = authorization === undefined ? undefined : /^bearer +(.+)$/i.exec(authorization)?.[1];
   if (key === undefined) return token === undefined ? null : callerOfToken(token, request, keys, tokens);
-  if (token !== undefined) throw unauthorized(true, 'Send an API key or a session’s token, not both.');
+  if (token !== undefined) return unauthorized(true, 'Send an API key or a session’s token, not both.');
   const caller = typeof key === 'string' ? keys.find(key) : undefined;
-  if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is unknown.');
-  return caller;
+  return caller ?? unauthorized(false, 'The key in the X-API-Key header is unknown.');
 }
 
-function callerOfToken(token: string, request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller {
+function callerOfToken(token: string, request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | Problem {
   try {
     return tokens.caller(token);
   } catch (error) {
+    if (!(error instanceof Problem)) throw error;
     const caller = keys.find(token);
-    if (!caller) throw error;
+    if (!caller) return error;
     if (request.routeOptions.url === '/metrics') return caller; // The Prometheus Operator knows no other header.
-    throw unauthorized(true, 'Authorization: Bearer contains an API key; send it in the X-API-Key header instead.');
+    return unauthorized(true, 'Authorization: Bearer contains an API key; send it in the X-API-Key header instead.');
   }
 }
 

@@ -147,21 +147,17 @@ export class PostgresConnection {
   }
 
   /**
+   * Executes a statement, again if another one has forced it to end.
    * @param statement or what makes it once a connection is free
    * @returns the rows, each with its columns in order. @throws StoreUnavailable, StatementRefused
    */
   async rows<T extends unknown[]>(statement: Statement | (() => Statement)): Promise<T[]> {
-    return this.use(async (client) => {
-      const made = typeof statement === 'function' ? statement() : statement;
-      return (await client.query<T>({ ...made, rowMode: 'array' })).rows;
-    });
-  }
-
-  /** Returns the rows of a statement, and repeats it if another one has forced it to end. */
-  async rowsAgain<T extends unknown[]>(statement: Statement): Promise<T[]> {
     for (let tries = 1; ; tries++) {
       try {
-        return await this.rows(statement);
+        return await this.use(async (client) => {
+          const made = typeof statement === 'function' ? statement() : statement;
+          return (await client.query<T>({ ...made, rowMode: 'array' })).rows;
+        });
       } catch (error) {
         const { cause } = error as { cause?: unknown };
         const isLoser = cause instanceof StatementRefused && LOST_AGAINST_ANOTHER.test(cause.code);

@@ -10,10 +10,7 @@ const SWEEP_MS = 60_000;
 /** Entries that one statement of a sweep removes. */
 const SWEEP_SLICE = 1_000;
 
-/**
- * Times are the server's, so that the machines of the processes need not agree. Parameters of all: log, key; then of most:
- * value, time to live.
- */
+/** Times are the server's, so that machines need not agree. Parameters: log, key; then of most: value, time to live. */
 const GET = {
   name: 'entry',
   text: `SELECT value FROM credence_store.entries WHERE log = $1 AND key = $2 AND expires_at > ${NOW}`,
@@ -75,13 +72,13 @@ export class PostgresKeyValue implements KeyValue {
   }
 
   async take(key: string): Promise<Json | undefined> {
-    const [row] = await this.connection.rowsAgain<[string]>({ text: TAKE, values: this.of(key) });
+    const [row] = await this.connection.rows<[string]>({ text: TAKE, values: this.of(key) });
     return row && (JSON.parse(row[0]) as Json);
   }
 
   async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
     const values = [...this.of(key), by, Math.ceil(ttlMs)];
-    const [row] = await this.connection.rowsAgain<[string, string]>({ text: INCREMENT, values });
+    const [row] = await this.connection.rows<[string, string]>({ text: INCREMENT, values });
     return { count: Number(row![0]), resets_at: this.clock() + Number(row![1]) };
   }
 
@@ -99,7 +96,7 @@ export class PostgresKeyValue implements KeyValue {
 
   /** @returns whether the statement changed the entry */
   private async changed(text: string, key: string, values: (string | number)[]): Promise<boolean> {
-    return (await this.connection.rowsAgain({ text, values: [...this.of(key), ...values] })).length > 0;
+    return (await this.connection.rows({ text, values: [...this.of(key), ...values] })).length > 0;
   }
 
   private of(key: string): string[] {

@@ -153,11 +153,11 @@ export class PostgresReadModels implements ReadModels {
   async swapManifest(next: Manifest): Promise<boolean> {
     const text = next.revision === 1 ? sql.FIRST_MANIFEST : sql.NEXT_MANIFEST;
     const values = [next.revision, next.incarnation ?? null, JSON.stringify(next)];
-    return (await this.main.rowsAgain({ text, values })).length > 0;
+    return (await this.main.rows({ text, values })).length > 0;
   }
 
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
-    await this.main.rowsAgain({ text: sql.CREATE, values: [id, JSON.stringify(views), log] });
+    await this.main.rows({ text: sql.CREATE, values: [id, JSON.stringify(views), log] });
   }
 
   async generations(): Promise<Generation[]> {
@@ -167,11 +167,11 @@ export class PostgresReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    await this.main.rowsAgain({ text: sql.SET_STATUS, values: [id, status, log ?? null] });
+    await this.main.rows({ text: sql.SET_STATUS, values: [id, status, log ?? null] });
   }
 
   async dropGeneration(id: string): Promise<void> {
-    await this.main.rowsAgain({ text: sql.DROP, values: [id] });
+    await this.main.rows({ text: sql.DROP, values: [id] });
     await this.sweep();
   }
 
@@ -179,14 +179,14 @@ export class PostgresReadModels implements ReadModels {
     const lease = `${id} ${holder}`;
     // A generation that was created again under its id is another one: what the holder knows about it is outdated.
     const values = [id, holder, ttlMs, this.now(), log ?? null, this.leases.get(lease) ?? null];
-    const [row] = await this.main.rowsAgain<[string]>({ ...sql.ACQUIRE_LEASE, values });
+    const [row] = await this.main.rows<[string]>({ ...sql.ACQUIRE_LEASE, values });
     if (row) this.leases.set(lease, row[0]);
     return row !== undefined;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
     this.leases.delete(`${id} ${holder}`);
-    await this.main.rowsAgain({ text: sql.RELEASE_LEASE, values: [id, holder] });
+    await this.main.rows({ text: sql.RELEASE_LEASE, values: [id, holder] });
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
@@ -201,7 +201,7 @@ export class PostgresReadModels implements ReadModels {
     const head = [id, batch.id, base.log, base.position, base.event_id, holder, this.now(), position, event_id];
     try {
       const statement = { ...sql.applyStatement(part), values: [...head, ...changes] };
-      const [[isApplied] = [false]] = await batches.rowsAgain<[boolean]>(statement);
+      const [[isApplied] = [false]] = await batches.rows<[boolean]>(statement);
       if (isApplied) return 'applied';
     } catch (error) {
       this.complain(error);
@@ -375,7 +375,7 @@ export class PostgresReadModels implements ReadModels {
 
   /** Marks a generation as damaged, so that nobody reads it again. */
   private async giveUp(id: string, damage: string): Promise<void> {
-    await this.main.rowsAgain({ text: sql.GIVE_UP, values: [id, damage] });
+    await this.main.rows({ text: sql.GIVE_UP, values: [id, damage] });
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
