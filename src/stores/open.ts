@@ -114,7 +114,7 @@ async function openCluster(
       eventStore,
       readModels,
       connections: () => ({
-        eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
+        eventstoredb: { isUnavailable: eventStore.connection.isUnavailable, reconnections: eventStore.connections },
         postgresql: readModels.main,
         redis: cache.redis,
       }),

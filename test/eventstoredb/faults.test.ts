@@ -115,7 +115,7 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
         store.head(),
         everythingAfter(store, 0),
       ].map((call) => call.catch((error: unknown) => error));
-      await eventually(() => store.isUnavailable, 'the outage is noticed');
+      await eventually(() => store.connection.isUnavailable, 'the outage is noticed');
       store.abandon();
       for (const outcome of await Promise.all(waiting)) expect(outcome).toBeInstanceOf(StoreUnavailable);
       await expect(store.head()).rejects.toThrow(StoreUnavailable);

@@ -76,10 +76,10 @@ interface Cursor {
  * repeated identically until it has one or the time limit is reached. No fault requires a restart of this process.
  */
 export class EventStoreDbEventStore implements EventStore {
-  private idOfLog = '';
+  logId = '';
   private marker: LogMarker | undefined;
   readonly admission: AppendAdmission;
-  private readonly connection: Connection;
+  readonly connection: Connection;
   private readonly pipe: AppendPipe;
   private readonly onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
@@ -123,16 +123,8 @@ export class EventStoreDbEventStore implements EventStore {
     this.onCommit = onCommit;
   }
 
-  get logId(): string {
-    return this.idOfLog;
-  }
-
   get connections(): number {
     return this.connection.connections;
-  }
-
-  get isUnavailable(): boolean {
-    return this.connection.isUnavailable;
   }
 
   get load(): { window: number; appends: number; requests: number } {
@@ -254,7 +246,7 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   abandon(): void {
-    if (this.isUnavailable) this.connection.close();
+    if (this.connection.isUnavailable) this.connection.close();
   }
 
   /** Waits for the appends in flight. */
@@ -267,24 +259,20 @@ export class EventStoreDbEventStore implements EventStore {
   /** Reads the id of the log, or gives it one. */
   private async identify({ marker: markerPath, mustExist }: EventStoreDbOptions): Promise<void> {
     const { place } = this.connection;
-    const known = await this.readLogId();
+    const known = await this.connection.persist((link) => this.logIdOn(link));
     const head = await this.head();
     if (markerPath !== undefined) await checkMarker(markerPath, `EventStoreDB at ${place}`, known, head);
     if (known === undefined && mustExist) {
       throw new StartError(`EventStoreDB at ${place} holds no log yet: start the service, or import.`);
     }
-    this.idOfLog = known ?? (await this.claimLogId());
+    this.logId = known ?? (await this.claimLogId());
     await this.connection.guard((link) => this.check(link));
     if (markerPath !== undefined) {
       this.marker = new LogMarker(markerPath, () => ({
-        log_id: this.idOfLog,
+        log_id: this.logId,
         position: this.furthest?.position ?? START,
       }));
     }
-  }
-
-  private readLogId(): Promise<string | undefined> {
-    return this.connection.persist((link) => this.logIdOn(link));
   }
 
   private async logIdOn(link: Link): Promise<string | undefined> {
@@ -296,15 +284,12 @@ export class EventStoreDbEventStore implements EventStore {
     if (position > (this.furthest?.position ?? START)) this.furthest = { position, id };
   }
 
-  /**
-   * Checks that the log behind this connection is the same as before, with all events that were acknowledged or seen.
-   * @throws LogReplaced
-   */
+  /** @throws LogReplaced unless the log behind this connection has the known id, and the furthest event seen before */
   private async check(link: Link): Promise<void> {
     const found = await this.logIdOn(link);
-    if (found !== this.idOfLog) {
+    if (found !== this.logId) {
       throw new LogReplaced(
-        found ? `holds the log ${found}, not ${this.idOfLog}` : `does not hold the log ${this.idOfLog}`,
+        found ? `holds the log ${found}, not ${this.logId}` : `does not hold the log ${this.logId}`,
       );
     }
     if (!this.furthest) return;
@@ -333,7 +318,7 @@ export class EventStoreDbEventStore implements EventStore {
     await this.pipe.append(LOG_STREAM, 'no-stream', [event]).catch((error: unknown) => {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     });
-    return (await this.readLogId())!;
+    return (await this.connection.persist((link) => this.logIdOn(link)))!;
   }
 
   private look(): Promise<Position> {

@@ -21,10 +21,7 @@ export interface PulseTimes {
   callMs: number;
 }
 
-/**
- * How often silence is checked within the allowed time. Checks are counted instead of time, so that a pause of this
- * process does not count as silence of the server.
- */
+/** Checks of silence within the allowed time. They are counted, not the time: a pause of this process is no silence. */
 const LOOKS = 4;
 
 interface Call {

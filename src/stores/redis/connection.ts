@@ -291,13 +291,10 @@ export class RedisConnection {
     }
   }
 
-  private masters(): Redis[] {
-    return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
-  }
-
-  /** The server information of every node. */
+  /** The server information of every master. */
   private reports(): Promise<string[]> {
-    return inTime(Promise.all(this.masters().map((node) => node.info())), COMMAND_TIMEOUT_MS);
+    const masters = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
+    return inTime(Promise.all(masters.map((node) => node.info())), COMMAND_TIMEOUT_MS);
   }
 
   /** Checks whether the server is still a master, is full, and may evict keys. */

@@ -64,20 +64,16 @@ const LOST =
   'Redis has lost what it held: sign-ins under way must be begun again, limits on requests count from 0, and the records ' +
   'of jobs are gone. Jobs that finish what is recorded are queued again within a minute';
 
-export interface RedisKeyValueOptions {
-  url: string;
-  clock: Clock;
-  /** Prefix of every key. */
-  prefix?: string;
-  logger?: Logger;
-}
-
 /** Short-lived state in Redis, which expires the entries; shared by all processes. */
 export class RedisKeyValue implements KeyValue {
   private timer: NodeJS.Timeout | undefined;
 
-  /** @throws StartError when Redis cannot be used */
-  static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {
+  /**
+   * @param options.prefix of every key
+   * @throws StartError when Redis cannot be used
+   */
+  static async open(options: { url: string; clock: Clock; prefix?: string; logger?: Logger }): Promise<RedisKeyValue> {
+    const { url, clock, prefix = 'credence', logger } = options;
     const connection = await RedisConnection.open(url, logger);
     const keyValue = new RedisKeyValue(connection, clock, `${prefix}:kv:`);
     if (logger) await keyValue.watch(logger);
