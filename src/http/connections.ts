@@ -5,10 +5,7 @@ import { Turns } from '../kernel/turns.js';
 import { NO_SNIFF } from './headers.js';
 import { CONTENT_TYPE, problemBody } from './problem-response.js';
 
-/**
- * Connections, below the framework: limits of what one client can occupy by sending much or reading nothing, and the
- * refusal of what is not one request of HTTP.
- */
+/** Connections, below the framework: limits of what a client can occupy, and refusals of what is no HTTP request. */
 
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -180,10 +177,7 @@ export function refuseUnlessOneHost({ rawHeaders, httpVersionMinor }: IncomingMe
   throw new Problem('malformed_request', 'A request has one Host header.', { headers: { connection: 'close' } });
 }
 
-/**
- * The path and query of a request's target. In the absolute form, which proxies send, the address comes before them; it
- * names the same resource (RFC 9112 section 3.2.2).
- */
+/** The path and query of a request's target, which may be in absolute form (RFC 9112 section 3.2.2). */
 export function originForm({ url = '/' }: IncomingMessage): string {
   if (url.startsWith('/')) return url;
   const path = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*(.*)$/i.exec(url)?.[1];

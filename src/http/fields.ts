@@ -82,7 +82,7 @@ export const Matches = (pattern: RegExp, options?: ValidationOptions): PropertyD
 
 /** A whole number, within bounds if they are given. In the OpenAPI document, class-validator's would be a number. */
 export const IsInt = (min?: number, max?: number): PropertyDecorator =>
-  // The decorator that is applied last is checked first.
+  // Of several decorators, the one that is applied last is checked first, here and below.
   applyDecorators(
     ...(max === undefined ? [] : [Max(max)]),
     ...(min === undefined ? [] : [Min(min)]),
@@ -135,7 +135,6 @@ export const IsOneSpelling = field(
 );
 /** A TRIS id that will be recorded: not reserved for the service, naming no person, an address in lower case. */
 export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
-  // The decorator that is applied last is checked first.
   applyDecorators(IsTrisId(options), IsNotTrisOfPlatform(options), IsNoPersonalData(options), IsOneSpelling(options));
 /** A platform id that will be recorded. */
 export const IsWrittenPlatformId = (options?: ValidationOptions): PropertyDecorator =>
@@ -216,7 +215,6 @@ export const AtMost = (items: number, options?: ValidationOptions): PropertyDeco
 
 /** A batch of TRIS ids, each once. @param most how many */
 export const AreTrisIds = (most: number): PropertyDecorator =>
-  // The decorator that is applied last is checked first.
   applyDecorators(
     IsUnique(),
     IsTrisId({ each: true }),
@@ -228,7 +226,6 @@ export const AreTrisIds = (most: number): PropertyDecorator =>
 
 /** Some of a few values: at least one, each once. */
 export const AreSomeOf = (values: readonly string[]): PropertyDecorator =>
-  // The decorator that is applied last is checked first.
   applyDecorators(
     IsUnique(),
     IsIn(values, { each: true }),

@@ -60,12 +60,9 @@ export function registerJsonBody(
         if (bytes.length === 0) return undefined;
         return list ? parseList(bytes, list) : parseJson(bytes);
       };
-      const admitting = admit(request);
-      if (admitting || list) {
-        Promise.resolve(admitting)
-          .then(parsed)
-          .then((value) => done(null, value), done);
-      } else done(null, parsed());
+      Promise.resolve(admit(request))
+        .then(parsed)
+        .then((value) => done(null, value), done);
     } catch (error) {
       done(error as Error);
     }
@@ -156,10 +153,6 @@ function repeatedName(text: string): Problem {
   return new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
 }
 
-function tooManyMembers(): Problem {
-  return refusalOf('', 'too_many_values', `an object in a body may have at most ${MAX_MEMBERS} members`);
-}
-
 function tooManyValues(list: ListOfBody | undefined): Problem {
   if (!list) {
     const message = `a body may have at most ${MAX_VALUES} values: members of objects and items of arrays`;
@@ -185,17 +178,10 @@ function inspect(value: unknown, path: (string | number)[], errors: FieldError[]
     note(errors, path, 'too_deep', `a body may have at most ${MAX_DEPTH} levels`);
     return 0;
   }
-  let members = 0;
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) {
-      path.push(i);
-      members += inspect(value[i], path, errors);
-      path.pop();
-    }
-    return members;
-  }
-  for (const [name, member] of Object.entries(value)) {
-    members++;
+  const entries = Object.entries(value);
+  let members = Array.isArray(value) ? 0 : entries.length;
+  // The names in an array are its indexes.
+  for (const [name, member] of entries) {
     path.push(name);
     if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
       note(errors, path, 'unknown_field', `${JSON.stringify(name)} cannot be the name of a field`);
@@ -234,7 +220,9 @@ function countMembers(text: string, budget: { values: number }): number {
     const unit = text.charCodeAt(i);
     if (unit === 0x3a) {
       count++;
-      if (++members[level]! > MAX_MEMBERS) throw tooManyMembers();
+      if (++members[level]! > MAX_MEMBERS) {
+        throw refusalOf('', 'too_many_values', `an object in a body may have at most ${MAX_MEMBERS} members`);
+      }
     } else if (unit === 0x22) i = endOfString(text, i);
     else if (unit === 0x7d) level = Math.max(0, level - 1);
     // Each value comes after a comma, or is the first one in an array or an object.

@@ -4,7 +4,6 @@ import { PREFLIGHT_HEADERS } from './headers.js';
 
 interface Path {
   pattern: RegExp;
-  /** Number of its parameters. */
   parameters: number;
   methods: Set<string>;
 }

@@ -10,7 +10,6 @@ import { addressIn } from './addresses.js';
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
 
-/** The rate limit. */
 export interface RequestLimit {
   /**
    * Counts one request and sets the RateLimit headers of its reply.
@@ -65,9 +64,8 @@ function countsOf(address: string, limit: number): [key: string, limit: number][
 
 /**
  * Requests a minute per client address, in this process, counted in fixed windows of one minute, the same for all
- * addresses, so that all counts are dropped together. An IPv6 client is its /64 network, since it can pick any address in
- * it; the networks of a /48 together have 16 times the limit. After 100,000 addresses in a minute, all further addresses
- * share one count, which bounds memory to about 10 MB.
+ * addresses, so that all counts are dropped together. After 100,000 addresses in a minute, all further addresses share
+ * one count, which bounds memory to about 10 MB.
  */
 export class RateLimit implements RequestLimit {
   private counts = new Map<string, number>();

@@ -52,7 +52,6 @@ export interface RoutePolicy extends Pick<RouteOptions, 'counts' | 'list' | 'liv
   /** No rate limit and no `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
-  /** May wait for `Credence-Min-Position`. */
   waits: boolean;
   /** Default status of its answers. */
   status: number;
@@ -61,7 +60,6 @@ export interface RoutePolicy extends Pick<RouteOptions, 'counts' | 'list' | 'liv
   body: Class | undefined;
   query: Class | undefined;
   params: Class | undefined;
-  /** Its handler admits each item itself. */
   admitsEach: boolean;
 }
 const POLICY = 'credence';
@@ -101,10 +99,7 @@ export interface RouteOptions {
   list?: ListOfBody;
   /** A batch: each item of this list of its body counts as a request, where requests are limited. */
   counts?: string;
-  /**
-   * A batch of commands: the request counts as one that appends only until the body is read, since the handler admits
-   * each item itself. So does every `list`.
-   */
+  /** A batch: counts as appending only until its body is read, since its handler admits each item. So does a `list`. */
   admitsEach?: true;
   /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
   etag?: true;

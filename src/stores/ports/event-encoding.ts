@@ -16,10 +16,7 @@ export const MAX_STREAM_BYTES = 512;
 /** Deeper values are refused: a cyclic one has no end, and a recursive reader of a deep one would overflow. */
 const MAX_DEPTH = 64;
 
-/**
- * Namespace of event ids: UUIDv5 (RFC 9562 §5.5) of the URL namespace and `urn:credence:event`. It must never change,
- * since a retry must compute the same ids.
- */
+/** UUIDv5 (RFC 9562 §5.5) of the URL namespace and `urn:credence:event`. Never changes: a retry makes the same ids. */
 const EVENT_ID_NAMESPACE = '2dda090d-2aaa-5c87-9282-54c306beff68';
 /** Its bytes, followed by space for a name: an escaped stream name takes at most 3,072 bytes. */
 const hashed = Buffer.alloc(4_096);
@@ -111,10 +108,7 @@ const MORE_UNITS = 5;
 /** Code units that the values checked so far take at most in JSON text, escapes not counted. */
 let unitsSeen = 0;
 
-/**
- * What is wrong with a value, as `<path> is …`; undefined if nothing is. The path is built only if something is wrong.
- * Counts the code units of what it sees.
- */
+/** What is wrong with a value, as `<path> is …`, built only then; undefined if nothing is. Counts its code units. */
 function flaw(value: unknown, depth: number): string | undefined {
   unitsSeen += MORE_UNITS;
   switch (typeof value) {

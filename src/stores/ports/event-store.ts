@@ -5,10 +5,9 @@ import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 /** `any` is for tests and tools only: a fact is always appended with `no-stream` or an exact revision. */
 export type ExpectedRevision = 'no-stream' | 'any' | number;
 
+/** Where the last event of an append is. */
 export interface Appended {
-  /** Position of the last event of the append. */
   position: Position;
-  /** Revision of the last event of the append. */
   revision: number;
 }
 
@@ -91,10 +90,7 @@ export interface EventStore {
   /** Why nothing is read or appended although the server responds: it has another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
 
-  /**
-   * How busy the log is: how many appends may be in flight, how many have no outcome, and how many requests wait to be
-   * admitted. Absent as `admission` is.
-   */
+  /** How many appends may be in flight, how many are, and how many requests wait to be admitted. As `admission`. */
   readonly load?: { window: number; appends: number; requests: number };
 
   /** Absent if the log cannot be overloaded: its appends wait in this process only. */
@@ -107,10 +103,7 @@ export interface EventStore {
    */
   hiddenStreams?(): Promise<string[]>;
 
-  /**
-   * A great many events are about to be appended: the store uses more memory and writes less, until the function that is
-   * returned is called. Absent where that makes no difference.
-   */
+  /** For a great many appends: uses more memory and writes less until what is returned is called. May be absent. */
   startBulk?(): () => void;
 
   /** Compares the index of streams with the log; `repair` corrects the index. Only in adapters that have an index. */

@@ -13,10 +13,7 @@ export interface KeyValue {
   put(key: string, value: Json, ttlMs: number): Promise<void>;
   /** False, and no effect, if the key is present. */
   putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean>;
-  /**
-   * Replaces the value if it is deeply equal to `expected`; false otherwise. One of many concurrent callers wins.
-   * @param ttlMs 0: the key is removed
-   */
+  /** Replaces a value deeply equal to `expected`, else false; one of many callers wins. @param ttlMs 0: removes it */
   replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean>;
   /** Reads and removes in one step: of many concurrent takers, one gets the value. */
   take(key: string): Promise<Json | undefined>;

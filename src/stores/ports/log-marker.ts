@@ -59,11 +59,7 @@ export function markerPath(folder: string): string {
   return `${folder.replace(/\/+$/, '')}.marker.json`;
 }
 
-/**
- * @param place where the log is, for the message
- * @param logId undefined if the log does not exist yet
- * @throws StartError if the log does not match the marker
- */
+/** @param logId undefined if the log does not exist yet. @throws StartError if the log does not match the marker */
 export async function checkMarker(
   path: string,
   place: string,
