@@ -70,20 +70,15 @@ const MAX_TOKEN_LENGTH = 8_192;
 /** Never throws, for any token and any options. */
 export function verify(token: unknown, options: VerifyOptions): EligibilityVerification {
   try {
-    return verified(token, options);
+    const read = readSigned(token, TYPE, options.jwks);
+    if ('wrong' in read) {
+      return refused(read.wrong === 'signature' ? 'eligibility_signature' : 'eligibility_malformed', read.detail);
+    }
+    if (isClaims(read.payload)) return judge(read.payload, options);
+    return refused('eligibility_malformed', 'The token lacks a claim, or has one of a wrong type.');
   } catch {
     return refused('eligibility_malformed', 'The token or the options of its verification are malformed.');
   }
-}
-
-function verified(token: unknown, options: VerifyOptions): EligibilityVerification {
-  const read = readSigned(token, TYPE, options.jwks);
-  if ('wrong' in read) {
-    return refused(read.wrong === 'signature' ? 'eligibility_signature' : 'eligibility_malformed', read.detail);
-  }
-  if (!isClaims(read.payload))
-    return refused('eligibility_malformed', 'The token lacks a claim, or has one of a wrong type.');
-  return judge(read.payload, options);
 }
 
 /** The content of a signed token, or what is wrong with its form or its signature. */
@@ -177,11 +172,7 @@ function isClaims(payload: Record<string, unknown>): payload is EligibilityClaim
   return (
     TEXTS.every((name) => typeof payload[name] === 'string') &&
     (aud === undefined || typeof aud === 'string') &&
-    Number.isSafeInteger(iat) &&
-    Number.isSafeInteger(exp) &&
-    typeof lens === 'object' &&
-    lens !== null &&
-    typeof model === 'object' &&
-    model !== null
+    [iat, exp].every(Number.isSafeInteger) &&
+    [lens, model].every((part) => typeof part === 'object' && part !== null)
   );
 }

@@ -134,13 +134,9 @@ export class KeyFile<K extends Key> {
         secret_since,
         ...(keepsFormer && { former_secret: Buffer.from(this.sharedSecret()).toString('base64url') }),
       };
-      if (revoked.status !== 'signing') {
-        this.replace(kept, secrets);
-        return null;
-      }
-      const made = { ...this.kind.make(), signs_from: secret_since };
-      this.replace([...kept, made], secrets);
-      return (made as JsonObject)['kid'] as string;
+      const made = revoked.status === 'signing' ? { ...this.kind.make(), signs_from: secret_since } : null;
+      this.replace(made ? [...kept, made] : kept, secrets);
+      return made && ((made as JsonObject)['kid'] as string);
     });
   }
 

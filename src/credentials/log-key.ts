@@ -27,6 +27,7 @@ export const logKeyFile = (config: Config) => new KeyFile(config.logKey ?? confi
 export class SignedCheckpoints {
   private readonly file: KeyFile<SigningKey>;
   private readonly path: string;
+  private readonly shared: KeyValue | null;
   private ring: KeyRing<SigningKey> | undefined;
   /** Whether it was logged that nothing can be kept beside the key. */
   private hasWarned = false;
@@ -34,15 +35,12 @@ export class SignedCheckpoints {
   /** @param keyValue of the cluster profile; only there it is asked */
   constructor(
     private readonly config: Config,
-    private readonly keyValue: KeyValue | null,
+    keyValue: KeyValue | null,
     private readonly logger?: Logger,
   ) {
+    this.shared = config.profile === 'cluster' ? keyValue : null;
     this.file = logKeyFile(config);
     this.path = `${this.file.path}.checkpoint`;
-  }
-
-  private get shared(): KeyValue | null {
-    return this.config.profile === 'cluster' ? this.keyValue : null;
   }
 
   /** Whether there is a key. */
