@@ -111,7 +111,7 @@ export class Writer {
     facts: readonly Fact[],
     context: CommandContext,
   ): Promise<CommandEffect> {
-    if (facts.length > 0) return { ...(await this.append(stream, events, facts, context)), own: true };
+    if (facts.length > 0) return this.append(stream, events, facts, context);
     await this.idempotency.noteUnchanged(stream, events, context);
     return { position: last?.position ?? 0, events: [], own: false };
   }
@@ -128,7 +128,7 @@ export class Writer {
     let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
     let outcome: CommandEffect;
     try {
-      outcome = { ...(await this.append(stream, 0, facts, context)), own: true };
+      outcome = await this.append(stream, 0, facts, context);
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
       isRepeated = true;
@@ -215,14 +215,14 @@ export class Writer {
     length: number,
     facts: readonly Fact[],
     context: CommandContext,
-  ): Promise<{ position: Position; events: readonly NewEvent[] }> {
+  ): Promise<CommandEffect> {
     // Here, since every command has waited before: for items before it in its batch, proofs, chains, its stream.
     refuseUnlessAccepted(context.actor);
     const events = this.eventsOf(stream, facts, context, length);
     try {
       const { position } = await this.store.append(stream, length === 0 ? 'no-stream' : length - 1, events);
       this.lastFailure = null;
-      return { position, events };
+      return { position, events, own: true };
     } catch (error) {
       // A busy log works: if the service were not ready then, its load would only move to the other processes.
       const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
