@@ -67,9 +67,7 @@ export async function* exportLines(
 
 /** All events, in log order. */
 export async function* exportEvents(store: EventStore): AsyncIterable<RecordedEvent> {
-  for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
-    for (const event of slice) yield event;
-  }
+  for await (const slice of store.readAll(0, { sliceSize: SLICE })) yield* slice;
 }
 
 /**

@@ -10,23 +10,18 @@ import { LmdbEnvironment } from './environment.js';
  * @throws StartError naming the file and what to do
  */
 export async function checkDatabases(data: string): Promise<void> {
-  await checkDatabase(join(data, 'log'), 'restore the log from a backup');
   const state = join(data, 'state');
-  await checkDatabase(
-    state,
-    `restore it from a backup, or delete the folder ${state}, by which no fact is lost, but its jobs, all sign-ins and the texts behind hashes (evidence_uri) are`,
-  );
-}
-
-async function checkDatabase(folder: string, advice: string): Promise<void> {
-  // It was checked then, and its pages change.
-  if (LmdbEnvironment.isOpenHere(folder)) return;
-  const path = join(folder, 'data.mdb');
-  let flaw: string | undefined;
-  try {
-    flaw = await flawOf(path);
-  } catch (error) {
-    throw new StartError(sentenceFor(`${path} cannot be read and written`, error));
+  const remedies = {
+    [join(data, 'log')]: 'restore the log from a backup',
+    [state]: `restore it from a backup, or delete the folder ${state}, by which no fact is lost, but its jobs, all sign-ins and the texts behind hashes (evidence_uri) are`,
+  };
+  for (const [folder, remedy] of Object.entries(remedies)) {
+    // Otherwise it was checked when it was opened, and its pages change.
+    if (LmdbEnvironment.isOpenHere(folder)) continue;
+    const path = join(folder, 'data.mdb');
+    const flaw = await flawOf(path).catch((error: unknown) => {
+      throw new StartError(sentenceFor(`${path} cannot be read and written`, error));
+    });
+    if (flaw) throw new StartError(`${path} ${flaw}: ${remedy}.`);
   }
-  if (flaw) throw new StartError(`${path} ${flaw}: ${advice}.`);
 }

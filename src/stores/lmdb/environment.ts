@@ -126,10 +126,9 @@ export class LmdbEnvironment {
     try {
       return action();
     } catch (error) {
-      const failure = orUnavailable(this.folder, error);
-      if (failure !== error) throw failure;
-      if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
-      throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
+      const isClosed = error instanceof Error && error.message.includes('MDB_PANIC');
+      if (isClosed) throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
+      throw orUnavailable(this.folder, error);
     }
   }
 
@@ -172,7 +171,10 @@ export class LmdbEnvironment {
       else await this.ready();
     }
     if (!this.group) {
-      this.requireWritable();
+      // A commit that fails on a read-only disk would leave nothing open to read from, and may end the process: its
+      // library has 100 bytes for a message that can be longer.
+      const failure = unwritable(join(this.folder, 'lock.mdb'));
+      if (failure !== undefined) throw new StoreUnavailable(`${this.folder}: ${failure}`);
       if (this.isReadOnly) {
         await this.reopen().catch(() => undefined);
         return this.inGroup(start);
@@ -275,15 +277,6 @@ export class LmdbEnvironment {
     throw new StoreUnavailable(`less than 1 MB is free on the disk of ${this.folder}: no database is created there`, {
       code: 'store_full',
     });
-  }
-
-  /**
-   * A commit that fails on a read-only disk would leave nothing open to read from, and may end the process: its library
-   * has 100 bytes for a message that can be longer. @throws StoreUnavailable
-   */
-  private requireWritable(): void {
-    const failure = unwritable(join(this.folder, 'lock.mdb'));
-    if (failure !== undefined) throw new StoreUnavailable(`${this.folder}: ${failure}`);
   }
 
   /** The error that callers get for a failed commit. */

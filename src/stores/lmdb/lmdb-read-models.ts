@@ -371,11 +371,9 @@ function recordKey(id: string): string {
 async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
-  try {
-    return await flawOf(path, true, SEALED_ROWS);
-  } catch (error) {
+  return flawOf(path, true, SEALED_ROWS).catch((error: unknown) => {
     throw orUnavailable(path, error);
-  }
+  });
 }
 
 /** @throws StoreUnavailable if that cannot be told: then it must not be taken for lost */

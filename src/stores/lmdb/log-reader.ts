@@ -61,7 +61,10 @@ export class LogReader {
     options: { sliceSize?: number; signal: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
-    const at: At = (wanted) => this.keptAt(wanted) ?? this.at(wanted);
+    const at: At = (wanted) => {
+      const kept = this.kept[wanted % KEPT_EVENTS];
+      return kept?.position === wanted ? kept : this.at(wanted);
+    };
     this.subscribers++;
     try {
       while (!options.signal.aborted) {
@@ -87,11 +90,6 @@ export class LogReader {
   /** Lets subscribers that wait for an append look again. */
   wakeSubscribers(): void {
     for (const wakeUp of this.wakeUps) wakeUp();
-  }
-
-  private keptAt(position: Position): RecordedEvent | undefined {
-    const event = this.kept[position % KEPT_EVENTS];
-    return event?.position === position ? event : undefined;
   }
 
   /** See `EventStore.readAll`. @param at gives the event at a position */

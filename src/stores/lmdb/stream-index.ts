@@ -140,7 +140,11 @@ export class StreamIndex {
     this.newest = new StreamPositions();
     try {
       for (const slice of entries.slices(SLICE)) await this.put(slice);
-      await this.env.write(() => this.putStored(upTo));
+      await this.env.write(() => {
+        const meta = this.env.database<number>('meta');
+        meta.putSync('indexed', upTo);
+        meta.putSync('indexed_crc', crc32(String(upTo)));
+      });
     } catch (error) {
       entries.take(this.newest);
       this.newest = entries;
@@ -161,10 +165,13 @@ export class StreamIndex {
     const upTo = this.env.read(() => this.readStored());
     const found: IndexCheck = { events: 0, entries: 0, newest: this.known - upTo, missing: 0, stray: 0 };
     for (let from = 1; from <= upTo; from += SLICE) {
-      const missing = this.env.read(() => this.missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
+      const to = Math.min(from + SLICE - 1, upTo);
+      const entries = this.env.read(() => [...this.entriesFor(from, to)]);
+      const missing = this.env.read(() => entries.filter((entry) => !this.isStored(entry)));
+      found.events += entries.length;
       found.missing += missing.length;
       if (repair && missing.length > 0) await this.put(missing);
-      onProgress(Math.min(from + SLICE - 1, upTo), upTo);
+      onProgress(to, upTo);
       await setImmediate();
     }
     for await (const entries of this.storedEntries()) {
@@ -219,15 +226,9 @@ export class StreamIndex {
     return count >= upTo;
   }
 
-  private missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
-    const index = this.env.database<Buffer, Buffer>('index');
-    const missing: Entry[] = [];
-    for (const entry of this.entriesFor(from, to)) {
-      found.events++;
-      const key = lookUpKey(entry.stream, entry.revision);
-      if (!index.getBinary(key)?.equals(entryOf(key, entry.position))) missing.push(entry);
-    }
-    return missing;
+  private isStored({ stream, revision, position }: Entry): boolean {
+    const key = lookUpKey(stream, revision);
+    return this.env.database<Buffer, Buffer>('index').getBinary(key)?.equals(entryOf(key, position)) ?? false;
   }
 
   /** The keys of those entries that do not lead to their event. */
@@ -270,12 +271,6 @@ export class StreamIndex {
     const indexed = numberIn(meta, 'indexed');
     const check = numberIn(meta, 'indexed_crc');
     return indexed !== undefined && check === crc32(String(indexed)) ? indexed : 0;
-  }
-
-  private putStored(upTo: Position): void {
-    const meta = this.env.database<number>('meta');
-    meta.putSync('indexed', upTo);
-    meta.putSync('indexed_crc', crc32(String(upTo)));
   }
 
   /** @throws IndexDamaged */
