@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
 import { yieldIfDue } from '../../kernel/turn.js';
 
 /**
@@ -39,8 +40,8 @@ interface Meta {
 
 /** The numbers in the description of a tree, and the numbers found. */
 interface Tree {
-  /** Checks an entry of a sealed tree. */
-  isSound?: Sealed['isSound'] | undefined;
+  /** Whether it is that of `ROWS`, and its entries are checked. */
+  isOfRows?: boolean;
   root: bigint;
   isOrdered: boolean;
   described: Counts;
@@ -49,12 +50,10 @@ interface Tree {
 const COUNTS = ['depth', 'branches', 'leaves', 'overflows', 'entries'] as const;
 type Counts = Record<(typeof COUNTS)[number], number>;
 
-/** A database whose entries contain checksums. */
-export interface Sealed {
-  name: string;
-  /** @param entry the bytes of its key and of its value, which are adjacent */
-  isSound: (entry: Buffer) => boolean;
-}
+/** The name of the database of rows: in each, the CRC-32 of the key and the content follows them. */
+export const ROWS = 'checked_rows';
+/** The CRC-32 of any bytes that are followed by their own CRC-32, its lowest byte first, and of no others. */
+export const RESIDUE = 0x2144df1c;
 
 /** A page to read, and the keys between which its own must be. */
 interface Visit {
@@ -81,11 +80,10 @@ interface Node {
 /**
  * What is wrong with a file, as a clause; undefined: nothing, or it is empty or does not exist. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
- * order, so that a look-up that finds nothing can be trusted
- * @param sealed also check the checksums in the entries of this database
+ * order, so that a look-up that finds nothing can be trusted; and each row must have the right checksum
  * @throws the file system's errors
  */
-export async function flawOf(path: string, whole = false, sealed?: Sealed): Promise<string | undefined> {
+export async function flawOf(path: string, whole = false): Promise<string | undefined> {
   if (!statSync(path, { throwIfNoEntry: false })) return undefined;
   const file = openSync(path, 'r+');
   try {
@@ -93,7 +91,7 @@ export async function flawOf(path: string, whole = false, sealed?: Sealed): Prom
     if (size === 0) return undefined;
     const meta = readMeta(file);
     if (!meta) return 'is not a database that this build can read';
-    return await new PageCheck(file, size, meta, whole, sealed).run();
+    return await new PageCheck(file, size, meta, whole).run();
   } finally {
     closeSync(file);
   }
@@ -155,7 +153,6 @@ class PageCheck {
     size: number,
     private readonly meta: Meta,
     private readonly whole: boolean,
-    private readonly sealed: Sealed | undefined,
   ) {
     this.pages = Math.floor(size / meta.pageSize);
     this.left = this.pages;
@@ -279,8 +276,8 @@ class PageCheck {
     const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
       if (flags & SUB_DATABASE && size >= DESCRIPTION)
-        this.meta.trees.push({ ...treeOf(page, value), isSound: this.checkOf(node) });
-      else if (tree.isSound?.(page.subarray(at + NODE, end)) === false) return this.damage;
+        this.meta.trees.push({ ...treeOf(page, value), isOfRows: this.whole && this.nameIn(node) === ROWS });
+      else if (tree.isOfRows && crc32(page.subarray(at + NODE, end)) !== RESIDUE) return this.damage;
       return undefined;
     }
     const first = Number(page.readBigUInt64LE(value));
@@ -290,18 +287,16 @@ class PageCheck {
     const last = first + count - 1;
     if (last >= this.pages) return `is cut or damaged: it has ${this.pages} pages and refers to page ${last}`;
     tree.found.overflows += count;
-    if (!tree.isSound) return undefined;
+    if (!tree.isOfRows) return undefined;
     const entry = Buffer.alloc(value - at - NODE + size);
     page.copy(entry, 0, at + NODE, value);
     readSync(this.file, entry, value - at - NODE, size, first * page.length + HEADER);
-    return tree.isSound(entry) ? undefined : this.damage;
+    return crc32(entry) === RESIDUE ? undefined : this.damage;
   }
 
-  /** How the entries of the database that a node describes are checked. */
-  private checkOf({ at, value }: Node): Sealed['isSound'] | undefined {
-    // The library ends the name with a NUL.
-    const name = this.page.toString('utf8', at + NODE, value).replace(/\0$/, '');
-    return name === this.sealed?.name ? this.sealed.isSound : undefined;
+  /** The name of the database that a node describes, which the library ends with a NUL. */
+  private nameIn({ at, value }: Node): string {
+    return this.page.toString('utf8', at + NODE, value).replace(/\0$/, '');
   }
 
   private isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {

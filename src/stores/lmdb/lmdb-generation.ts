@@ -20,7 +20,7 @@ import {
 import { keyOf, rowAddress } from '../ports/row-key.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import { isDamage } from './damage.js';
-import type { Sealed } from './database-file.js';
+import { RESIDUE, ROWS } from './database-file.js';
 
 /** Rows read or encoded in one turn of the event loop. */
 const MAX_SLICE = 5_000;
@@ -55,24 +55,16 @@ const viewOfValue = {
 };
 
 const DATABASES = {
-  checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder, encoder: viewOfValue } as DatabaseOptions,
+  [ROWS]: { encoding: 'binary', keyEncoder: rowKeyEncoder, encoder: viewOfValue } as DatabaseOptions,
   state: { encoding: 'string' },
 } as const;
 const HEADER = 'header';
-
-/** How the rows in a generation's file are checked. */
-export const SEALED_ROWS: Sealed = { name: 'checked_rows', isSound: (entry) => crc32(entry) === RESIDUE };
 
 /** A row or the header of a generation differs from what was written. Then no other row can be trusted either. */
 export class GenerationDamaged extends Error {
   override readonly name = 'GenerationDamaged';
 }
 
-interface Lease {
-  holder: string;
-  expires_at: number;
-  ttl_ms: number;
-}
 interface Applied {
   checkpoint: Checkpoint;
   /** Id of the batch that was applied last; null at the start. */
@@ -83,7 +75,7 @@ interface Applied {
 
 /** The rows of one generation, with its checkpoint and its lease. Its process is the only one that has it open. */
 export class LmdbGeneration {
-  private taken: Lease | undefined;
+  private taken: { holder: string; expires_at: number; ttl_ms: number } | undefined;
   private lastApplied: { text: string; applied: Applied } | undefined;
   /** Of writes: each depends on the result of the one before it. */
   private readonly turns = new Turns(1, 1);
@@ -288,7 +280,7 @@ export class LmdbGeneration {
   }
 
   private get rows(): Database<Buffer, string> {
-    return this.env.database('checked_rows');
+    return this.env.database(ROWS);
   }
 
   /** Cached: every read needs it, and it seldom changes. @throws GenerationDamaged */
@@ -334,6 +326,3 @@ function rowIn(address: string, bytes: Buffer): Json {
   if (content.startsWith('"') && !content.includes('\\')) return content.slice(1, -1);
   return JSON.parse(content) as Json;
 }
-
-/** The CRC-32 of any bytes that are followed by their own CRC-32, its lowest byte first, and of no others. */
-const RESIDUE = 0x2144df1c;

@@ -8,7 +8,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import { isDamage, orUnavailable } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
-import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generation.js';
+import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {
   startOf,
@@ -371,7 +371,7 @@ function recordKey(id: string): string {
 async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
-  return flawOf(path, true, SEALED_ROWS).catch((error: unknown) => {
+  return flawOf(path, true).catch((error: unknown) => {
     throw orUnavailable(path, error);
   });
 }
