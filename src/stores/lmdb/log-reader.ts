@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { isDamage } from './damage.js';
@@ -18,7 +19,7 @@ type At = (position: Position) => RecordedEvent | undefined;
 export class LogReader {
   /** Subscriptions that have not ended. */
   subscribers = 0;
-  private readonly wakeUps = new Set<() => void>();
+  private readonly appends = new EventEmitter().setMaxListeners(0);
   /** The newest events, by their position modulo KEPT_EVENTS; empty without subscribers. */
   private kept: (RecordedEvent | undefined)[] = [];
 
@@ -89,7 +90,7 @@ export class LogReader {
 
   /** Lets subscribers that wait for an append look again. */
   wakeSubscribers(): void {
-    for (const wakeUp of this.wakeUps) wakeUp();
+    this.appends.emit('append');
   }
 
   /** See `EventStore.readAll`. @param at gives the event at a position */
@@ -134,17 +135,9 @@ export class LogReader {
   }
 
   /** Resolves when there may be an event after the position, or on abort. */
-  private nextAppend(position: Position, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        this.wakeUps.delete(done);
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      this.wakeUps.add(done);
-      signal.addEventListener('abort', done);
-      if (signal.aborted || this.head() > position) done();
-    });
+  private async nextAppend(position: Position, signal: AbortSignal): Promise<void> {
+    if (this.head() > position) return;
+    await once(this.appends, 'append', { signal }).catch(() => undefined);
   }
 }
 
