@@ -135,7 +135,9 @@ export class Answers {
   ) {}
 
   send(reply: FastifyReply, body: unknown): void | Promise<void> {
-    if (this.staleness !== undefined && this.staleness.seconds > 0) this.tellLag(reply, this.staleness.seconds);
+    const { policy } = reply.request;
+    const lag = this.staleness?.seconds ?? 0;
+    if (lag > 0 && policy && !policy.write && !policy.plain) reply.header('credence-lag', String(lag));
     if (body instanceof Read) return sendRead(reply, body, this.cursors);
     if (body instanceof Written) return sendWritten(reply, body, this.gate?.logId);
     if (body instanceof Live) sendLive(reply, body);
@@ -143,11 +145,6 @@ export class Answers {
     else if (body instanceof ForPeople) sendForPeople(reply, body);
     // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
     else return sendJson(reply.header('cache-control', 'no-store'), sealed(body, reply.request, this.cursors));
-  }
-
-  private tellLag(reply: FastifyReply, seconds: number): void {
-    const { policy } = reply.request;
-    if (policy && !policy.write && !policy.plain) reply.header('credence-lag', String(seconds));
   }
 }
 

@@ -30,19 +30,19 @@ export function controllerHandler(
     throw new TypeError(`${where} needs Nest’s request pipeline, without which controllers are called`);
   }
 
-  return (request: FastifyRequest, reply: FastifyReply): void => {
-    const failed = (error: unknown): void => sendProblem(reply, error, logger);
-    // Answers of one turn are written together. Written one by one, the answers of 64 connections cost nearly twice the CPU time.
-    const done = (body: unknown): Promise<void> => endOfTurn().then(() => answers.send(reply, body));
+  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     try {
       const args = extracts.map((extract) => extract(request, reply));
       reply.code(status);
-      const result = callback.apply(instance, args);
-      Promise.resolve(result).then(done).catch(failed);
+      const body = await callback.apply(instance, args);
+      // Answers of one turn are written together. Written one by one, those of 64 connections cost nearly twice the CPU time.
+      await endOfTurn();
+      await answers.send(reply, body);
     } catch (error) {
-      failed(error);
+      sendProblem(reply, error, logger);
     }
   };
+  return (request: FastifyRequest, reply: FastifyReply): void => void handle(request, reply);
 }
 
 function extractsOf(controller: RoutePolicy['controller'], method: string | symbol): ReadParameter[] | undefined {

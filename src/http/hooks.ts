@@ -54,10 +54,7 @@ export function requestId(request: IncomingMessage): string {
   return typeof own === 'string' && REQUEST_ID.test(own) ? own : randomUUID();
 }
 
-/**
- * Everything that is the same for all routes, as Fastify hooks. What a route needs is determined once, when it is
- * registered, from the policy of its decorator. Nest's guards, pipes and interceptors would cost several times as much.
- */
+/** What is the same for all routes, as Fastify hooks. A route gets them once, when it is registered, by its policy. */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const paths = new KnownPaths();
   const turnOf = inTurn();

@@ -93,8 +93,8 @@ async function buildDocument(
     .setVersion(VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, 'session');
-  builder.addServer(config.publicUrl ?? '/');
+    .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, 'session')
+    .addServer(config.publicUrl ?? '/');
   const variants = reference.variants(app);
   const models = variants.flatMap(({ of }) => [...of.values()].filter((form) => typeof form === 'function'));
   const document = await scanned(app, builder.build(), [ProblemDto, FieldErrorDto, ...models]);

@@ -135,11 +135,7 @@ export const PublicRead = (options: RouteOptions): MethodDecorator =>
 
 /** A command without a credential, such as sign-in: rate limited per address; retries are not recognised. */
 export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): MethodDecorator =>
-  route({ ...options, waits: false }, { scope: null, write: true, plain: false }, [
-    'unauthorized',
-    'rate_limited',
-    ...WRITE_PROBLEMS,
-  ]);
+  route(options, { scope: null, write: true, plain: false }, ['unauthorized', 'rate_limited', ...WRITE_PROBLEMS]);
 
 /** A query that needs a key with this scope (`any`: any valid key; `session`: the session of a wallet instead). */
 export const Keyed = (options: RouteOptions & { scope: Scope | 'any' | 'session' }): MethodDecorator =>

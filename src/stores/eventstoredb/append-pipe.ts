@@ -29,10 +29,8 @@ interface Pending {
   /** The encoded message. */
   request: Buffer;
   until: number;
-  wasSent: boolean;
   /** When it was last sent, and how many were in flight then. */
-  sentAt: number;
-  inFlight: number;
+  sent: { at: number; inFlight: number } | undefined;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
@@ -73,8 +71,7 @@ export class AppendPipe {
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
-      const sending = { until, wasSent: false, sentAt: 0, inFlight: 0 };
-      const pending: Pending = { id, stream, expected, request, ...sending, resolve, reject };
+      const pending: Pending = { id, stream, expected, request, until, sent: undefined, resolve, reject };
       this.pending.set(pending.id, pending);
       this.unsent.push(pending);
       this.bytes += request.length;
@@ -146,9 +143,7 @@ export class AppendPipe {
     // It may have waited too long and been refused.
     while (next && !this.pending.has(next.id)) next = this.unsent.shift();
     if (!next) return undefined;
-    next.sentAt = performance.now();
-    next.inFlight = inFlight + 1;
-    next.wasSent = true;
+    next.sent = { at: performance.now(), inFlight: inFlight + 1 };
     return next.request;
   }
 
@@ -157,7 +152,7 @@ export class AppendPipe {
     const pending = this.pending.get(id);
     // It has waited too long and was refused.
     if (!pending) return undefined;
-    this.window.answered(pending.sentAt, pending.inFlight);
+    this.window.answered(pending.sent!.at, pending.sent!.inFlight);
     if (!('error' in outcome)) {
       this.settled(pending);
       pending.resolve(outcome);
@@ -190,7 +185,7 @@ export class AppendPipe {
       if (pending.until > now && !this.connection.closed) return;
       this.settled(pending);
       pending.reject(
-        pending.wasSent ? this.connection.unavailable(this.lastFailure) : this.refusal('appends wait to be sent'),
+        pending.sent ? this.connection.unavailable(this.lastFailure) : this.refusal('appends wait to be sent'),
       );
     }
   }

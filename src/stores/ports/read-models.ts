@@ -151,11 +151,7 @@ export interface ReadModels {
   /** Marks the generation dropped, then frees its space. */
   dropGeneration(id: string): Promise<void>;
 
-  /**
-   * Takes or renews the lease, the right to apply batches, for `ttlMs`. False while another holder's lease is
-   * unexpired.
-   * @param log also refused for a generation of another log
-   */
+  /** Takes or renews the lease, the right to apply batches. False while another has it, or for another `log`. */
   acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean>;
   /** Releases the lease, if this holder has it. */
   releaseLease(id: string, holder: string): Promise<void>;

@@ -26,9 +26,6 @@ const LOCK_MS = 6_000;
 const GRACE_MS = 3_000;
 /** How long a retry waits for the run of a cancelled job. */
 const RETRY_MS = 5_000;
-const COMMAND_TIMEOUT_MS = 2_000;
-/** A connection with pending answers that is silent for this long is dead, ms. */
-const SILENCE_MS = 3_000;
 const LIST_SLICE = 200;
 /** A valid kind: it names a queue and, joined with ":", is part of a key. */
 const KIND = /^[\w-]+$/;
@@ -96,12 +93,7 @@ export class BullmqJobs implements Jobs {
     private readonly options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
   ) {
     this.prefix = options.prefix;
-    this.client = createRedis(parseRedisUrl(url), {
-      commandTimeout: COMMAND_TIMEOUT_MS,
-      socketTimeout: SILENCE_MS,
-      maxRetriesPerRequest: null,
-      enableAutoPipelining: true,
-    });
+    this.client = createRedis(parseRedisUrl(url));
     // Connections recover by themselves; the error of a command is thrown to its caller.
     this.client.on('error', () => undefined);
     connectUntilReady(this.client);
@@ -366,11 +358,7 @@ export class BullmqJobs implements Jobs {
     await this.whileHeld(run, PROGRESS, this.jobKey(run.job), JSON.stringify(run.progress));
   }
 
-  /**
-   * Runs a script, unless another worker has taken the job over: this one may have been suspended, and not know it yet.
-   * @returns null if the job was taken over
-   * @throws StoreUnavailable when Redis gives no answer
-   */
+  /** Runs a script unless another worker has taken the job, as after a pause of this one. @returns null if it has */
   private whileHeld({ job, token }: Run, script: string, key: string, argument = ''): Promise<unknown> {
     const held = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end\n${script}`;
     return this.attempt(() => this.client.eval(held, 2, `${this.jobKey(job)}:lock`, key, token, argument));
@@ -471,7 +459,7 @@ return turn`;
  * connection is silent as long as there is no job, and BullMQ itself notices when it is dead.
  */
 function clientOfWorkers(url: string): Redis | Cluster {
-  const client = createRedis(parseRedisUrl(url), { maxRetriesPerRequest: null, socketTimeout: SILENCE_MS });
+  const client = createRedis(parseRedisUrl(url), { commandTimeout: undefined, enableAutoPipelining: false });
   const silent: RedisOptions = { socketTimeout: undefined };
   connectUntilReady(client);
   if (client instanceof Cluster) {

@@ -52,16 +52,16 @@ export interface RedisTarget {
  */
 export function parseRedisUrl(url: string): RedisTarget {
   const parts =
-    /^(rediss?):\/\/(?:([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?(?:cluster=(true|false)|sentinel=([\w.-]+)))?$/.exec(
+    /^(rediss?):\/\/(?:(?:([^@/:]*):)?([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?(?:cluster=(true|false)|sentinel=([\w.-]+)))?$/.exec(
       url,
     );
-  const nodes = parts?.[3]!.split(',').map((address) => /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/i.exec(address));
+  const nodes = parts?.[4]!.split(',').map((address) => /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/i.exec(address));
   if (!parts || !nodes?.every((node) => node !== null && Number(node[2] ?? 6379) <= 65_535)) {
     throw new StartError(
       'REDIS_URL must have the form redis://[user:password@]host:port[,host:port][/database], then ?cluster=true for a Redis Cluster or ?sentinel=<name of the master> for Sentinels, or rediss:// for TLS.',
     );
   }
-  const [, scheme, credentials, , database, clustered, sentinel] = parts;
+  const [, scheme, user, password, , database, clustered, sentinel] = parts;
   const cluster = clustered === undefined ? nodes.length > 1 && sentinel === undefined : clustered === 'true';
   const db = Number(database ?? 0);
   if (cluster && db !== 0) throw new StartError('REDIS_URL names a database, which a Redis Cluster does not have.');
@@ -70,12 +70,9 @@ export function parseRedisUrl(url: string): RedisTarget {
   }
   const options: RedisOptions = { db };
   if (scheme === 'rediss') options.tls = {};
-  if (credentials !== undefined) {
-    const colon = credentials.indexOf(':');
-    const [user, password] =
-      colon < 0 ? ['', credentials] : [credentials.slice(0, colon), credentials.slice(colon + 1)];
+  if (password !== undefined) {
     try {
-      if (user !== '') options.username = decodeURIComponent(user);
+      if (user) options.username = decodeURIComponent(user);
       options.password = decodeURIComponent(password);
     } catch {
       throw new StartError('REDIS_URL contains credentials that are not properly percent-encoded.');
@@ -103,6 +100,12 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   const options: RedisOptions = {
     ...target.options,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    socketTimeout: SILENCE_MS,
+    // Each command has its own timeout.
+    maxRetriesPerRequest: null,
+    // The commands of one turn of the event loop are sent together, and the next ones after these are answered.
+    enableAutoPipelining: true,
     disableClientInfo: true,
     lazyConnect: true,
     retryStrategy: (failures) => backoff(failures),
@@ -120,11 +123,11 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   const cluster: ClusterOptions = {
     redisOptions,
     lazyConnect,
+    enableAutoPipelining,
     clusterRetryStrategy: (failures) => backoff(failures),
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
     slotsRefreshInterval: 5_000,
   };
-  if (enableAutoPipelining !== undefined) cluster.enableAutoPipelining = enableAutoPipelining;
   // A certificate names a host; its IP address would not match.
   if (redisOptions.tls) cluster.dnsLookup = (address, done) => done(null, address);
   return new Cluster(target.nodes, cluster);
@@ -190,19 +193,13 @@ export class RedisConnection {
   private closed = false;
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
+  private lastError: string | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials, is too old, or may evict keys */
   static async open(url: string, logger?: Logger): Promise<RedisConnection> {
     const target = parseRedisUrl(url);
-    const client = createRedis(target, {
-      commandTimeout: COMMAND_TIMEOUT_MS,
-      socketTimeout: SILENCE_MS,
-      // Each command has its own timeout.
-      maxRetriesPerRequest: null,
-      // The commands of one turn of the event loop are sent together, and the next ones after these are answered.
-      enableAutoPipelining: true,
-    });
+    const client = createRedis(target);
     const connection = new RedisConnection(client, describe(target), logger);
     try {
       await connection.start();
@@ -220,18 +217,16 @@ export class RedisConnection {
     private readonly where: string,
     private readonly logger: Logger | undefined,
   ) {
-    let lastError = 'the connection was closed';
-    const closed = lastError;
-    client.on('error', (error: Error) => (lastError = reasonOf(error)));
+    client.on('error', (error: Error) => (this.lastError = reasonOf(error)));
     client.on('close', () => {
       if (this.unavailableSince === undefined && !this.closed)
-        logger?.warn(`Redis at ${where} is unavailable: ${lastError}`);
+        logger?.warn(`Redis at ${where} is unavailable: ${this.lastError ?? 'the connection was closed'}`);
       this.unavailableSince ??= performance.now();
     });
     client.on('ready', () => {
       if (this.unavailableSince === undefined) return;
       logger?.warn(`Redis at ${where} is back`);
-      lastError = closed;
+      this.lastError = undefined;
       this.unavailableSince = undefined;
       this.reconnections++;
       void this.checkAgain();
@@ -278,16 +273,11 @@ export class RedisConnection {
   }
 
   private async start(): Promise<void> {
-    let lastError: Error | undefined;
-    const note = (error: Error) => (lastError = error);
-    this.client.on('error', note);
     try {
       await inTime(this.client.connect(), START_MS, `no answer within ${START_MS / 1000} s`);
     } catch (error) {
-      const reason = reasonOf(lastError ?? (error as Error));
+      const reason = this.lastError ?? reasonOf(error as Error);
       throw new StartError(`Redis at ${this.where} (REDIS_URL) cannot be used: ${reason}.`);
-    } finally {
-      this.client.off('error', note);
     }
   }
 
