@@ -132,8 +132,9 @@ function inTurn(handler: RequestListener): RequestListener {
     if (turns.waitingCount >= MAX_WAITING) return void socket.destroy();
     void turns.run('', async () => {
       if (socket.destroyed) return;
+      const finished = new Promise((resolve) => response.once('finish', resolve));
       handler(request, response);
-      await new Promise((resolve) => response.once('finish', resolve));
+      await finished;
     });
   };
 }

@@ -100,17 +100,17 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     else done(null, payload);
   });
   // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.
-  fastify.setNotFoundHandler(refuse);
+  fastify.setNotFoundHandler(refuseAddress);
   fastify.addHook('onRoute', (route) => {
     if (parts.serves(route.url)) {
       paths.add(route);
       if (policyOf(route.config)?.scope === null) route.bodyLimit = PUBLIC_BODY_LIMIT;
       addRouteHooks(route, admit, turnOf, parts);
-    } else route.onRequest = [refuse];
+    } else route.onRequest = [refuseAddress];
   });
 }
 
-function refuse(): never {
+function refuseAddress(): never {
   throw nothingHere();
 }
 

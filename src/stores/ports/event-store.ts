@@ -90,7 +90,7 @@ export interface EventStore {
   /** Why nothing is read or appended although the server responds: it has another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
 
-  /** How many appends may be in flight, how many are, and how many requests wait to be admitted. As `admission`. */
+  /** How many appends may be in flight, how many are, and how many requests wait. Absent as `admission` is. */
   readonly load?: { window: number; appends: number; requests: number };
 
   /** Absent if the log cannot be overloaded: its appends wait in this process only. */
