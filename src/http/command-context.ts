@@ -45,7 +45,6 @@ export const Context = parameterOf((request, reply) => new RequestContext(reques
 /** Parameter decorator: the actor of an authenticated request. */
 export const RequestActor = parameterOf(actorOf);
 
-/** The actor of an authenticated request. */
 function actorOf(request: FastifyRequest): Actor {
   const { keyId, scopes, organization, session } = request.caller!;
   const name = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;

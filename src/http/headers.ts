@@ -4,21 +4,16 @@
  */
 export const NO_SNIFF = { 'x-content-type-options': 'nosniff' };
 
+const pageHeaders = (styles: string, more = '') => ({
+  'content-security-policy':
+    `default-src 'none'; script-src 'self'; style-src ${styles}; img-src 'self' data:; connect-src 'self'; ` +
+    `base-uri 'none'; form-action 'none'; frame-ancestors 'none'${more}`,
+  'referrer-policy': 'no-referrer',
+});
 /** The documentation page has its own scripts and styles, and inline styles. */
-export const DOCS_HEADERS = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'referrer-policy': 'no-referrer',
-};
-
+export const DOCS_HEADERS = pageHeaders("'self' 'unsafe-inline'");
 /** The console has no inline scripts or styles, and writes no HTML. */
-export const CONSOLE_HEADERS = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-  'referrer-policy': 'no-referrer',
-};
+export const CONSOLE_HEADERS = pageHeaders("'self'", "; require-trusted-types-for 'script'; trusted-types 'none'");
 
 /**
  * Any web page may call the service: browsers send no credential automatically (keys and tokens are headers that a
