@@ -52,20 +52,20 @@ export interface Context {
  * What the caller of a command reads and opens for it before it runs. Files are the caller's: the command may run in
  * another process, which owns the folder, and in another container.
  */
-export interface Prepared<V = undefined, I = never> {
+export interface Prepared<V = undefined> {
   /** As JSON. */
   value: V;
   /** Read while the command runs; each as JSON. */
-  items?: AsyncIterable<I>;
+  items?: AsyncIterable<unknown>;
   /** Where the lines go that the command writes besides its result. Default: standard output. */
   output?: OutputFile;
   close?(): Promise<void>;
 }
 
 /** What a command on a folder receives. */
-export interface FolderContext<V = unknown, I = unknown> extends Context {
+export interface FolderContext<V = unknown> extends Context {
   value: V;
-  items: AsyncIterable<I>;
+  items: AsyncIterable<unknown>;
   /** Resolves when more can be written. */
   write(text: string): Promise<void>;
   /** Aborts when the command is interrupted, or its caller goes away. Unless it is asked for, Ctrl-C ends this process. */
@@ -74,7 +74,7 @@ export interface FolderContext<V = unknown, I = unknown> extends Context {
   host?: Host;
 }
 
-export interface StoresContext<V = unknown, I = unknown> extends FolderContext<V, I> {
+export interface StoresContext<V = unknown> extends FolderContext<V> {
   stores: Stores;
 }
 
@@ -95,7 +95,7 @@ export interface Hosted extends Pick<FolderContext, 'actor' | 'value' | 'items' 
 /** @returns the exit code; 0 if it returns nothing */
 export type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode | void>;
 /** @returns an exit code if the command has ended with it */
-export type Prepare<V, I, A extends unknown[]> = (context: Context, ...args: A) => Promise<Prepared<V, I> | ExitCode>;
+export type Prepare<V, A extends unknown[]> = (context: Context, ...args: A) => Promise<Prepared<V> | ExitCode>;
 /** `existing`: a folder or server without a log is refused instead of creating one. */
 export type Folder = 'existing' | 'create';
 
@@ -151,15 +151,15 @@ export class Cli {
    * An action of the process that owns the folder: the server that runs on it, or else this process, which owns it
    * meanwhile. In the cluster profile it is always this process.
    */
-  withFolder<A extends unknown[], V = undefined, I = never>(
+  withFolder<A extends unknown[], V = undefined>(
     folder: Folder,
-    work: Work<FolderContext<V, I>, A>,
-    prepare?: Prepare<V, I, A>,
+    work: Work<FolderContext<V>, A>,
+    prepare?: Prepare<V, A>,
   ) {
     return async (...args: A): Promise<void> => {
       const context = this.context();
       if (this.hosted) {
-        const { signal, ...rest } = this.hosted as Hosted & { value: V; items: AsyncIterable<I> };
+        const { signal, ...rest } = this.hosted as Hosted & { value: V };
         this.exitCode = (await work({ ...context, ...rest, interruption: () => signal }, ...args)) ?? EXIT.ok;
         return;
       }
@@ -189,7 +189,7 @@ export class Cli {
             process.once('SIGINT', stop).once('SIGTERM', stop);
             return stopping.signal;
           };
-          const here = { ...context, value, items: items as AsyncIterable<I>, write, interruption };
+          const here = { ...context, value, items, write, interruption };
           const done = work(here, ...args).finally(() => {
             process.off('SIGINT', stop).off('SIGTERM', stop);
             return answer?.close();
@@ -205,12 +205,12 @@ export class Cli {
   }
 
   /** An action on the open stores. */
-  withStores<A extends unknown[], V = undefined, I = never>(
+  withStores<A extends unknown[], V = undefined>(
     folder: Folder,
-    work: Work<StoresContext<V, I>, A>,
-    prepare?: Prepare<V, I, A>,
+    work: Work<StoresContext<V>, A>,
+    prepare?: Prepare<V, A>,
   ) {
-    return this.withFolder<A, V, I>(
+    return this.withFolder<A, V>(
       folder,
       async (context, ...args) => {
         if (context.host) return work({ ...context, stores: context.host.stores }, ...args);

@@ -21,7 +21,7 @@ type KeptLeaf = [leaf: string, position: Position];
 const CHECKPOINT = /^[^\n]+\n([1-9]\d{0,14})\n([A-Za-z\d+/]{43}=)\n/;
 
 export function compareCommand(cli: Cli): void {
-  const log = cli.withStores<[string], Kept, KeptLeaf[]>('existing', compareLog, open);
+  const log = cli.withStores<[string], Kept>('existing', compareLog, open);
   const service = cli.withConfig(compareService);
   cli.program
     .command('compare')
@@ -31,7 +31,7 @@ export function compareCommand(cli: Cli): void {
     .action((file: string, { url }: { url?: string }) => (url === undefined ? log(file) : service(file, url)));
 }
 
-async function open(_context: Context, file: string): Promise<Prepared<Kept, KeptLeaf[]>> {
+async function open(_context: Context, file: string): Promise<Prepared<Kept>> {
   const found = await stat(file).catch(() => undefined);
   // A pipe can be read only once.
   if (found && !found.isFile() && !found.isDirectory()) throw new UsageError(`${file} is not a regular file.`);
@@ -81,7 +81,7 @@ function leafIn(text: string, where: string): KeptLeaf[] {
 }
 
 /** The hashes of the log itself, not of the read models: whoever rewrote it may have left those as they were. */
-async function compareLog({ stores, value, items, ...context }: StoresContext<Kept, KeptLeaf[]>): Promise<ExitCode> {
+async function compareLog({ stores, value, items, ...context }: StoresContext<Kept>): Promise<ExitCode> {
   const kept = flat(items);
   const tree = new Tree();
   const total = await stores.eventStore.countAfter(0);
@@ -107,15 +107,16 @@ async function compareLog({ stores, value, items, ...context }: StoresContext<Ke
   });
 }
 
-async function* flat(items: AsyncIterable<KeptLeaf[]>): AsyncGenerator<KeptLeaf, undefined> {
-  for await (const some of items) yield* some;
+/** @param items those of `leavesIn` */
+async function* flat(items: AsyncIterable<unknown>): AsyncGenerator<KeptLeaf, undefined> {
+  for await (const some of items) yield* some as KeptLeaf[];
 }
 
 /** What a service says of its tree, as its read models have it. */
 async function compareService(context: Context, file: string, url: string): Promise<ExitCode> {
   const { value, items } = await open(context, file);
   const leaves: KeptLeaf[] = [];
-  if (items) for await (const some of items) leaves.push(...some);
+  if (items) for await (const leaf of flat(items)) leaves.push(leaf);
   const treeAt = (size: number) => new Tree(leaves.slice(0, size));
   const kept = value === 'export' ? treeAt(leaves.length) : value;
   const { to: total } = await ask(url, 'from=1');

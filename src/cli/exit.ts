@@ -14,6 +14,13 @@ export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
 
+/** The value that a text names. @throws UsageError with the message if it names none */
+export function chosen<T extends string>(values: readonly T[], text: string, message: string): T {
+  const value = values.find((one) => one === text);
+  if (value === undefined) throw new UsageError(message);
+  return value;
+}
+
 /** The TRIS id of an argument. @throws UsageError */
 export function checkedTrisId(text: string): string {
   if (TRIS_ID.test(text)) return text;

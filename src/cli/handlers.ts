@@ -30,7 +30,7 @@ export function withHandlers<A extends unknown[], V = undefined>(
   folder: Folder,
   features: readonly Type[] | ((config: Config) => (Type | DynamicModule)[]),
   work: Work<HandlersContext<V>, A>,
-  prepare?: Prepare<V, never, A>,
+  prepare?: Prepare<V, A>,
 ) {
   return cli.withStores<A, V>(
     folder,

@@ -21,7 +21,6 @@ interface Options {
 
 /** What the file is: the number of its actions, or an export of events. */
 type Value = { lines: number } | 'export';
-type Item = ActionLine[] | RecordedEvent[];
 
 export function importCommand(cli: Cli): void {
   const command = cli.program
@@ -36,7 +35,7 @@ export function importCommand(cli: Cli): void {
       'accept an export that was truncated or changed, or that lacks the last line with count and digest',
     )
     .action(
-      cli.withStores<[string, Options], Value, Item>('create', importPrepared, (context, file, options) =>
+      cli.withStores<[string, Options], Value>('create', importPrepared, (context, file, options) =>
         withInput(context, 'import', file, async (path) =>
           (await isExport(path)) ? openExport(context, path, options) : openActions(context, path, 'relay', options),
         ),
@@ -49,7 +48,7 @@ export function importCommand(cli: Cli): void {
     )
     .argument('<file>', 'the file; - reads standard input')
     .action(
-      cli.withStores<[string], Value, Item>(
+      cli.withStores<[string], Value>(
         'create',
         (context, file) => importPrepared(context, file, command.opts()),
         (context, file) =>
@@ -63,10 +62,10 @@ async function withInput(
   { io }: Context,
   command: string,
   file: string,
-  work: (path: string) => Promise<Prepared<Value, Item> | ExitCode>,
-): Promise<Prepared<Value, Item> | ExitCode> {
+  work: (path: string) => Promise<Prepared<Value> | ExitCode>,
+): Promise<Prepared<Value> | ExitCode> {
   const input = file === '-' ? await spool(io.stdin) : await existing(file);
-  let opened: Prepared<Value, Item> | ExitCode | undefined;
+  let opened: Prepared<Value> | ExitCode | undefined;
   try {
     await refuseCompressed(input.path, command, file);
     opened = await work(input.path);
@@ -82,14 +81,14 @@ async function openActions(
   file: string,
   format: Format,
   { json }: Options,
-): Promise<Prepared<Value, Item> | ExitCode> {
+): Promise<Prepared<Value> | ExitCode> {
   const actions = new ActionLines(file, format);
   const checked = await context.progress('Checking', 'bytes', (update) => actions.check(update));
   if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
   return finish(context, nothingRecorded(checked), json);
 }
 
-async function openExport({ note }: Context, file: string, { incomplete }: Options): Promise<Prepared<Value, Item>> {
+async function openExport({ note }: Context, file: string, { incomplete }: Options): Promise<Prepared<Value>> {
   if (!incomplete) await checkExport(file);
   const tellCut = (line: number): void =>
     note(`The file is cut off: the append that begins at line ${line} is not whole, and is left out.`);
@@ -97,7 +96,7 @@ async function openExport({ note }: Context, file: string, { incomplete }: Optio
 }
 
 async function importPrepared(
-  context: StoresContext<Value, Item>,
+  context: StoresContext<Value>,
   _file: string,
   { incomplete, json }: Options,
 ): Promise<ExitCode | void> {

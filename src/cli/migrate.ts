@@ -4,7 +4,7 @@ import { appendsOf, rootOfLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
 import { openLog } from '../stores/open.js';
 import { type Cli, type Context, requireStore } from './cli.js';
-import { EXIT, UsageError } from './exit.js';
+import { EXIT, UsageError, chosen } from './exit.js';
 import { count, duration } from './progress.js';
 
 interface Options {
@@ -78,7 +78,5 @@ function render(
 }
 
 function profileOf(text: string): Profile {
-  const profile = PROFILES.find((name) => name === text);
-  if (!profile) throw new UsageError(`A profile must be ${PROFILES.join(' or ')}, not "${text}".`);
-  return profile;
+  return chosen(PROFILES, text, `A profile must be ${PROFILES.join(' or ')}, not "${text}".`);
 }

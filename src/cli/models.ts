@@ -5,7 +5,7 @@ import { ValidationPoliciesModule } from '../features/validation-policies/vp.mod
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
 import type { Cli, JsonOption } from './cli.js';
-import { UsageError } from './exit.js';
+import { chosen } from './exit.js';
 import { type HandlersContext, changed, commandOf, withHandlers } from './handlers.js';
 import { printReplay } from './population-change.js';
 import { table } from './table.js';
@@ -80,7 +80,5 @@ async function switchModel(context: HandlersContext, id: string, { json }: JsonO
 }
 
 function modelOf(text: string): ModelId {
-  const id = MODEL_IDS.find((known) => known === text);
-  if (!id) throw new UsageError(`The versions of the model are ${MODEL_IDS.join(', ')}; there is no "${text}".`);
-  return id;
+  return chosen(MODEL_IDS, text, `The versions of the model are ${MODEL_IDS.join(', ')}; there is no "${text}".`);
 }

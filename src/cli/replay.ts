@@ -8,7 +8,7 @@ import { score } from '../features/disc/score.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { Cli } from './cli.js';
-import { UsageError, checkedTrisId } from './exit.js';
+import { UsageError, checkedTrisId, chosen } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
@@ -48,12 +48,9 @@ export function replayCommand(cli: Cli): void {
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
           throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
         }
-        const model = MODEL_IDS.find((id) => id === options.model);
-        if (options.model !== undefined && !model) {
-          throw new UsageError(`--model must be one of ${MODEL_IDS.join(', ')}, not "${options.model}".`);
-        }
+        const models = `--model must be one of ${MODEL_IDS.join(', ')}, not "${options.model}".`;
         const coordinates = {
-          model,
+          model: options.model === undefined ? undefined : chosen(MODEL_IDS, options.model, models),
           as_of: time('--as-of', options.asOf),
           known_at: time('--known-at', options.knownAt),
           vp: options.vp,

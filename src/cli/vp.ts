@@ -17,7 +17,7 @@ import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
 import type { Cli, Context } from './cli.js';
-import { UsageError, checkedTrisId } from './exit.js';
+import { UsageError, checkedTrisId, chosen } from './exit.js';
 import { type HandlersContext, OPERATOR, changed, commandOf, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { printReplay, renderChange, signed } from './population-change.js';
@@ -193,9 +193,7 @@ function readPolicy(file: string): PolicyContent {
 }
 
 function scopeOf(text: string): LensScope {
-  const scope = LENS_SCOPES.find((name) => name === text);
-  if (!scope) throw new UsageError(`--scope must be ${LENS_SCOPES.join(' or ')}, not "${text}".`);
-  return scope;
+  return chosen(LENS_SCOPES, text, `--scope must be ${LENS_SCOPES.join(' or ')}, not "${text}".`);
 }
 
 function listOf(text: string | undefined): string[] | undefined {
