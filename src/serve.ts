@@ -71,10 +71,7 @@ function checkpointsOf(app: INestApplication, { eventStore }: Stores, projector:
   return new Checkpointer(eventStore, app.get(Views), app.get(Writer), signed, applies, logger);
 }
 
-/**
- * Opens the stores and serves.
- * @param isExample whether the folder is filled with example data first
- */
+/** Opens the stores and serves. @param isExample whether the folder is filled with example data first */
 export async function serve(config: Config, logger: Logger, isExample: boolean): Promise<void> {
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
@@ -120,10 +117,7 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey, examples)}\n`);
 }
 
-/**
- * Waits while a command owns the folder, then owns it and listens for commands.
- * @throws FolderOwned if another server owns it
- */
+/** Owns the folder, once no command does, and listens for commands. @throws FolderOwned if another server owns it */
 async function ownFolder(data: string, logger: Logger): Promise<OwnerServer> {
   for (let told = -Infinity; ; await sleep(LOOK_MS)) {
     try {

@@ -6,10 +6,7 @@ import { makeFolder } from '../kernel/make-folder.js';
 import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
-/**
- * Creates the data folder if it does not exist.
- * @throws StartError if it is not a folder or not writable
- */
+/** Creates the data folder if it does not exist. @throws StartError if it is not a folder or not writable */
 export function prepareFolder(folder: string): void {
   try {
     makeFolder(resolve(folder));

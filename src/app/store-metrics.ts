@@ -28,10 +28,7 @@ import { type CheckResult, Health, type Purpose } from './health.js';
 
 /** Most rows that a scrape counts. */
 const COUNTED = 1_000;
-/**
- * For this many ms after a failed append the service is not ready. After that, the next append shows whether the log
- * works again.
- */
+/** How long the service is not ready after a failed append, ms: the next append shows whether the log works again. */
 const RECOVERY_MS = 10_000;
 /** How long a scrape or a check waits for a store, ms. */
 const ANSWER_MS = 1_000;

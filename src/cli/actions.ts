@@ -17,7 +17,6 @@ interface ChangeOptions {
   dryRun?: boolean;
 }
 
-/** actions withdraw, reinstate, show: actions that were wrong. */
 export function actionsCommands(cli: Cli): void {
   const actions = cli.program.command('actions').description('withdraw, reinstate and look up single actions');
 

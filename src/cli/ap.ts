@@ -38,7 +38,6 @@ const CHECKS = (config: Config): (Type | DynamicModule)[] => {
 @Module({})
 class CheckPartsModule {}
 
-/** ap list, show, create, retire, check: access policies. */
 export function apCommands(cli: Cli): void {
   const ap = cli.program.command('ap').description('list, create, retire and check access policies');
 

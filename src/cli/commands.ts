@@ -1,9 +1,6 @@
 import { Cli, type CommandIo, type Hosted } from './cli.js';
 
-/**
- * Every command is a file in this folder with a function that registers it; only the file of the called command is
- * loaded.
- */
+/** Every command is a file here with a function that registers it. Only the file of the called one is loaded. */
 const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] = [
   { names: ['serve'], load: async () => (await import('./serve.js')).serveCommand },
   { names: ['status'], load: async () => (await import('./status.js')).statusCommand },
@@ -31,10 +28,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
 ];
 
-/**
- * The program with the command that the arguments call; help and an unknown command list all commands.
- * @param hosted if another process has called it
- */
+/** The program with the called command; help and an unknown one list all. @param hosted if another process calls */
 export async function programFor(argv: readonly string[], io: CommandIo, hosted?: Hosted): Promise<Cli> {
   const cli = new Cli(io, hosted);
   const called = COMMANDS.filter(({ names }) => names.some((name) => argv.includes(name)));

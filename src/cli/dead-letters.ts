@@ -22,7 +22,6 @@ interface AcknowledgeOptions {
   reason: string;
 }
 
-/** dead-letters list, acknowledge: events that could not be decoded. */
 export function deadLettersCommands(cli: Cli): void {
   const letters = cli.program.command('dead-letters').description('list and acknowledge events that cannot be decoded');
 

@@ -60,10 +60,7 @@ export class Example {
     private readonly marker: Marker,
   ) {}
 
-  /**
-   * Marks a folder without a log. This process owns it.
-   * @throws StartError for a folder with other events, and where the example cannot be recorded
-   */
+  /** Marks a folder without a log, which this process owns. @throws StartError if the example cannot be recorded */
   static open({ data, profile, modules }: Config): Example {
     if (profile !== 'embedded')
       throw new StartError('Example data is for the embedded profile: unset CREDENCE_PROFILE.');

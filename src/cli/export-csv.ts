@@ -68,10 +68,7 @@ export async function exportCsv(context: HandlersContext, name: string): Promise
   note(`${count(written)} ${name} in ${duration((performance.now() - started) / 1000)}`);
 }
 
-/**
- * Every identity that is known now, as `GET /v1/disc/score` answers it, by the lens and model that served the platform at
- * the start.
- */
+/** Every identity known now, as `GET /v1/disc/score` answers it, by the platform's lens and model at the start. */
 async function* identities({ get, stores: { readModels } }: HandlersContext): ReturnType<Pages> {
   const reader = get(IdentityReader);
   const manifest = await get(Views).manifest();
@@ -145,10 +142,7 @@ function decisionRow(decision: DecisionDto): Row {
 /** null, undefined: empty. */
 type Cell = string | number | boolean | null | undefined;
 
-/**
- * A line of a CSV file (RFC 4180). Cells are the exact data: one that a spreadsheet would take for a formula is not
- * changed.
- */
+/** A line of a CSV file (RFC 4180). Cells are exact: one that a spreadsheet takes for a formula is not changed. */
 export function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`;
 }

@@ -13,7 +13,6 @@ interface RebuildOptions {
   json?: boolean;
 }
 
-/** rebuild, swap, rollback, drop: generations of read models beside the serving one. */
 export function generationsCommands(cli: Cli): void {
   cli.program
     .command('rebuild')

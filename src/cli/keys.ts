@@ -21,7 +21,6 @@ interface CreateOptions {
   json?: true;
 }
 
-/** keys create, list, revoke: API keys. */
 export function keysCommands(cli: Cli): void {
   const keys = cli.program.command('keys').description('create, list and revoke API keys');
 

@@ -12,7 +12,6 @@ import { table } from './table.js';
 
 const FEATURES = [ValidationPoliciesModule];
 
-/** models list, replay, promote, rollback: the versions of the scoring model, and which one serves the platform. */
 export function modelsCommands(cli: Cli): void {
   const models = cli.program
     .command('models')

@@ -45,10 +45,7 @@ export class OwnerServer {
     });
   }
 
-  /**
-   * Listens in a folder that this process owns. Commands wait until `start`.
-   * @throws StartError if there can be no socket in the folder
-   */
+  /** Listens in a folder that this process owns. Commands wait until `start`. @throws StartError if it cannot */
   static async listen(data: string): Promise<OwnerServer> {
     const folder = realpathSync(data);
     const file = join(folder, SOCKET);

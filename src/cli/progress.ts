@@ -75,7 +75,6 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** A duration in readable form. */
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds)) return 'unknown time';
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

@@ -121,7 +121,6 @@ function render({ tris_id, events, entries, score }: Replay): string {
   ].join('\n');
 }
 
-/** A history as a table of text. */
 export function historyTable(entries: readonly HistoryEntryDto[]): string {
   const rows = entries.map((entry) => ({
     position: entry.position.slice(entry.position.lastIndexOf('.') + 1),

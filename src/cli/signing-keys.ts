@@ -25,7 +25,6 @@ interface RotateOptions extends Options {
   atOnce?: boolean;
 }
 
-/** signing-keys create, list, rotate, revoke, prune: the keys of tokens and proofs, or those of vouchers. */
 export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program
     .command('signing-keys')

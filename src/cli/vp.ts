@@ -33,7 +33,6 @@ interface ScopeOptions {
   json?: boolean;
 }
 
-/** vp create, retire, evaluate, replay, diff, promote, rollback: validation policies and what they would change. */
 export function vpCommands(cli: Cli): void {
   const vp = cli.program
     .command('vp')

@@ -364,10 +364,7 @@ export class Config {
   }
 }
 
-/**
- * Reads and checks the environment. An empty variable counts as unset.
- * @throws ConfigError naming the first unknown variable or invalid value
- */
+/** Reads the environment. An empty variable counts as unset. @throws ConfigError for the first that is wrong */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const isKnown = (name: string) =>
     variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));

@@ -105,9 +105,7 @@ export interface EventHeader {
   position: number;
   occurred_at: number;
   recorded_at: number;
-  /**
-   * Computes the leaf of the recorded event (docs/decisions/0034). Only of an event that is folded; absent if it is damaged.
-   */
+  /** Computes its leaf (docs/decisions/0034). Only of an event that is folded; absent if it is damaged. */
   leaf?: () => string;
 }
 
@@ -187,10 +185,7 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
   };
 }
 
-/**
- * Makes the decoder of an aggregate's streams, from the definitions of their events. It decodes every event of a
- * stream, or throws.
- */
+/** Makes the decoder of an aggregate's streams, which decodes every event of a stream, or throws. */
 export function streamDecoderFor<D extends EventDefinition>(definitions: readonly D[]) {
   const decode = decoderFor(definitions);
   /** @throws NewerSchema, Problem history_unreadable */

@@ -1,7 +1,4 @@
-/**
- * The forms of the identifiers clients send, in one place for HTTP and the CLI.
- * A value is accepted as it is or refused, never silently normalised.
- */
+/** The forms of the identifiers that clients send. A value is accepted as it is or refused, never normalised. */
 export const TRIS_ID = /^(?:tris[@:][A-Za-z0-9._:@-]{1,123}|did:[A-Za-z0-9._:@-]{1,124})$/;
 /** `TRIS_ID` in words. */
 export const TRIS_ID_FORM =
@@ -18,10 +15,7 @@ export const isMisspelled = (trisId: string): boolean => spellingOf(trisId) !== 
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
 /** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name, in any case. */
 export const RESERVED_TRIS = /^tris:platform:/i;
-/**
- * Prefix of the platform id of a chain that the service reads itself (CAIP-2). Nobody can relay for or register such a
- * platform, in any case.
- */
+/** Prefix of the platform id (CAIP-2) of a chain that the service reads itself. Nobody can use it, in any case. */
 export const RESERVED_PLATFORM = /^eip155:/i;
 /** A reference to a validation or access policy. The id of a new policy has a narrower form, with its version. */
 export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;

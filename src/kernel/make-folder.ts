@@ -1,10 +1,7 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/**
- * mkdir with `recursive` never ends on file systems such as /proc, which return ENOENT for every attempt, and says ENOENT
- * of a file system that is read-only.
- */
+/** As mkdir with `recursive`, which never ends on /proc, and says ENOENT of a file system that is read-only. */
 export function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {

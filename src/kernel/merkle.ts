@@ -10,7 +10,6 @@ import { PLAIN, sha256Hex } from './hash.js';
 /** Levels of the tree between two levels of tiles, and the number of hashes in a full tile (C2SP tlog-tiles). */
 const TILE_HEIGHT = 8;
 export const TILE_WIDTH = 2 ** TILE_HEIGHT;
-/** Characters of a hash. */
 export const HASH_LENGTH = 43;
 
 const NO_SALT = '0'.repeat(32);
@@ -51,7 +50,6 @@ function listText(values: readonly unknown[]): string {
 
 const node = Buffer.alloc(65, 1);
 
-/** The hash of the node above two others. */
 export function nodeHash(left: string, right: string): string {
   node.write(left, 1, 'base64url');
   node.write(right, 33, 'base64url');
@@ -76,7 +74,6 @@ export function base64Of(hash: string): string {
   return Buffer.from(hash, 'base64url').toString('base64');
 }
 
-/** The root of the tree with these peaks. */
 export function rootOfPeaks(peaks: readonly string[]): string {
   return peaks.length === 0
     ? hash('sha256', '', 'base64url')

@@ -452,10 +452,7 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
 /** A problem lists at most so many errors, and counts the others. */
 export const MAX_ERRORS = 100;
 
-/**
- * A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise
- * `validation_failed`.
- */
+/** A refusal of input. Its code is that of all errors if they have one, and that is a problem's. */
 export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
   const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;

@@ -1,10 +1,7 @@
 import type { OnApplicationBootstrap, OnApplicationShutdown } from '@nestjs/common';
 import type { Config } from './config.js';
 
-/**
- * Looks for what a crash or a lost queue has left undone: when a worker starts, and then again and again. What fails is
- * tried again the next time.
- */
+/** Looks again and again, in a worker, for what a crash or a lost queue has left undone. What fails is tried again. */
 export abstract class Sweeper implements OnApplicationBootstrap, OnApplicationShutdown {
   protected readonly sweepMs: number = 60_000;
   protected abstract readonly config: Config;

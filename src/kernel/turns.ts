@@ -8,7 +8,6 @@ export class OwnerQueues<Owner, T> {
     return this.count;
   }
 
-  /** How much of an owner waits. */
   sizeOf(owner: Owner): number {
     return this.queues.get(owner)?.size ?? 0;
   }
@@ -28,10 +27,7 @@ export class OwnerQueues<Owner, T> {
     if (own.size === 0) this.queues.delete(owner);
   }
 
-  /**
-   * Takes what is next out of it.
-   * @param accepts asked for one owner after the other, until it accepts one
-   */
+  /** Takes what is next out of it. @param accepts asked for one owner after the other, until it accepts one */
   next(accepts: (owner: Owner) => boolean = () => true): T | undefined {
     for (const [owner, own] of this.queues) {
       if (!accepts(owner)) continue;
@@ -52,10 +48,7 @@ export class Turns<Owner = string> {
   private readonly runningOf = new Map<Owner, number>();
   private readonly waiting = new OwnerQueues<Owner, () => void>();
 
-  /**
-   * @param most work that runs at the same time
-   * @param mostOfOne of one owner
-   */
+  /** @param most work that runs at the same time @param mostOfOne of one owner */
   constructor(
     private readonly most: number,
     private readonly mostOfOne: number,
@@ -65,12 +58,10 @@ export class Turns<Owner = string> {
     return this.running;
   }
 
-  /** How much work waits. */
   get waitingCount(): number {
     return this.waiting.size;
   }
 
-  /** How much work of an owner waits. */
   waitingOf(owner: Owner): number {
     return this.waiting.sizeOf(owner);
   }
