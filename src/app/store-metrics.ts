@@ -105,8 +105,8 @@ class Gauges {
   }
 
   /** A gauge with a value for each value of one label. */
-  addPer<L extends string>(
-    label: L,
+  addPer(
+    label: string,
     name: string,
     help: string,
     values: () => readonly (readonly [string, number])[] | Promise<readonly (readonly [string, number])[]>,
@@ -298,15 +298,8 @@ function registerClock(gauges: Gauges, health: Health, { clockSkew }: Stores): v
   });
 }
 
-function detailOf({
-  id,
-  status,
-  damage,
-  isOwn,
-  isInLog,
-  behind,
-  checkpoint,
-}: PresentGeneration & ComparedIfKnown): string {
+function detailOf(generation: PresentGeneration & ComparedIfKnown): string {
+  const { id, status, damage, isOwn, isInLog, behind, checkpoint } = generation;
   if (!isOwn) return `read_models_foreign: ${id} belongs to another log, ${checkpoint.log}`;
   if (status === 'damaged') return `read_models_damaged: ${id}: ${damage ?? 'it has lost rows'}`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;

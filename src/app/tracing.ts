@@ -131,11 +131,7 @@ function endFailed(span: Span, error: Error): void {
 }
 
 /** The spans of batches are linked to the commands of their events, which did not wait for them. */
-function tracedProjections(
-  store: EventStore,
-  readModels: ReadModels,
-  tracing: Tracing,
-): Pick<EventStore, 'subscribe'> & Pick<ReadModels, 'apply'> {
+function tracedProjections(store: EventStore, readModels: ReadModels, tracing: Tracing) {
   /** Traced commands by the position of their last event, in order. */
   const read: { position: number; traceparent: string; at: number }[] = [];
   const subscribe: EventStore['subscribe'] = async function* (after, options) {

@@ -8,12 +8,7 @@ import { hasConsole } from './console.js';
  * @param created the development key, if this boot created it
  * @param examples what example data there is
  */
-export function welcome(
-  config: Config,
-  url: string,
-  created: string | undefined,
-  examples: string | undefined,
-): string {
+export function welcome(config: Config, url: string, created?: string, examples?: string): string {
   if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and PostgreSQL';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];

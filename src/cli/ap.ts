@@ -105,12 +105,8 @@ async function retire(context: HandlersContext, id: string) {
   return changed(context, `${body.policy_id} ${body.status}`);
 }
 
-async function check(
-  { actor, commands, stores, config, print }: HandlersContext,
-  id: string,
-  subject: string,
-  { json }: JsonOption,
-) {
+async function check(context: HandlersContext, id: string, subject: string, { json }: JsonOption) {
+  const { actor, commands, stores, config, print } = context;
   checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };

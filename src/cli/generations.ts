@@ -46,12 +46,8 @@ export function generationsCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, drop));
 }
 
-async function rebuild(
-  { commands, progress, print, note, interruption }: HandlersContext,
-  view: string,
-  options: RebuildOptions,
-) {
-  const { swap, newLog } = options;
+async function rebuild(context: HandlersContext, view: string, { swap, newLog, json }: RebuildOptions) {
+  const { commands, progress, print, note, interruption } = context;
   const signal = interruption();
   const result = await progress(`Rebuilding ${view}`, 'events', (onProgress) =>
     commands.execute(new RebuildViews({ views: view, signal, onProgress, swap, newLog })),
@@ -62,7 +58,7 @@ async function rebuild(
     : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
   const rate = count(events / Math.max(seconds, 0.001));
   print(
-    options.json
+    json
       ? JSON.stringify(result)
       : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
   );

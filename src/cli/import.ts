@@ -21,6 +21,7 @@ interface Options {
 
 /** What the file is: the number of its actions, or an export of events. */
 type Value = { lines: number } | 'export';
+type Opened = Prepared<Value> | ExitCode;
 
 export function importCommand(cli: Cli): void {
   const command = cli.program
@@ -62,10 +63,10 @@ async function withInput(
   { io }: Context,
   command: string,
   file: string,
-  work: (path: string) => Promise<Prepared<Value> | ExitCode>,
-): Promise<Prepared<Value> | ExitCode> {
+  work: (path: string) => Promise<Opened>,
+): Promise<Opened> {
   const input = file === '-' ? await spool(io.stdin) : await existing(file);
-  let opened: Prepared<Value> | ExitCode | undefined;
+  let opened: Opened | undefined;
   try {
     await refuseCompressed(input.path, command, file);
     opened = await work(input.path);
@@ -76,12 +77,7 @@ async function withInput(
 }
 
 /** Checks a file of actions. @returns the exit code if a line is wrong, which is printed */
-async function openActions(
-  context: Context,
-  file: string,
-  format: Format,
-  { json }: Options,
-): Promise<Prepared<Value> | ExitCode> {
+async function openActions(context: Context, file: string, format: Format, { json }: Options): Promise<Opened> {
   const actions = new ActionLines(file, format);
   const checked = await context.progress('Checking', 'bytes', (update) => actions.check(update));
   if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
@@ -95,11 +91,7 @@ async function openExport({ note }: Context, file: string, { incomplete }: Optio
   return { value: 'export', items: appendsIn(file, incomplete ? tellCut : undefined) };
 }
 
-async function importPrepared(
-  context: StoresContext<Value>,
-  _file: string,
-  { incomplete, json }: Options,
-): Promise<ExitCode | void> {
+async function importPrepared(context: StoresContext<Value>, _file: string, { incomplete, json }: Options) {
   const { value, items, stores, config } = context;
   const stopBulk = stores.eventStore.startBulk?.();
   try {

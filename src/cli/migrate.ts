@@ -64,11 +64,9 @@ async function migrate({ progress }: Context, source: EventStore, target: EventS
   return { equal, copied: appended, from: from!, to: to!, seconds: (performance.now() - started) / 1000 };
 }
 
-function render(
-  { equal, copied, from, to, seconds }: Awaited<ReturnType<typeof migrate>>,
-  source: Profile,
-  target: Profile,
-): string {
+type Result = Awaited<ReturnType<typeof migrate>>;
+
+function render({ equal, copied, from, to, seconds }: Result, source: Profile, target: Profile): string {
   return [
     `${count(copied)} events copied in ${duration(seconds)}`,
     `${source}: ${count(from.events)} events, ${from.root}`,

@@ -97,9 +97,7 @@ async function sendItems(
   }
 }
 
-async function connect(
-  data: string,
-): Promise<{ request: ClientRequest; response: Promise<IncomingMessage> } | undefined> {
+async function connect(data: string) {
   const folder = realpathSync(data);
   const file = join(folder, SOCKET);
   const found = socketAt(file);

@@ -108,11 +108,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
 const LENS_ORDER: readonly LensScope[] = ['organization', 'platform'];
 
 /** The policy that is the lens of an owner, read from the log; null if none was promoted. */
-export async function activePolicy(
-  { stores }: HandlersContext,
-  scope: LensScope,
-  trisOrg: string,
-): Promise<string | null> {
+export async function activePolicy({ stores }: HandlersContext, scope: LensScope, trisOrg: string) {
   const owner = lensOwner(scope, trisOrg);
   return activeLens(lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner)).policy_id;
 }

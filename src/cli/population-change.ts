@@ -15,11 +15,8 @@ const BAR = 32;
 const SHOWN_MOVERS = 10;
 
 /** Runs a replay to its end, here or in a running server, and prints its result. @throws CommandFailed */
-export async function printReplay(
-  { queries, stores, print, progress }: HandlersContext,
-  started: ReplayDto,
-  { json }: JsonOption,
-): Promise<void> {
+export async function printReplay(context: HandlersContext, started: ReplayDto, { json }: JsonOption): Promise<void> {
+  const { queries, stores, print, progress } = context;
   await stores.jobs.start();
   const replay = await progress('Replaying', 'identities', (update) => ended(started, queries, update));
   if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
