@@ -3,11 +3,7 @@ import { hasDevelopmentKey } from '../credentials/api-keys.js';
 import type { Config } from '../kernel/config.js';
 import { hasConsole } from './console.js';
 
-/**
- * What a new user needs first: the key, the documentation, the console, and three commands to paste.
- * @param created the development key, if this boot created it
- * @param examples what example data there is
- */
+/** What a new user needs first. @param created the key, if this boot created it @param examples what data there is */
 export function welcome(config: Config, url: string, created?: string, examples?: string): string {
   if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and PostgreSQL';

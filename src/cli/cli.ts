@@ -228,10 +228,7 @@ export class Cli {
     );
   }
 
-  /**
-   * Owns the folder, or lets the server that owns it carry out the command. Waits while another command owns it.
-   * @throws CommandFailed with `--no-wait` instead of waiting
-   */
+  /** Owns the folder, once no other command does, or lets its server carry out the command. @throws CommandFailed */
   private async owned(data: string, caller: Omit<Caller, 'argv' | 'io'>): Promise<Ownership | Ended> {
     const { wait } = this.program.opts<{ wait: boolean }>();
     const started = performance.now();

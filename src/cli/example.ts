@@ -79,11 +79,7 @@ export class Example {
     return example;
   }
 
-  /**
-   * Records what is missing, with the commands that requests cause. Each is repeated without a second effect, so that
-   * an interrupted recording is continued.
-   * @returns what there is, for a new user
-   */
+  /** Records what is missing, also after an interruption. @returns what there is, for a new user */
   async fill(host: Host): Promise<string> {
     const data = (await import(DATA.href)) as ExampleData;
     if (!this.marker.complete) {

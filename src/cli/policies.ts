@@ -79,10 +79,7 @@ async function readAll({ note }: Context, folder: string, { expect }: Options): 
   throw new UsageError(`Not all files of "${folder}" are valid; nothing was written.`);
 }
 
-/**
- * Makes the plan of the folder, and prints it with its effect, except as JSON.
- * @throws CommandFailed for a plan that is not the expected one, or cannot be applied
- */
+/** Makes the plan, and prints it with its effect, except as JSON. @throws CommandFailed if it cannot be applied */
 async function shownPlan(
   context: PoliciesContext,
   { json, expect }: Options,

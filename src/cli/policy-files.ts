@@ -56,8 +56,7 @@ function namesIn(folder: string, within = ''): string[] {
 }
 
 /**
- * Reads all files of a folder and of the folders in it whose names end with .yaml or .yml. Links to folders are not
- * followed.
+ * Reads all files of a folder, and of the folders in it, whose names end with .yaml or .yml.
  * @returns the valid files, and what is wrong with the others as `<file>:<line>:<column>: <message>`
  * @throws UsageError if it is not a folder, or has no such file
  */

@@ -66,7 +66,6 @@ export function replayCommand(cli: Cli): void {
 
 /**
  * Folds the timeline of an identity up to a viewpoint, with the functions that serve its score and its history.
- * @param coordinates as a query names them
  * @param limit the maximum number of entries returned; the last ones are kept
  * @throws Problem identity_not_found, policy_not_found
  */

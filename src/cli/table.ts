@@ -1,6 +1,5 @@
 /**
- * Rows as aligned columns; columns with only numbers are aligned to the right.
- * @param rows one record per row; the columns are the keys of the first
+ * Rows as aligned columns, the keys of the first row; columns with only numbers are aligned to the right.
  * @param none what is said instead if there are no rows
  */
 export function table(rows: readonly Record<string, string | number | null>[], none = ''): string {

@@ -118,10 +118,7 @@ export interface Undecodable extends EventHeader {
   data: { tris_id: string | null; event_type: string; reason: string };
 }
 
-/**
- * Returns a decoded event. Deciders use it: they must not ignore an event they cannot read, since it may end a grant.
- * @throws Problem history_unreadable
- */
+/** For deciders, which must not ignore an event that may end a grant. @throws Problem history_unreadable */
 export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
   if (event.type !== 'Undecodable') return event as E;
   const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter; an operator must check it.`;
@@ -193,10 +190,7 @@ export function streamDecoderFor<D extends EventDefinition>(definitions: readonl
     history.map((event) => readable(decode(event) as (EventHeader & { type: string }) | Undecodable) as Decoded<D>);
 }
 
-/**
- * Makes the fold of an aggregate's streams. It returns undefined for an empty one, and throws what the decoder throws.
- * @param evolve the state after an event
- */
+/** Makes the fold of an aggregate's streams: undefined for an empty one. It throws what the decoder throws. */
 export function streamFold<D extends EventDefinition, S>(
   definitions: readonly D[],
   evolve: (state: S | undefined, event: Decoded<D>) => S | undefined,

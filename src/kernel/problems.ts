@@ -1,9 +1,6 @@
 import { isMisspelled, spellingOf } from './identifiers.js';
 
-/**
- * Every refusal the service can give, by its HTTP status, with its title, and when it is given, in one place.
- * The wire form is RFC 9457 `application/problem+json`; `code` is the stable, machine-readable name.
- */
+/** Every refusal, by its HTTP status (RFC 9457), with its code, which is stable, its title, and when it is given. */
 const BY_STATUS = {
   400: {
     validation_failed: [

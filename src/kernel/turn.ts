@@ -18,10 +18,7 @@ export function endOfTurn(): Promise<void> {
   return end;
 }
 
-/**
- * Shares look-ups of one key between all callers in one turn of the event loop. The look-up runs at the end of the
- * turn, so no caller gets an answer older than its call.
- */
+/** Shares look-ups of a key between the callers in a turn. They run at its end, so no answer is older than its call. */
 export class SharedLookUps<T> {
   private readonly asked = new Map<string, Promise<T>>();
 
@@ -88,10 +85,7 @@ export const yieldFoldIfDue = yieldingIn(folds);
 /** Does what `yieldIfDue` does, for batches of commands. */
 export const yieldBatchIfDue = yieldingIn(batches);
 
-/**
- * Whether long work has used its share of this turn. For loops that check more often than they can await.
- * @param isShort this work has just begun, and may end soon: twice the share
- */
+/** Whether long work has used its share of this turn. @param isShort it has just begun and may end soon: twice that */
 export function isDue(isShort = false): boolean {
   const now = performance.now();
   if (began === undefined) begin(now);
