@@ -65,11 +65,10 @@ async function openOutput(_context: Context, tris: string | undefined, { out, fo
   if (csv !== undefined) checkedTable(csv);
   if (csv !== undefined && tris !== undefined) throw new UsageError('--csv writes all of a table, not one identity.');
   if (out === undefined) return { value: undefined };
-  if (!force && (await isFile(out))) throw new CommandFailed(`${out} exists; --force replaces it.`);
+  const found = await stat(out).catch(() => undefined);
+  if (!force && found?.isFile()) throw new CommandFailed(`${out} exists; --force replaces it.`);
   return { value: undefined, output: await OutputFile.open(out) };
 }
-
-const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;
 
 /** The members that name an identity. */
 const NAMES = ['tris_id', 'tris_org', 'counterparty'] as const;
