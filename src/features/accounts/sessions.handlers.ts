@@ -3,7 +3,7 @@ import type { Position } from '../../kernel/event.js';
 import { bodyHash, jobContext } from '../../commands/context.js';
 import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
 import { PublicAddress } from '../../kernel/public-address.js';
-import { WalletLinks } from './wallet-links.js';
+import { EndSessions, WalletLinks } from './wallet-links.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies, type Refreshed } from './refresh-families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
@@ -134,7 +134,8 @@ export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
     const chain_id = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
     const context = jobContext(`wallet:${wallet.toLowerCase()}`, correlationId, bodyHash(signed));
-    return { wallet, position: await this.links.endSessions(wallet, { reason: 'signed', chain_id }, context) };
+    const command = new EndSessions(wallet, { reason: 'signed', chain_id }, context);
+    return { wallet, position: await this.links.execute(command) };
   }
 }
 

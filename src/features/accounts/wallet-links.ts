@@ -1,4 +1,5 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
@@ -13,9 +14,20 @@ import {
   walletStream,
 } from './domain/wallet.js';
 
+/** Ends all sessions of a wallet. */
+export class EndSessions extends Command<Position> {
+  constructor(
+    readonly wallet: string,
+    readonly by: Parameters<typeof decideEndSessions>[1],
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
 /** Reads and changes the links of wallets. Reads use the wallet's own stream, so they are always current. */
-@Injectable()
-export class WalletLinks {
+@CommandHandler(EndSessions)
+export class WalletLinks implements ICommandHandler<EndSessions> {
   constructor(
     private readonly writer: Writer,
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -30,12 +42,8 @@ export class WalletLinks {
     return endingsOf(await this.store.readStream(walletStream(wallet)), chainId);
   }
 
-  /** Ends all sessions of a wallet. @throws Problem idempotency_key_reused */
-  async endSessions(
-    wallet: string,
-    by: Parameters<typeof decideEndSessions>[1],
-    context: CommandContext,
-  ): Promise<Position> {
+  /** @throws Problem idempotency_key_reused */
+  async execute({ wallet, by, context }: EndSessions): Promise<Position> {
     const { position } = await this.writer.execute(walletStream(wallet), context, () => decideEndSessions(wallet, by));
     return position;
   }

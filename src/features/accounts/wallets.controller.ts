@@ -16,7 +16,8 @@ import {
   WalletsDto,
   WalletUnlinkedDto,
 } from './wallets.dto.js';
-import { EndSessions, LinkAccount, LinkWallet, ListWallets, UnlinkWallet } from './wallets.handlers.js';
+import { EndSessions } from './wallet-links.js';
+import { LinkAccount, LinkWallet, ListWallets, UnlinkWallet } from './wallets.handlers.js';
 
 const WALLET = '0x9d85ca56217d2bb651b00f15e694eb7e713637d4';
 
@@ -98,7 +99,8 @@ export class WalletsController {
   })
   async endSessions(@Body() { wallet, reason_code }: EndSessionsDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, reason_code, end_sessions: true });
-    const position = await this.commands.execute(new EndSessions(wallet, reason_code, context));
+    const command = new EndSessions(wallet, { reason: 'operator', reason_code }, context);
+    const position = await this.commands.execute(command);
     return new Written<SessionsEndedDto>({ wallet: getAddress(wallet.toLowerCase()), ended: true }, position);
   }
 

@@ -189,27 +189,6 @@ function refuseToKey(actor: Actor, link: Link, history: readonly RecordedEvent[]
   );
 }
 
-/** Ends all sessions of a wallet, for an operator. */
-export class EndSessions extends Command<Position> {
-  constructor(
-    readonly wallet: string,
-    readonly reasonCode: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(EndSessions)
-export class EndSessionsHandler implements ICommandHandler<EndSessions> {
-  constructor(private readonly links: WalletLinks) {}
-
-  /** @throws Problem idempotency_key_reused */
-  execute({ wallet, reasonCode, context }: EndSessions): Promise<Position> {
-    return this.links.endSessions(wallet, { reason: 'operator', reason_code: reasonCode }, context);
-  }
-}
-
 /** The wallets of a TRIS by address: for its own session or an operator's key; for an organization's those it asserted. */
 export class ListWallets extends Query<WalletsDto> {
   constructor(

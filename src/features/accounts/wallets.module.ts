@@ -1,17 +1,11 @@
 import { Module } from '@nestjs/common';
 import { SiweModule } from './siwe.module.js';
 import { WalletsController } from './wallets.controller.js';
-import {
-  EndSessionsHandler,
-  LinkAccountHandler,
-  LinkWalletHandler,
-  ListWalletsHandler,
-  UnlinkWalletHandler,
-} from './wallets.handlers.js';
+import { LinkAccountHandler, LinkWalletHandler, ListWalletsHandler, UnlinkWalletHandler } from './wallets.handlers.js';
 
 @Module({
   imports: [SiweModule],
   controllers: [WalletsController],
-  providers: [EndSessionsHandler, LinkWalletHandler, LinkAccountHandler, UnlinkWalletHandler, ListWalletsHandler],
+  providers: [LinkWalletHandler, LinkAccountHandler, UnlinkWalletHandler, ListWalletsHandler],
 })
 export class WalletsModule {}

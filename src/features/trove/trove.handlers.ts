@@ -182,9 +182,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
       throw new Problem('forbidden', 'Only a key of the operators lifts a rejection, which is an operator’s.');
     }
     const stream = troveStream(recordId);
-    const decide = (history: readonly RecordedEvent[]) => decideLift(history, name);
-    await this.writer.idempotency.claim(stream, context, decide);
-    const update = await this.writer.update(stream, context, decide);
+    const update = await this.writer.execute(stream, context, (history) => decideLift(history, name));
     await this.verification.enqueue(troveRecordOf(await this.store.readStream(stream))!);
     return answerOf(update);
   }

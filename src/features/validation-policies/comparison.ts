@@ -105,8 +105,9 @@ export class Summarizer {
   constructor(
     before: Scoring,
     after: Scoring,
-    private readonly probes: readonly AccessProbe[],
-    private readonly asOf: number,
+    readonly probes: readonly AccessProbe[],
+    /** For access, ms. */
+    readonly now: number,
   ) {
     this.comparison = new Comparison(before, after);
     this.access = probes.map(({ policy_id }) => ({
@@ -181,8 +182,8 @@ export class Summarizer {
   private addAccess(probe: AccessProbe, change: AccessChangeDto, trisId: string, state: IdentityState): void {
     const { lensBefore, lensAfter } = this.comparison;
     const isAffected = probe.lens === null || lensBefore.model !== lensAfter.model;
-    const before = probe.grants(state, lensBefore, this.asOf);
-    const after = isAffected ? probe.grants(state, lensAfter, this.asOf) : before;
+    const before = probe.grants(state, lensBefore, this.now);
+    const after = isAffected ? probe.grants(state, lensAfter, this.now) : before;
     if (before) change.granted_before++;
     if (after) change.granted_after++;
     if (before === after) return;

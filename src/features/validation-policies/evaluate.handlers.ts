@@ -18,7 +18,7 @@ import { MODEL } from '../../scoring/model.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
-import { type AccessProbe, AccessProbes } from '../access/access-probes.js';
+import { AccessProbes } from '../access/access-probes.js';
 import { Summarizer } from './comparison.js';
 import { reasonsOf } from './reasons.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
@@ -127,7 +127,6 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
     const lenses = lensesOf(before, after, probes);
-    const comparison = { before, after, as_of, probes, now };
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, tris_id] of subjects.entries()) {
       const row = read.results[i] as IdentityRow | undefined;
@@ -141,7 +140,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       await yieldIfDue();
       fold.add(tris_id, state, () => Promise.resolve(reasons));
       await yieldIfDue();
-      results.push(await changeOf(tris_id, state, reasons, comparison));
+      results.push(await changeOf(tris_id, state, reasons, fold, as_of));
     }
     return { ...(await this.replays.resultOf(fold, read, as_of)), results };
   }
@@ -161,23 +160,17 @@ function nobody(tris_id: string): EvaluatedSubjectDto {
   };
 }
 
-/** What is compared, and at what times (ms): `as_of` for the evidence, `now` for access. */
-interface Compared {
-  before: Scoring;
-  after: Scoring;
-  as_of: number;
-  probes: readonly AccessProbe[];
-  now: number;
-}
-
+/** @param asOf for the evidence, ms */
 async function changeOf(
   tris_id: string,
   state: IdentityState,
   reasons: readonly ReasonDto[],
-  { before, after, as_of, probes, now }: Compared,
+  { comparison, probes, now }: Summarizer,
+  asOf: number,
 ): Promise<EvaluatedSubjectDto> {
-  const current = await preview(state, before, as_of);
-  const projected = await preview(state, after, as_of);
+  const { lensBefore: before, lensAfter: after } = comparison;
+  const current = await preview(state, before, asOf);
+  const projected = await preview(state, after, asOf);
   const access: EvaluatedSubjectDto['access'] = [];
   for (const probe of probes) {
     const grants = { before: probe.grants(state, before, now), after: probe.grants(state, after, now) };

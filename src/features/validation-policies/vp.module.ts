@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { AccessPoliciesModule } from '../access/ap.module.js';
+import { PolicyNamesModule } from '../policy-names/policy-names.module.js';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { ListModelsHandler, SwitchModelHandler, SwitchPolicyHandler } from './promotions.handlers.js';
 import { Promotions } from './promotions.js';
@@ -26,3 +28,6 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
   ],
 })
 export class ValidationPoliciesModule {}
+
+@Module({ imports: [ValidationPoliciesModule, PolicyNamesModule, AccessPoliciesModule] })
+export class PoliciesModule {}

@@ -82,10 +82,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
   }
 
   private async refuseUnsound(definition: SchemeDefinition, { name }: Actor): Promise<void> {
-    const errors = [
-      ...checkInputs(definition.public_inputs, definition.verification_key),
-      ...checkTranscript(definition),
-    ];
+    const errors = [...checkInputs(definition), ...checkTranscript(definition)];
     if (errors.length > 0) throw refusal(errors);
     const sound = await this.verifier.checkKey(definition.verification_key, name);
     if (typeof sound === 'object') {

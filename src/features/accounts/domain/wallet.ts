@@ -1,17 +1,10 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
-import { type LINK_PROOFS, sessionsEnded, walletLinked, walletUnlinked } from './wallets.events.js';
+import { sessionsEnded, walletLinked, walletUnlinked } from './wallets.events.js';
 
 /** The TRIS that a wallet belongs to, and how that is known. */
-export interface Link {
-  tris_id: string;
-  proof: (typeof LINK_PROOFS)[number];
-  /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
-  chain_id: number | null;
-  /** The organization whose key asserted it; null: an operator's key did, the wallet signed, or it was not recorded. */
-  asserted_by: string | null;
-}
+export type Link = Omit<Decoded<typeof walletLinked>['data'], 'wallet'>;
 
 /** @param wallet an address in any case */
 export function walletStream(wallet: string): string {
@@ -29,8 +22,8 @@ export function linkOf(history: readonly RecordedEvent[]): Link | null {
 function evolve(link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
   switch (event.type) {
     case 'WalletLinked': {
-      const { tris_id, proof, chain_id, asserted_by } = event.data;
-      return { tris_id, proof, chain_id, asserted_by };
+      const { wallet: _, ...link } = event.data;
+      return link;
     }
     case 'WalletUnlinked':
       return null;

@@ -1,6 +1,5 @@
 import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
-import type { GrantableStatus } from '../../identity/domain/identity.js';
 import { type FieldError, Problem, refusalOf } from '../../../kernel/problems.js';
 import type { VerificationKey } from './proof-format.js';
 import {
@@ -20,28 +19,16 @@ export const MAX_ROOTS = 100;
 const EVENTS = [schemeRegistered, schemeTranscriptDeclared, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
 type SchemeEvent = Decoded<(typeof EVENTS)[number]>;
 
-export type PublicInput = Extract<SchemeEvent, { type: 'SchemeRegistered' }>['data']['public_inputs'][number];
-
-/** What an operator registers. */
-export interface SchemeDefinition {
-  scheme: string;
-  status: GrantableStatus;
-  issuer: string;
-  scope: string;
-  public_inputs: PublicInput[];
+export interface Scheme extends Omit<Decoded<typeof schemeRegistered>['data'], 'verification_key'> {
   verification_key: VerificationKey;
-  /** SHA-256 of the transcript of the key's setup, in hex. */
-  transcript_hash: string;
-  roots: string[];
-}
-
-export interface Scheme extends Omit<SchemeDefinition, 'transcript_hash'> {
-  /** null if the scheme was registered before hashes were required and none was declared since. */
-  transcript_hash: string | null;
-  verification_key_hash: string;
   retired: boolean;
   /** ms since the epoch. */
   registered_at: number;
+}
+
+/** What an operator registers. */
+export interface SchemeDefinition extends Omit<Scheme, 'verification_key_hash' | 'retired' | 'registered_at'> {
+  transcript_hash: string;
 }
 
 export function schemeStream(scheme: string): string {
@@ -76,7 +63,7 @@ export function keyHash(key: VerificationKey): string {
 }
 
 /** Checks that each required input is present once and that the key fits the inputs. @returns the faults */
-export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey): FieldError[] {
+export function checkInputs({ public_inputs: inputs, verification_key: key }: SchemeDefinition): FieldError[] {
   const errors: FieldError[] = [];
   const say = (pointer: string, code: string, message: string) => errors.push({ pointer, code, message });
   for (const role of ['nullifier', 'root', 'scope', 'subject', 'expires_at'] as const) {
