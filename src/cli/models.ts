@@ -1,6 +1,5 @@
-import { ListModels, SwitchModel } from '../features/validation-policies/promotions.handlers.js';
-import type { How } from '../features/validation-policies/promotions.js';
-import { StartReplay } from '../features/validation-policies/replays.handlers.js';
+import { type How, ListModels, SwitchModel } from '../features/validation-policies/promotions.js';
+import { StartReplay } from '../features/validation-policies/replays.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';

@@ -3,7 +3,7 @@ import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
 import { hashed } from '../features/access/domain/access-policy.js';
 import { titleOf } from '../features/lenses/domain/lens-stream.js';
 import { identityOf } from '../features/lenses/domain/validation-policy.js';
-import { SwitchPolicy } from '../features/validation-policies/promotions.handlers.js';
+import { SwitchPolicy } from '../features/validation-policies/promotions.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';

@@ -6,8 +6,7 @@ import { JobStartedDto } from '../../http/common.dto.js';
 import type { Actor } from '../../commands/context.js';
 import { Keyed, Write } from '../../http/routes.js';
 import { IngestionDto, IngestionParams, IngestWalletDto } from './ingestion.dto.js';
-import { IngestWallet } from './ingestion.handlers.js';
-import { GetIngestion } from './ingestion.js';
+import { GetIngestion, IngestWallet } from './ingestion.js';
 
 @Controller('/v1/wallets/ingest')
 export class IngestionController {

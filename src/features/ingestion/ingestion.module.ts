@@ -1,8 +1,7 @@
 import { Module } from '@nestjs/common';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { IngestionController } from './ingestion.controller.js';
-import { IngestWalletHandler } from './ingestion.handlers.js';
-import { Ingestion } from './ingestion.js';
+import { IngestWalletHandler, Ingestion } from './ingestion.js';
 
 @Module({
   imports: [SiweModule],

@@ -4,9 +4,8 @@ import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
-import { ListModels, SwitchModel } from './promotions.handlers.js';
-import type { Switched } from './promotions.js';
-import { StartReplay } from './replays.handlers.js';
+import { ListModels, SwitchModel, type Switched } from './promotions.js';
+import { StartReplay } from './replays.js';
 import { ModelParams, ModelSwitchDto, ModelsDto, PromoteModelDto, ReplayDto, StartModelReplayDto } from './vp.dto.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet', type: ModelSwitchDto };

@@ -10,10 +10,8 @@ import { refusalOf } from '../../kernel/problems.js';
 import { PoliciesQuery } from '../access/ap.dto.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { writtenSwitch } from './models.controller.js';
-import { SwitchPolicy } from './promotions.handlers.js';
-import { GetPromotion } from './promotions.js';
-import { CancelReplay, StartReplay } from './replays.handlers.js';
-import { GetReplay } from './replays.js';
+import { GetPromotion, SwitchPolicy } from './promotions.js';
+import { CancelReplay, GetReplay, StartReplay } from './replays.js';
 import {
   CreatePolicyDto,
   CreatedPolicyDto,
