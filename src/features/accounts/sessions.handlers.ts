@@ -117,7 +117,6 @@ export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
   }
 }
 
-/** Ends all sessions of the wallet that signed for it. */
 export class EndOwnSessions extends SignedCommand<{ wallet: string; position: Position }> {}
 
 @CommandHandler(EndOwnSessions)

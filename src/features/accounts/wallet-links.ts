@@ -14,7 +14,6 @@ import {
   walletStream,
 } from './domain/wallet.js';
 
-/** Ends all sessions of a wallet. */
 export class EndSessions extends Command<Position> {
   constructor(
     readonly wallet: string,
@@ -37,7 +36,6 @@ export class WalletLinks implements ICommandHandler<EndSessions> {
     return linkOf(await this.store.readStream(walletStream(wallet)));
   }
 
-  /** How often the sessions of a wallet on a chain were ended. */
   async endings(wallet: string, chainId: number | null): Promise<number> {
     return endingsOf(await this.store.readStream(walletStream(wallet)), chainId);
   }

@@ -61,8 +61,8 @@ export class WalletsController {
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
-    const context = request.of({ message, signature });
-    const { wallet, trisId, position } = await this.commands.execute(new LinkWallet(message, signature, context));
+    const signed = { message, signature };
+    const { wallet, trisId, position } = await this.commands.execute(new LinkWallet(signed, request.of(signed)));
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
 

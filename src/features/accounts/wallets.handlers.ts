@@ -18,8 +18,7 @@ import { type Link, isAssertedBy, isFounder, ownTris, signedLink, trisActedFor }
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
   constructor(
-    readonly message: string,
-    readonly signature: string,
+    readonly signed: SignedMessage,
     readonly context: CommandContext,
   ) {
     super();
@@ -37,7 +36,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   ) {}
 
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
-  async execute({ message, signature, context }: LinkWallet) {
+  async execute({ signed: { message, signature }, context }: LinkWallet) {
     const session = context.actor.session && (await this.standing.of(context.actor.session));
     const first = await this.writer.firstTry(context);
     if (first) {
@@ -100,7 +99,6 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   }
 }
 
-/** Ends a link. */
 export class UnlinkWallet extends Command<{ trisId: string; position: Position }> {
   constructor(
     readonly wallet: string,
@@ -218,7 +216,6 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   }
 }
 
-/** A wallet as lists show it. */
 export const toWallet = ({ wallet, proof, chain_id, linked_at }: WalletRow): WalletDto => ({
   wallet: getAddress(wallet),
   proof,

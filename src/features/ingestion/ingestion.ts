@@ -51,7 +51,6 @@ interface KeptCursor extends Cursor {
   log: Checkpoint;
 }
 
-/** Progress and result of an ingestion. */
 export class GetIngestion extends Query<IngestionDto> {
   constructor(
     readonly id: string,
@@ -343,7 +342,6 @@ async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, 
 
 const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;
 
-/** Starts reading a linked wallet's history on a chain. */
 export class IngestWallet extends Command<{ job_id: string }> {
   constructor(
     readonly asked: Omit<IngestionInput, 'tris_id'>,

@@ -14,7 +14,6 @@ export interface Changed {
   position: Position;
 }
 
-/** A withdrawal or a reinstatement. */
 interface Change {
   /** As it was read from its stream. */
   action: RecordedAction;

@@ -10,7 +10,6 @@ import type { Action } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
 
-/** What became of an action of a batch. */
 export type ActionOutcome = ItemOutcome<Relayed>;
 
 /** Records many actions, each as if it were relayed alone: what happens to one makes no difference to the others. */

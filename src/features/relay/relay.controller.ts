@@ -16,7 +16,7 @@ import { Write } from '../../http/routes.js';
 import { readBody } from '../../http/validation.js';
 import type { Action } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
-import { type ActionOutcome, RelayActions } from './relay-batch.handlers.js';
+import { RelayActions } from './relay-batch.handlers.js';
 import {
   MAX_ACTIONS,
   RelayActionDto,
@@ -102,8 +102,12 @@ export class RelayController {
     }
     const outcomes = await this.commands.execute(new RelayActions(actions, request));
     this.tellQuota(request);
-    const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
-    return new Written(answer, lastRecordedPosition(outcomes));
+    const results = outcomes.map((outcome, index): RelayBatchItemDto => {
+      if (outcome instanceof Error) return { index, ...itemProblem(outcome) };
+      const { action_id, source, position } = outcome;
+      return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position), source } };
+    });
+    return new Written<RelayBatchResultDto>({ results }, lastRecordedPosition(outcomes));
   }
 
   private tellQuota(request: RequestContext): void {
@@ -119,14 +123,6 @@ export class RelayController {
       if (error instanceof Problem) return error;
       throw error;
     }
-  }
-
-  private resultOf(index: number, outcome: ActionOutcome): RelayBatchItemDto {
-    if (!(outcome instanceof Error)) {
-      const { action_id, source, position } = outcome;
-      return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position), source } };
-    }
-    return { index, ...itemProblem(outcome) };
   }
 }
 

@@ -24,7 +24,6 @@ export interface Relayed {
   position: Position;
 }
 
-/** Records one verified action. */
 export class RelayAction extends Command<Relayed> {
   constructor(
     readonly action: Action,
@@ -72,7 +71,6 @@ export class ActionRecorder {
     throw conflict;
   }
 
-  /** Whether the stream of an action has one. */
   async isRecorded(stream: string): Promise<boolean> {
     return (await this.writer.firstOf(stream)) !== undefined;
   }

@@ -228,7 +228,6 @@ export class GetRecordHandler implements IQueryHandler<GetRecord> {
   }
 }
 
-/** Records in order of submission. */
 export class ListRecords extends Query<RecordsDto> {
   constructor(readonly query: RecordsQuery) {
     super();

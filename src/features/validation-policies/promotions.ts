@@ -101,7 +101,12 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     return this.switch(owner, this.stacks, command, decide, (events, stack) => ({
       policy_id: policyId,
       scope: owner.scope,
-      ...(switchOf(events) ?? unchanged(stack)),
+      // Nothing changes if it is active already.
+      ...(switchOf(events) ?? {
+        active: activeLens(stack),
+        previous: stack.at(-2) ?? activeLens(stack),
+        replay_id: null,
+      }),
     }));
   }
 
@@ -176,11 +181,6 @@ function switchOf(events: readonly NewEvent[]) {
     replay_id: string | null;
   };
   return { active: { policy_id, content_hash }, previous, replay_id };
-}
-
-/** The answer to promoting a policy that is already active. */
-function unchanged(stack: LensStack) {
-  return { active: activeLens(stack), previous: stack.at(-2) ?? activeLens(stack), replay_id: null };
 }
 
 function conflict({ tris_org }: LensOwner): Problem {

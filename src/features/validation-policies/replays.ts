@@ -51,7 +51,6 @@ export interface Proposal {
   reader?: Reader;
 }
 
-/** Progress and result of a replay. */
 export class GetReplay extends Query<ReplayDto> {
   constructor(
     readonly replayId: string,
@@ -205,9 +204,11 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<ReplayResultDto> {
-    const { policy_id, tris_org, scope, access_policies, model, promotes, reader } = input as ReplayInput;
+    const { policy_id, tris_org, scope, access_policies, model, promotes, reader: by } = input as ReplayInput;
     const lens = policy_id === null ? undefined : await this.lenses.of(policy_id);
-    const proposal = { lens, owner: lensOwner(scope, tris_org ?? ''), model, promotes, reader: readerOf(reader) };
+    const scopes = new Set(by.ops ? (['ops'] as const) : []);
+    const reader = { organization: by.organization, scopes, session: null };
+    const proposal = { lens, owner: lensOwner(scope, tris_org ?? ''), model, promotes, reader };
     return this.compare(proposal, access_policies ?? undefined, signal, progress);
   }
 }
@@ -227,10 +228,6 @@ type ReplayInput = {
   reader: { organization: string | null; ops: boolean };
 };
 
-function readerOf({ organization, ops }: ReplayInput['reader']): Reader {
-  return { organization, scopes: new Set(ops ? (['ops'] as const) : []), session: null };
-}
-
 function replayOf(job: Job): ReplayDto {
   const { policy_id, tris_org, content_hash, scope, promotes = null } = job.input as ReplayInput;
   const about = { replay_id: job.id, promotes, policy_id, tris_org, content_hash, scope };
@@ -241,13 +238,10 @@ function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }
 
-/** What is compared with what serves: a policy, by a version of the model (default: the platform's), or such a version. */
-type Replayed = { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId };
-
-/** Starts a replay over the whole population. */
 export class StartReplay extends Command<ReplayDto> {
   constructor(
-    readonly of: Replayed,
+    /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or such a version. */
+    readonly of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId },
     readonly accessPolicies: readonly string[] | undefined,
     readonly context: CommandContext,
   ) {
@@ -277,7 +271,6 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   }
 }
 
-/** Cancels a queued or running replay. */
 export class CancelReplay extends Command<ReplayDto> {
   constructor(
     readonly replayId: string,

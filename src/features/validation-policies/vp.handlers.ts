@@ -37,7 +37,6 @@ import {
   writtenInputs,
 } from '../lenses/domain/validation-policy.js';
 
-/** Creates a policy, which can never be changed. */
 export class CreatePolicy extends Command<Created<CreatedPolicyDto>> {
   constructor(
     readonly content: PolicyContent,
@@ -133,7 +132,6 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
   }
 }
 
-/** Policies by id. */
 export class ListPolicies extends Query<PoliciesDto> {
   constructor(readonly query: PoliciesQuery) {
     super();
