@@ -42,7 +42,7 @@ test('a lost answer: the same token again, within the grace, gets the same succe
 test('the grace of a contract wallet’s token begins when it is replaced, not before its chain is asked', async () => {
   const families = service.app.get(RefreshFamilies, { strict: false });
   const signatures = service.app.get(Signatures, { strict: false });
-  const { token } = await families.begin(newAccount().address, 1, { message: 'm', signature: '0x' } as never);
+  const { refresh_token } = await families.begin(newAccount().address, 1, { message: 'm', signature: '0x' } as never);
   jest
     .spyOn(signatures, 'stillAccepts')
     .mockResolvedValue(true)
@@ -51,9 +51,9 @@ test('the grace of a contract wallet’s token begins when it is replaced, not b
       return true;
     });
   try {
-    const first = await families.rotate(token, 'c');
+    const first = await families.rotate(refresh_token, 'c');
     ahead += GRACE_MS - 1_000;
-    expect(await families.rotate(token, 'c')).toEqual(first);
+    expect((await families.rotate(refresh_token, 'c')).refresh_token).toBe(first.refresh_token);
   } finally {
     jest.restoreAllMocks();
   }

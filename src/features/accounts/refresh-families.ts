@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -10,9 +11,12 @@ import { Writer } from '../../commands/writer.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
+import { PublicAddress } from '../../kernel/public-address.js';
 import { type SignedMessage, Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
+import { trisActedFor } from './domain/wallet.js';
+import type { TokensDto } from './sessions.dto.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
 const FAMILY_MS = 30 * 86_400_000;
@@ -42,14 +46,6 @@ interface Family {
   endings: number;
 }
 
-export interface Refreshed {
-  family: string;
-  /** EIP-55. */
-  wallet: string;
-  chainId: number | null;
-  token: string;
-}
-
 /** Ends the session of a refresh token, whether the token is current or replaced. Does nothing for an unknown token. */
 export class RevokeSession extends Command<Position | null> {
   constructor(
@@ -73,11 +69,13 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     private readonly writer: Writer,
     private readonly links: WalletLinks,
     private readonly signatures: Signatures,
+    private readonly tokens: AccessTokens,
+    private readonly address: PublicAddress,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   /** @param signed what the wallet signed; kept for a contract wallet */
-  async begin(wallet: string, chainId: number | null, signed: SignedMessage): Promise<Refreshed> {
+  async begin(wallet: string, chainId: number | null, signed: SignedMessage): Promise<TokensDto> {
     const token = randomBytes(HANDLE_BYTES + SECRET_BYTES);
     const { id, secret } = partsOf(token);
     const now = this.clock();
@@ -93,7 +91,20 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
       ...(chainId !== null && { signed }),
     };
     await this.keyValue.put(keyOf(id), asJson(family), FAMILY_MS);
-    return { family: id, wallet, chainId, token: token.toString('base64url') };
+    return this.tokensOf(id, family, token);
+  }
+
+  private async tokensOf(family: string, { wallet, chain_id: chainId }: Family, token: Buffer): Promise<TokensDto> {
+    const trisId = trisActedFor(await this.links.of(wallet), chainId);
+    const session = { family, wallet: wallet.toLowerCase(), chainId, trisId };
+    return {
+      access_token: await this.tokens.sign(session, this.address.url),
+      token_type: 'Bearer',
+      expires_in: ACCESS_TOKEN_S,
+      refresh_token: token.toString('base64url'),
+      tris_id: trisId,
+      wallet,
+    };
   }
 
   /**
@@ -101,7 +112,7 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
    * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family; chain_not_configured
    * or chain_unavailable, after which the token may be sent again
    */
-  async rotate(token: string, correlationId: string): Promise<Refreshed> {
+  async rotate(token: string, correlationId: string): Promise<TokensDto> {
     const { id, handle, secret } = read(token);
     const presented = digest(secret);
     for (;;) {
@@ -110,12 +121,7 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
       if (revoked || (await this.wasEnded(stored)))
         throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
       const now = this.clock();
-      const answer = (seed: string): Refreshed => ({
-        family: id,
-        wallet: stored.wallet,
-        chainId: stored.chain_id,
-        token: Buffer.concat([handle, successor(secret, seed)]).toString('base64url'),
-      });
+      const answer = (seed: string) => this.tokensOf(id, stored, Buffer.concat([handle, successor(secret, seed)]));
       // A rotation that lies ahead is from before the clock was set back.
       const isRepeated = presented === stored.previous && Math.abs(now - stored.rotated_at) <= GRACE_MS;
       if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, correlationId);

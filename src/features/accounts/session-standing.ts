@@ -15,17 +15,12 @@ export class SessionStanding {
 
   /** The session, with the TRIS it may act for now, or null. @throws Problem session_revoked */
   async of(session: Session): Promise<Session> {
-    const [open, revoked, trisId] = await Promise.all([
+    const [open, revoked, link] = await Promise.all([
       this.families.isOpen(session.family, session.wallet),
       this.families.isRevoked(session.family),
-      this.trisOf(session.wallet, session.chainId),
+      this.links.of(session.wallet),
     ]);
     if (revoked || !open) throw new Problem('session_revoked', 'The session has ended. Sign in again.');
-    return { ...session, trisId };
-  }
-
-  /** The TRIS that the holder of a wallet may act for now, or null. */
-  async trisOf(wallet: string, chainId: number | null): Promise<string | null> {
-    return trisActedFor(await this.links.of(wallet), chainId);
+    return { ...session, trisId: trisActedFor(link, session.chainId) };
   }
 }

@@ -1,13 +1,10 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
 import { bodyHash, jobContext } from '../../commands/context.js';
-import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
-import { PublicAddress } from '../../kernel/public-address.js';
 import { EndSessions, WalletLinks } from './wallet-links.js';
 import { Challenges } from './challenges.js';
-import { RefreshFamilies, type Refreshed } from './refresh-families.js';
+import { RefreshFamilies } from './refresh-families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
-import { SessionStanding } from './session-standing.js';
 import { type SignedMessage, Signatures } from './signatures.js';
 import type { Challenge, ChallengeRequest } from './siwe.js';
 import { Problem } from '../../kernel/problems.js';
@@ -56,9 +53,6 @@ export class SignInHandler implements ICommandHandler<SignIn> {
     private readonly signatures: Signatures,
     private readonly links: WalletLinks,
     private readonly families: RefreshFamilies,
-    private readonly standing: SessionStanding,
-    private readonly tokens: AccessTokens,
-    private readonly address: PublicAddress,
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable, wallet_already_linked */
@@ -72,10 +66,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
       const context = jobContext(`session:${link.tris_id}`, correlationId, bodyHash(signed));
       position = await this.links.link(wallet, link, context);
     }
-    const trisId = await this.standing.trisOf(wallet, chainId);
-    const begun = await this.families.begin(wallet, chainId, signed);
-    const tokens = await tokensOf(begun, trisId, this.tokens, this.address.url);
-    return { tokens, position };
+    return { tokens: await this.families.begin(wallet, chainId, signed), position };
   }
 
   /** @throws Problem siwe_claim if the message names the id of another kind of wallet */
@@ -102,18 +93,11 @@ export class RefreshSession extends Command<TokensDto> {
 
 @CommandHandler(RefreshSession)
 export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
-  constructor(
-    private readonly families: RefreshFamilies,
-    private readonly standing: SessionStanding,
-    private readonly tokens: AccessTokens,
-    private readonly address: PublicAddress,
-  ) {}
+  constructor(private readonly families: RefreshFamilies) {}
 
   /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked, chain_not_configured, chain_unavailable */
-  async execute({ refreshToken, correlationId }: RefreshSession): Promise<TokensDto> {
-    const refreshed = await this.families.rotate(refreshToken, correlationId);
-    const trisId = await this.standing.trisOf(refreshed.wallet, refreshed.chainId);
-    return tokensOf(refreshed, trisId, this.tokens, this.address.url);
+  execute({ refreshToken, correlationId }: RefreshSession): Promise<TokensDto> {
+    return this.families.rotate(refreshToken, correlationId);
   }
 }
 
@@ -136,21 +120,4 @@ export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
     const command = new EndSessions(wallet, { reason: 'signed', chain_id }, context);
     return { wallet, position: await this.links.execute(command) };
   }
-}
-
-async function tokensOf(
-  refreshed: Refreshed,
-  trisId: string | null,
-  tokens: AccessTokens,
-  issuer: string,
-): Promise<TokensDto> {
-  const { family, wallet, chainId, token } = refreshed;
-  return {
-    access_token: await tokens.sign({ family, wallet: wallet.toLowerCase(), chainId, trisId }, issuer),
-    token_type: 'Bearer',
-    expires_in: ACCESS_TOKEN_S,
-    refresh_token: token,
-    tris_id: trisId,
-    wallet,
-  };
 }

@@ -29,6 +29,11 @@ const LIQUIDATION = {
   criticality: 'Critical',
 } as const;
 
+/** Events of Aave that count alike in both versions. */
+const PROVISION = { wallet: 2, metric: 'financial_liquidity_provision', criticality: 'Low' } as const;
+const CONSISTENCY = { wallet: 2, metric: 'financial_txn_consistency', criticality: 'Minimal' } as const;
+const REPAYMENT = { wallet: 2, metric: 'financial_loan_repayment_consistency', criticality: 'High' } as const;
+
 const ATTESTATION = {
   wallet: 1,
   metric: 'social_verified_identity_linked',
@@ -42,23 +47,17 @@ export const PROTOCOLS = {
     {
       event:
         'Supply(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referralCode)',
-      wallet: 2,
-      metric: 'financial_liquidity_provision',
-      criticality: 'Low',
+      ...PROVISION,
     },
     {
       event:
         'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint8 interestRateMode, uint256 borrowRate, uint16 indexed referralCode)',
-      wallet: 2,
-      metric: 'financial_txn_consistency',
-      criticality: 'Minimal',
+      ...CONSISTENCY,
     },
     {
       event:
         'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount, bool useATokens)',
-      wallet: 2,
-      metric: 'financial_loan_repayment_consistency',
-      criticality: 'High',
+      ...REPAYMENT,
     },
     LIQUIDATION,
   ],
@@ -66,28 +65,20 @@ export const PROTOCOLS = {
     {
       event:
         'Deposit(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referral)',
-      wallet: 2,
-      metric: 'financial_liquidity_provision',
-      criticality: 'Low',
+      ...PROVISION,
     },
     {
       event: 'Withdraw(address indexed reserve, address indexed user, address indexed to, uint256 amount)',
-      wallet: 2,
-      metric: 'financial_txn_consistency',
-      criticality: 'Minimal',
+      ...CONSISTENCY,
     },
     {
       event:
         'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint256 borrowRateMode, uint256 borrowRate, uint16 indexed referral)',
-      wallet: 2,
-      metric: 'financial_txn_consistency',
-      criticality: 'Minimal',
+      ...CONSISTENCY,
     },
     {
       event: 'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount)',
-      wallet: 2,
-      metric: 'financial_loan_repayment_consistency',
-      criticality: 'High',
+      ...REPAYMENT,
     },
     LIQUIDATION,
   ],

@@ -69,7 +69,7 @@ const ERC721_TRANSFER = selector('Transfer(address indexed from, address indexed
 export class Scan {
   private readonly wallet: Hex;
   private readonly topic: Hex;
-  private readonly mappings: Mapping[] = [];
+  private readonly mappings: Mapping[];
   private range = FIRST_RANGE;
   private ceiling = MAX_RANGE;
 
@@ -80,20 +80,14 @@ export class Scan {
   ) {
     this.wallet = wallet.toLowerCase() as Hex;
     this.topic = `0x${this.wallet.slice(2).padStart(64, '0')}`;
-    for (const [protocol, events] of Object.entries(PROTOCOLS)) {
+    this.mappings = Object.entries<readonly ChainEvent[]>(PROTOCOLS).flatMap(([protocol, events]) => {
       const listed = contracts.filter((contract) => contract.protocol === protocol).map(inLowerCase);
-      if (listed.length === 0) continue;
+      if (listed.length === 0) return [];
       const addresses = new Set(listed.map(({ address }) => address));
-      for (const event of events as readonly ChainEvent[]) {
-        this.mappings.push({
-          ...event,
-          addresses,
-          listed,
-          topic: selector(event.event),
-          topics: topicsOf(event.event),
-        });
-      }
-    }
+      return events.map((event) => {
+        return { ...event, addresses, listed, topic: selector(event.event), topics: topicsOf(event.event) };
+      });
+    });
   }
 
   /** Reads the next range from the cursor, up to `last` at most. */

@@ -257,11 +257,7 @@ export class PromotionParams {
   job_id: string;
 }
 
-export class PreviewDto {
-  score: number;
-  @ApiProperty({ enum: RATINGS })
-  score_rating: Rating;
-  total_tct: number;
+export class PreviewDto extends SideDto {
   /** This and the next two: from disc-2 on. */
   reliability?: number;
   evidence?: EvidenceDto;
