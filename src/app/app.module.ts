@@ -12,7 +12,7 @@ import { OperationsHttpModule } from '../features/operations/operations.module.j
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { DisputesModule } from '../features/disputes/disputes.module.js';
 import { PersonModule } from '../features/person/person.module.js';
-import { PoliciesModule } from '../features/validation-policies/vp.module.js';
+import { PoliciesModule } from '../features/validation-policies/policies.module.js';
 import { RelayModule } from '../features/relay/relay.module.js';
 import { SessionsModule } from '../features/accounts/sessions.module.js';
 import { TroveModule } from '../features/trove/trove.module.js';

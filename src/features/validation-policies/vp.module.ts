@@ -1,6 +1,4 @@
 import { Module } from '@nestjs/common';
-import { AccessPoliciesModule } from '../access/ap.module.js';
-import { PolicyNamesModule } from '../policy-names/policy-names.module.js';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { ListModelsHandler, Promotions, SwitchModelHandler, SwitchPolicyHandler } from './promotions.js';
 import { CancelReplayHandler, Replays, StartReplayHandler } from './replays.js';
@@ -26,6 +24,3 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
   ],
 })
 export class ValidationPoliciesModule {}
-
-@Module({ imports: [ValidationPoliciesModule, PolicyNamesModule, AccessPoliciesModule] })
-export class PoliciesModule {}
