@@ -24,6 +24,13 @@ import type { Notice } from './deliveries.js';
 import type { Webhook } from './domain/webhook.js';
 import { type Change, type Said, saidOfDispute, saidOfIdentity, saidOfPromotion, saidOfScore } from './said.js';
 
+/** The lens of an owner. Owners may have the same, which has one name. */
+interface OwnLens {
+  name: string;
+  lens: Scoring;
+  owner: string | null;
+}
+
 /** Standings that are kept between two parts of the log. */
 const KEPT = 20_000;
 
@@ -79,23 +86,24 @@ export class Notices {
   ): Promise<Map<Webhook, Notice[]>> {
     const notices = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
     const followers = webhooks.filter(followsScores);
-    const lenses = new Map<string | null, Scoring>();
+    const lenses = new Map<string | null, OwnLens>();
     let previous = standings.position;
     // The lens that the organization's own requests use now.
-    for (const organization of ownersOf(followers)) {
-      lenses.set(organization, (await this.lenses.current({ organization }, this.views)).lens);
+    for (const owner of ownersOf(followers)) {
+      const { lens } = await this.lenses.current({ organization: owner }, this.views);
+      lenses.set(owner, { lens, owner, name: `${lens.content_hash} ${lens.model.hash}` });
     }
     const reviewers = webhooks.filter(({ events }) => events.includes('decision.would_differ'));
     const differing = await this.differing.of(events, previous, ownersOf(reviewers));
     for (const event of events) {
       const subject = subjectOf(event);
       const trisId = subject?.tris_id ?? null;
-      const watching = new Set<string | null>();
+      const watched = new Map<string, OwnLens>();
       for (const webhook of followers) {
-        if (concerns(webhook, trisId)) watching.add(webhook.owner);
+        const lens = lenses.get(webhook.owner)!;
+        if (concerns(webhook, trisId)) watched.set(lens.name, lens);
         if (isDue()) await yieldIfDue();
       }
-      const watched = [...lenses].filter(([owner]) => watching.has(owner));
       const changes = subject ? await this.changes(subject, watched, standings) : undefined;
       const dispute = await this.disputeOf(event);
       for (const webhook of webhooks) {
@@ -104,7 +112,7 @@ export class Notices {
         const said = [saidOfPromotion(event, webhook.owner)];
         if (dispute && concerns(webhook, dispute.tris_id)) said.push(saidOfDispute(dispute, event, webhook.owner));
         if (trisId !== null && concerns(webhook, trisId)) {
-          const change = changes?.get(webhook.owner);
+          const change = changes?.get(lenses.get(webhook.owner)?.name ?? '');
           said.push(saidOfIdentity(trisId, event));
           if (change) said.push(...saidOfScore(trisId, change, webhook.filter));
           for (const decision of differing.get(webhook.owner)?.get(event.id) ?? []) {
@@ -126,43 +134,32 @@ export class Notices {
     return notices;
   }
 
-  /** What an event changes under the lens of each owner. Owners with the same lens share a standing. */
+  /** What an event changes under each lens, by its name. */
   private async changes(
     { tris_id, event }: { tris_id: string; event: IdentityEvent },
-    watching: readonly (readonly [owner: string | null, lens: Scoring])[],
+    lenses: ReadonlyMap<string, OwnLens>,
     standings: Standings,
-  ): Promise<Map<string | null, Change>> {
-    const changes = new Map<string | null, Change>();
+  ): Promise<Map<string, Change>> {
+    const changes = new Map<string, Change>();
     const byLens = new Map<string, RunningStanding>();
     const known = standings.of(tris_id);
-    const changeByLens = new Map<string, Change>();
-    for (const [owner, lens] of watching) {
-      const name = `${lens.content_hash} ${lens.model.hash}`;
-      let change = changeByLens.get(name);
-      if (!change) {
-        const running = known?.get(name) ?? (await this.standingAt(standings.position, tris_id, lens, owner));
-        const before = running.standing;
-        running.apply(event);
-        byLens.set(name, running);
-        changeByLens.set(name, (change = { before, after: running.standing, lens }));
-      }
-      changes.set(owner, change);
+    for (const [name, own] of lenses) {
+      const running = known?.get(name) ?? (await this.standingAt(standings.position, tris_id, own));
+      const before = running.standing;
+      running.apply(event);
+      byLens.set(name, running);
+      changes.set(name, { before, after: running.standing, lens: own.lens });
     }
     standings.replace(tris_id, byLens);
     return changes;
   }
 
   /** The standing of an identity as of a position. One that was not known then counts as without any event. */
-  private async standingAt(
-    position: number,
-    trisId: string,
-    lens: Scoring,
-    organization: string | null,
-  ): Promise<RunningStanding> {
+  private async standingAt(position: number, trisId: string, { lens, owner }: OwnLens): Promise<RunningStanding> {
     if (!(await this.isKnown(trisId, position))) return new RunningStanding(lens);
     const as_of_position = formatPosition(this.views.logId, position);
     // What follows is applied whenever it occurred, so what precedes counts in the same way.
-    const { state } = await this.identities.snapshot(trisId, { as_of_position, organization, now: Infinity });
+    const { state } = await this.identities.snapshot(trisId, { as_of_position, organization: owner, now: Infinity });
     return RunningStanding.of(state, lens);
   }
 

@@ -121,24 +121,24 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     refuseEventsOfAll(context.actor, events);
     const owner = context.actor.organization;
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
-    const isNew = !(await this.webhooks.read(webhook_id));
-    // A retry is answered, whatever has become of the policy.
-    if (isNew) {
+    const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
+    const record = async () => {
       await checkPolicy(this.policies, policy_id, owner);
       await this.limit.take(webhook_id, owner);
-    }
-    const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
-    let position: Position;
-    try {
-      // Not for a webhook that exists already: its URL may have been deleted.
-      ({ position } = await withTexts(this.keyValue, isNew ? [url] : [], () =>
-        this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
-      ));
-    } catch (error) {
-      // Otherwise it may have been created all the same.
-      if (error instanceof Problem) await this.limit.release(webhook_id, owner);
-      throw error;
-    }
+      try {
+        return await withTexts(this.keyValue, [url], () =>
+          this.writer.execute(webhookStream(webhook_id), context, (history) =>
+            decideCreate(webhookOf(history), content),
+          ),
+        );
+      } catch (error) {
+        // Otherwise it may have been created all the same.
+        if (error instanceof Problem) await this.limit.release(webhook_id, owner);
+        throw error;
+      }
+    };
+    // A retry is answered, whatever has become of the policy, and does not store a URL that was deleted since.
+    const { position } = (await this.writer.firstTry(context)) ?? (await record());
     await this.dispatcher.start();
     const webhook = await this.webhooks.get(webhook_id, context.actor);
     return { body: { ...(await this.webhooks.view(webhook)), secret: this.signatures.secretOf(webhook) }, position };
