@@ -13,6 +13,7 @@ import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { Deliveries, type Delivery, type Progress } from './deliveries.js';
+import type { Webhook } from './domain/webhook.js';
 import { DeliveryCreator } from './delivery-creator.js';
 import { Pump } from './pump.js';
 import { Sender } from './sender.js';
@@ -58,7 +59,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   async sweep(): Promise<void> {
     // A URL that was lost may be set again, which changes nothing in the log.
     for (const { id, changed, url } of this.pumps.values()) {
-      if (url === null) await this.loadUnlessUnreadable({ webhook_id: id, changed });
+      if (url === null) await this.load(id, changed);
     }
     if ((await this.views.range({ ...WEBHOOKS, limit: 1 })).length > 0) await this.start();
   }
@@ -99,12 +100,11 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   private async refresh(): Promise<void> {
     const known = new Set<string>();
     for (const { value } of await this.views.rows(WEBHOOKS)) {
-      const row = value as WebhookRow;
-      const { webhook_id, changed } = row;
+      const { webhook_id, changed } = value as WebhookRow;
       known.add(webhook_id);
       await yieldIfDue();
       if (this.unreadable.get(webhook_id) === changed || this.runningPump(webhook_id)?.changed === changed) continue;
-      await this.loadUnlessUnreadable(row);
+      await this.load(webhook_id, changed);
     }
     for (const [id, pump] of this.pumps) {
       if (known.has(id)) continue;
@@ -123,30 +123,26 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
   }
 
   /** A webhook that cannot be read is left out, and holds up no other. */
-  private async loadUnlessUnreadable(row: Pick<WebhookRow, 'webhook_id' | 'changed'>): Promise<void> {
-    const { webhook_id, changed } = row;
+  private async load(id: string, changed: Position): Promise<void> {
+    let webhook: Webhook | undefined;
     try {
-      await this.load(row);
+      webhook = await this.webhooks.read(id);
     } catch (error) {
       if (!isUnreadable(error)) throw error;
-      this.unreadable.set(webhook_id, changed);
-      this.pumps.get(webhook_id)?.stop();
-      this.pumps.delete(webhook_id);
-      this.logger.warn('a webhook cannot be read', { webhook: webhook_id, error: error.message });
+      this.unreadable.set(id, changed);
+      this.pumps.get(id)?.stop();
+      this.pumps.delete(id);
+      this.logger.warn('a webhook cannot be read', { webhook: id, error: error.message });
     }
-  }
-
-  private async load({ webhook_id, changed }: Pick<WebhookRow, 'webhook_id' | 'changed'>): Promise<void> {
-    const webhook = await this.webhooks.read(webhook_id);
     // Its progress is deleted with it: everything would be sent again until the read models have applied that.
     if (!webhook || webhook.deleted) return;
     const url = await this.webhooks.urlOf(webhook);
-    const known = this.runningPump(webhook_id);
+    const known = this.runningPump(id);
     if (url === null && known?.url !== null) {
       const message = 'the URL of a webhook is lost or deleted: nothing is delivered until it is set again';
-      this.logger.warn(message, { webhook: webhook_id });
+      this.logger.warn(message, { webhook: id });
     }
-    const stored = known ? known.stored : await this.deliveries.progressOf(webhook_id);
+    const stored = known ? known.stored : await this.deliveries.progressOf(id);
     const { at, after } = webhook.begins;
     // A position of another log, from which this one was imported, means nothing here.
     const begin = (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at;
@@ -159,12 +155,12 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
       Object.assign(known, { changed, webhook, url, progress, isUnsaved: true });
       return this.sender.sendDue(known);
     }
-    const open = await mapInParts(progress.open, (n) => this.deliveries.get(webhook_id, n));
+    const open = await mapInParts(progress.open, (n) => this.deliveries.get(id, n));
     const pending = open.filter((delivery) => delivery?.status === 'pending') as Delivery[];
     progress.open = pending.map(({ n }) => n);
     const pump = new Pump(changed, webhook, url, progress, stored);
     for (const delivery of pending) pump.enqueue(delivery);
-    this.pumps.set(webhook_id, pump);
+    this.pumps.set(id, pump);
     this.sender.sendDue(pump);
   }
 }
