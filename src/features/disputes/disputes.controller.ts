@@ -64,8 +64,8 @@ export class DisputesController {
     summary: 'List disputes: a session its own, a key those of its statements, operators all',
     type: DisputesDto,
   })
-  async list(@Query() { open, limit, cursor }: DisputesQuery, @RequestActor() actor: Actor) {
-    return this.queries.execute(new ListDisputes({ actor, open, page: { limit, cursor } }));
+  async list(@Query() query: DisputesQuery, @RequestActor() actor: Actor) {
+    return this.queries.execute(new ListDisputes({ ...query, actor }));
   }
 
   @Post('/:dispute_id/answer')

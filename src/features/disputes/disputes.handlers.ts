@@ -18,7 +18,7 @@ import { SessionStanding } from '../accounts/session-standing.js';
 import { type GrantableStatus, identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { stateOf } from '../relay/domain/withdrawal.js';
 import { RecordedActions } from '../withdrawals/recorded-actions.js';
-import type { DisputeDto, DisputesDto } from './disputes.dto.js';
+import type { DisputeDto, DisputesDto, DisputesQuery } from './disputes.dto.js';
 import {
   type Dispute,
   type Disputed,
@@ -180,10 +180,7 @@ function refuseAnswer({ tris_id, about, issuer }: Dispute, { name, organization,
 }
 
 /** Disputes that a caller may read. */
-export class ListDisputes extends QueryWith<
-  { actor: Actor; open: boolean; page: { limit: number; cursor: string | undefined } },
-  DisputesDto
-> {}
+export class ListDisputes extends QueryWith<DisputesQuery & { actor: Actor }, DisputesDto> {}
 
 @QueryHandler(ListDisputes)
 export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
@@ -193,12 +190,12 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
   ) {}
 
   /** @throws Problem unknown_cursor */
-  async execute({ input: { actor, open, page } }: ListDisputes): Promise<DisputesDto> {
+  async execute({ input: { open, limit, cursor, actor } }: ListDisputes): Promise<DisputesDto> {
     const { session, organization, scopes, name } = actor;
     if (session?.trisId === null) return { disputes: [], next_cursor: null };
     const isOperator = organization === null && scopes.has('ops');
     const who = session ? { about: session.trisId! } : isOperator ? null : { by: organization ?? name };
-    const listed = await this.views.page<string>(disputesOf(who, open), page, /^\d{16}$/);
+    const listed = await this.views.page<string>(disputesOf(who, open), { cursor, limit }, /^\d{16}$/);
     const found = await storedDisputes(this.views, listed.page, listed.position);
     const disputes = await mapInParts(found, (dispute) => dtoOf(dispute, this.keyValue, actor));
     return { disputes, next_cursor: listed.next_cursor };

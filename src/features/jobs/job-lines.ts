@@ -123,7 +123,6 @@ export class LineWriter {
     if (this.lines.length >= PART) await this.flush();
   }
 
-  /** Stores all lines that were added. */
   async end(): Promise<StoredLines> {
     if (this.lines.length > 0) await this.flush();
     return { run: this.run, parts: this.parts, until: new Date(this.clock() + KEPT_MS).toISOString() };

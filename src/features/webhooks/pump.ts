@@ -10,10 +10,8 @@ export class Pump implements Consumer {
   readonly lanes = new Map<string, Delivery[]>();
   /** Lanes whose first delivery is being sent, or its outcome stored. */
   readonly busy = new Set<string>();
-  /** Deliveries that are being sent. */
   sending = 0;
   timer: NodeJS.Timeout | undefined;
-  /** Nothing more is sent. */
   isStopped = false;
   /** `progress` is not stored yet. */
   isUnsaved: boolean;

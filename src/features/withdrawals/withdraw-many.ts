@@ -21,7 +21,7 @@ import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
-import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
+import { actionIn } from '../relay/domain/withdrawal.js';
 import { dtoOf } from './affected-decisions.handlers.js';
 import { refuseUnlessMayChangeSome } from './recorded-actions.js';
 import {
@@ -40,7 +40,6 @@ const NAMED = 100;
 /** How long a set is kept that is being withdrawn. */
 const APPLYING_MS = 90 * 86_400_000;
 
-/** What is read of a line of a stored set. */
 type SetLine = Pick<SetAction, 'action_id' | 'stream' | 'changes'>;
 
 /** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
@@ -203,8 +202,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
     for await (const text of await this.lines.read(stored)) {
       await mapInParts(linesIn(text), async ({ action_id, stream, changes }) => {
         const action = actionIn(await this.store.readStream(stream), action_id);
-        if (action && action.changes.length === changes && stateOf(action) === 'counted') return;
-        changed.push(action_id);
+        if (action?.changes.length !== changes) changed.push(action_id);
       });
     }
     if (changed.length === 0) return;
