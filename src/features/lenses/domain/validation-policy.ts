@@ -18,12 +18,11 @@ export type PolicyContent = {
   tris_org: string;
   inputs: PolicyInput[];
   metadata: PolicyMetadata;
-  /** The metrics of the inputs as the owner wrote them. Default: the canonical names. */
-  names?: string[];
+  /** The metrics of the inputs as the owner wrote them. */
+  names: string[];
 };
 
 export interface Policy extends PolicyContent {
-  names: string[];
   content_hash: string;
   retired: boolean;
 }
@@ -72,7 +71,7 @@ export function contentHash(content: PolicyContent): string {
 
 /** A policy never changes. Creating it again with the same content does nothing. @throws Problem policy_conflict */
 export function decideCreate(policy: Policy | undefined, content: PolicyContent): Fact[] {
-  const { policy_id, tris_org, inputs, metadata } = content;
+  const { policy_id, names } = content;
   const content_hash = contentHash(content);
   if (policy) {
     if (policy.content_hash === content_hash) return [];
@@ -80,13 +79,7 @@ export function decideCreate(policy: Policy | undefined, content: PolicyContent)
     const detail = `${message}. A policy cannot be changed; create a new version.`;
     throw fieldProblem('/policy_id', 'policy_conflict', message, detail);
   }
-  return [
-    fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash, names: namesOf(content) }),
-  ];
-}
-
-function namesOf({ inputs, names }: PolicyContent): string[] {
-  return names ?? inputs.map(({ metric }) => metric);
+  return [fact(validationPolicyCreated, { ...identityOf(content), content_hash, names })];
 }
 
 /** The inputs with the metrics as the owner wrote them. */
@@ -162,9 +155,7 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
 }
 
 /** Things that are allowed but possibly not intended. */
-export function warningsOf(policy: PolicyContent): Warning[] {
-  const { inputs, metadata } = policy;
-  const names = namesOf(policy);
+export function warningsOf({ inputs, metadata, names }: PolicyContent): Warning[] {
   const warnings: Warning[] = [];
   for (const [i, { metric }] of inputs.entries()) {
     const similar = similarDocumented(metric);
