@@ -58,7 +58,9 @@ export class Lenses {
 
   /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
   async resolve({ vp, model }: LensSelector, manifest: Manifest, rows: readonly unknown[]): Promise<Scoring> {
-    const lens = await this.lensFor(vp, manifest, rows);
+    const own = rows[0] as LensRow | undefined;
+    const policyId = vp ?? (own ?? manifest.lens).policy_id ?? MODEL_VP;
+    const lens = policyId === MODEL_VP ? MODEL_LENS : await this.of(policyId);
     return scoringBy(lens, model ? modelOf(model) : modelOrFirst(manifest.model_hash));
   }
 
@@ -73,14 +75,6 @@ export class Lenses {
       queries.length > 0 ? await views.read(queries) : { manifest: await views.manifest(), results: [] };
     const lens = await this.resolve(selector, manifest, results);
     return { lens, manifest, isOwn: results[0] !== undefined };
-  }
-
-  private async lensFor(vp: string | undefined, manifest: Manifest, rows: readonly unknown[]): Promise<Lens> {
-    if (vp === MODEL_VP) return MODEL_LENS;
-    if (vp !== undefined) return this.of(vp);
-    const own = rows[0] as LensRow | undefined;
-    const { policy_id } = own ?? manifest.lens;
-    return policy_id === null ? MODEL_LENS : this.of(policy_id);
   }
 }
 
