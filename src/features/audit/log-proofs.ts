@@ -78,7 +78,7 @@ export class LogProofs {
       const where = formatPosition(this.views.logId, incomplete);
       throw new Problem('not_found', `The tree of the log ends before the damaged event at ${where}.`);
     }
-    const within = this.sizeOf('size', of, { least: index + 1, most: size, all: size });
+    const within = sizeOf('size', of, index + 1, size, size);
     const proof = await inclusionPath(index, within, reader.hash);
     return {
       position: formatPosition(this.views.logId, position),
@@ -103,8 +103,8 @@ export class LogProofs {
   /** @throws Problem validation_failed, projection_rebuilding */
   async consistency(from: number, to?: number): Promise<ConsistencyDto> {
     const { size, reader } = await this.tree();
-    const newer = this.sizeOf('to', to, { least: 1, most: size, all: size });
-    const older = this.sizeOf('from', from, { least: 1, most: newer, all: size });
+    const newer = sizeOf('to', to, 1, size, size);
+    const older = sizeOf('from', from, 1, newer, size);
     const proof = await consistencyPath(older, newer, reader.hash);
     return {
       from: older,
@@ -153,18 +153,13 @@ export class LogProofs {
       `${id} is neither an action nor a dead letter; name the event by its position.`,
     );
   }
+}
 
-  /** @param bounds.all the number of events in the whole tree */
-  private sizeOf(
-    name: string,
-    asked: number | undefined,
-    bounds: { least: number; most: number; all: number },
-  ): number {
-    const { least, most, all } = bounds;
-    const size = asked ?? most;
-    if (size >= least && size <= most) return size;
-    throw refused(`?${name}`, `${name} must be from ${least} to ${most}; the tree has ${all} events`);
-  }
+/** @param all the number of events in the whole tree */
+function sizeOf(name: string, asked: number | undefined, least: number, most: number, all: number): number {
+  const size = asked ?? most;
+  if (size >= least && size <= most) return size;
+  throw refused(`?${name}`, `${name} must be from ${least} to ${most}; the tree has ${all} events`);
 }
 
 const refused = (pointer: string, message: string): Problem => fieldProblem(pointer, 'no_such_tree', message);
