@@ -1,9 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, unauthorized } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
-import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './domain/access-policy.js';
+import {
+  AP_ID,
+  type AccessPolicy,
+  type Reader,
+  accessPolicyOf,
+  accessPolicyStream,
+  mayReadRules,
+} from './domain/access-policy.js';
 import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
 
@@ -28,6 +35,17 @@ export class AccessPolicies {
   /** @throws Problem policy_not_found, history_unreadable */
   async get(policyId: string): Promise<AccessPolicy> {
     return this.lookUps.of(policyId, () => this.lookUp(policyId));
+  }
+
+  /**
+   * A policy for what reveals its rules. @param caller null: without a credential
+   * @throws Problem as `get`; unauthorized, forbidden
+   */
+  async readable(policyId: string, caller: Reader | null): Promise<AccessPolicy> {
+    const policy = await this.get(policyId);
+    if (mayReadRules(policy, caller)) return policy;
+    const detail = `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
+    throw caller === null ? unauthorized(false, detail) : new Problem('forbidden', detail);
   }
 
   private async lookUp(policyId: string): Promise<AccessPolicy> {

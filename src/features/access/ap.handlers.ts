@@ -3,7 +3,7 @@ import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../.
 import type { RecordedEvent } from '../../kernel/event.js';
 import type { CommandContext, Created, Recorded } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
-import { Problem, refuseMisspelled, unauthorized } from '../../kernel/problems.js';
+import { refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -19,7 +19,6 @@ import {
   decideCreate,
   decideRetire,
   mayReadRules,
-  rulesArePrivate,
 } from './domain/access-policy.js';
 
 /** Creates an access policy, which can never be changed. Its rules have already been validated. */
@@ -101,10 +100,7 @@ export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
 
   /** @throws Problem policy_not_found, unauthorized, forbidden */
   async execute({ policyId, caller }: GetAccessPolicy): Promise<AccessPolicyDto> {
-    const policy = await this.policies.get(policyId);
-    if (mayReadRules(policy, caller)) return policyDto(policy);
-    const detail = rulesArePrivate(policyId);
-    throw caller === null ? unauthorized(false, detail) : new Problem('forbidden', detail);
+    return policyDto(await this.policies.readable(policyId, caller));
   }
 }
 
@@ -143,20 +139,11 @@ export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolici
   }
 }
 
-function policyDto(policy: AccessPolicy): AccessPolicyDto {
-  const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, visibility, created_at } = policy;
-  const at = new Date(created_at).toISOString();
-  return {
-    policy_id,
-    status: statusOf(retired),
-    content_hash,
-    ttl_seconds,
-    rules,
-    vp,
-    tris_org: owner,
-    visibility,
-    created_at: at,
-  };
+function policyDto({ owner: tris_org, retired, created_at: at, ...policy }: AccessPolicy): AccessPolicyDto {
+  const { policy_id, content_hash, ttl_seconds, rules, vp, visibility } = policy;
+  const status = statusOf(retired);
+  const created_at = new Date(at).toISOString();
+  return { policy_id, status, content_hash, ttl_seconds, rules, vp, tris_org, visibility, created_at };
 }
 
 const statusOf = (retired: boolean) => (retired ? 'retired' : 'active');

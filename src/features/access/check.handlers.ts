@@ -84,7 +84,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.subjects.observe(request.subject_tris, policy);
-    if (!observation.seen) refusePersonalData(request.subject_tris);
+    // Of a subject of which nothing is recorded yet: the decision would be permanent.
+    if (!observation.seen && personalDataIn(request.subject_tris) !== undefined) {
+      throw fieldProblem('/subject_tris', 'personal_data', `subject_tris must ${NAME_NOBODY}`);
+    }
     if (!hasWaited) await this.staleness.refuse(observation.position);
     // The checks of a batch come here together, and the advice of each may take long.
     if (isDue()) await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
@@ -143,7 +146,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
-    const known = () => observation ?? knownThen({ data: decision, position }, this.identities, this.store.logId);
+    const known = () => observation ?? knownThen({ data: decision, position }, this.identities);
     return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context, known), position };
   }
 
@@ -188,12 +191,6 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       checked_at: new Date(checkedAt(decision, at)).toISOString(),
     };
   }
-}
-
-/** Of a subject of which nothing is recorded yet: the decision would be permanent. @throws Problem personal_data */
-function refusePersonalData(subject: string): void {
-  if (personalDataIn(subject) === undefined) return;
-  throw fieldProblem('/subject_tris', 'personal_data', `subject_tris must ${NAME_NOBODY}`);
 }
 
 /** A check of a batch. */

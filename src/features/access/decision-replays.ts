@@ -4,7 +4,6 @@ import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from
 import type { CommandContext } from '../../commands/context.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { Problem } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -16,7 +15,6 @@ import { AccessPolicies } from './access-policies.js';
 import { trustsThen } from './affected-decisions.js';
 import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
-import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { type Evaluator, TRUE, compile } from './evaluate.js';
 import { factsOf } from './facts.js';
@@ -71,8 +69,8 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   async execute({ asked, context }: ReplayDecisions): Promise<JobStartedDto> {
     const { owner } = readableBy(context.actor);
     const { policy_id } = asked;
-    if (policy_id !== null && !mayReadRules(await this.policies.get(policy_id), context.actor)) {
-      throw new Problem('forbidden', rulesArePrivate(policy_id));
+    if (policy_id !== null) {
+      await this.policies.readable(policy_id, context.actor);
     }
     const { id } = await this.kinds.start(REPLAY, { ...asked, organization: owner }, context);
     return { job_id: id };
@@ -120,7 +118,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   private async replay(jti: string, evaluate: Evaluator, vp: string | undefined) {
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
-    const { as_of, seen } = await knownThen(event, this.identities, this.store.logId, vp);
+    const { as_of, seen } = await knownThen(event, this.identities, vp);
     const facts = seen && factsOf(seen.state, seen.lens, as_of, trustsThen(data, seen));
     return {
       jti,

@@ -231,7 +231,7 @@ function takeCheapest(gate: Gate, axes: readonly Axis[], size: number, maxVisits
   axes.forEach((axis, i) => (axis.value = best.values[i]!));
 }
 
-function costOf({ actual, cost }: Axis, value: number): number {
+function costOf({ actual, cost }: Pick<Axis, 'actual' | 'cost'>, value: number): number {
   return Math.max(MIN_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
 }
 
@@ -356,8 +356,8 @@ function costFrom(fact: string, model: ScoringModel): (value: number) => number 
 /** What a change of a decision costs, TCT; Infinity to clear a BAD status, which nothing earned can do. */
 export function priceOf({ fact, required, actual }: FactChangeDto, model: ScoringModel): number {
   if (required === null) return Infinity;
-  const cost = costFrom(fact, model);
-  return Math.max(MIN_TCT, cost(Number(required)) - (actual === null ? 0 : cost(Number(actual))));
+  const from = actual === null ? -Infinity : Number(actual);
+  return costOf({ actual: from, cost: costFrom(fact, model) }, Number(required));
 }
 
 const healthFact = (category: Category): string => `health.${category}`;

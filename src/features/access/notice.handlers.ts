@@ -44,7 +44,7 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
   async execute({ jti, actor }: GetNotice) {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const { data, occurred_at } = decision.event;
-    const reasons = await reasonsOf(decision.event, this.identities, this.store.logId, mayReadRules(policy, actor));
+    const reasons = await reasonsOf(decision.event, this.identities, mayReadRules(policy, actor));
     const content = {
       jti,
       policy_id: data.policy_id,

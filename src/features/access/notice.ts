@@ -62,10 +62,9 @@ export type Known = Pick<Observation, 'as_of' | 'model'> & { seen: Pick<Identity
 export async function knownThen(
   { data, position }: Pick<RecordedDecision['event'], 'data' | 'position'>,
   identities: IdentityReader,
-  logId: string,
   vp?: string,
 ): Promise<Known & { seen: IdentitySnapshot | null }> {
-  const { position: _, ...at } = coordinatesOf({ data, position }, logId);
+  const { position: _, ...at } = coordinatesOf({ data, position }, identities.logId);
   const known = { as_of: at.as_of, model: modelOrFirst(data.model_hash) };
   try {
     return { ...known, seen: await identities.snapshot(data.subject_tris, { ...at, ...(vp && { vp }) }) };
@@ -79,11 +78,10 @@ export async function knownThen(
 export async function reasonsOf(
   event: RecordedDecision['event'],
   identities: IdentityReader,
-  logId: string,
   showsRules: boolean,
 ): Promise<NoticeReasonDto[]> {
   if (event.data.granted) return [];
-  return reasonsBy(event.data as unknown as Denial, await knownThen(event, identities, logId), showsRules);
+  return reasonsBy(event.data as unknown as Denial, await knownThen(event, identities), showsRules);
 }
 
 /** The codes of the principal reasons; none if access was granted. */

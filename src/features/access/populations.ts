@@ -5,7 +5,6 @@ import type { CommandContext } from '../../commands/context.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { RunningJob } from '../../stores/ports/jobs.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
@@ -16,7 +15,7 @@ import { eachIdentity, openPopulation } from '../disc/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustedNow } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
-import { mayReadRules, rulesArePrivate } from './domain/access-policy.js';
+import { mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
 
@@ -67,9 +66,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
   async execute({ policyId: policy_id, context }: StartPopulation): Promise<JobStartedDto> {
     // A list of those who pass reveals as much as the rules.
-    if (!mayReadRules(await this.policies.get(policy_id), context.actor)) {
-      throw new Problem('forbidden', rulesArePrivate(policy_id));
-    }
+    await this.policies.readable(policy_id, context.actor);
     const { organization } = context.actor;
     const { id } = await this.kinds.start(POPULATION, { policy_id, organization }, context);
     return { job_id: id };

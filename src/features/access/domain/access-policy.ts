@@ -69,10 +69,6 @@ export function mayReadRules(
   return owner === null || caller.scopes.has('ops');
 }
 
-/** Why a caller gets nothing that reveals the rules. */
-export const rulesArePrivate = (policyId: string): string =>
-  `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
-
 type Explanation = Pick<AccessDecision, 'reasons' | 'how_to_pass'>;
 
 /**
