@@ -75,10 +75,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   async execute({ request, context, hasWaited, isOfMany }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
-    if (earlier) {
-      context.onRepeated?.();
-      return this.repeat(earlier, context);
-    }
+    if (earlier) return this.repeat(earlier, context);
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
@@ -106,9 +103,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     this.checks.inc(policy.policy_id, judgement.granted ? 'granted' : 'denied');
     // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
-    if (stored!.metadata.correlation_id === context.correlation_id) return this.repeat(stored!, context, observation);
-    context.onRepeated?.();
-    return this.repeat(stored!, context);
+    const isOwn = stored!.metadata.correlation_id === context.correlation_id;
+    return this.repeat(stored!, context, isOwn ? observation : undefined);
   }
 
   /**
@@ -141,8 +137,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
   }
 
-  /** @throws Problem idempotency_key_reused */
+  /** @param observation absent: an earlier try recorded the decision @throws Problem idempotency_key_reused */
   private async repeat({ data, metadata, position }: RecordedEvent, context: CommandContext, observation?: Known) {
+    if (!observation) context.onRepeated?.();
     if (metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
