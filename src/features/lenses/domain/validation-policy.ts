@@ -123,30 +123,28 @@ export function weightsOf(inputs: readonly PolicyInput[]): {
  */
 export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''): void {
   const errors: (FieldError & { code: ProblemCode })[] = [];
+  const wrong = (at: string, code: ProblemCode, message: string) =>
+    errors.push({ pointer: `${parent}/${at}`, code, message });
   const firstOf = new Map<string, number>();
   for (const [i, { metric, criticality, weight }] of inputs.entries()) {
-    const pointer = `${parent}/inputs/${i}`;
     const due = hundredths(criticality) / 100;
     if (weight !== due) {
       const message = `the weight of ${criticality} is ${due}, not ${weight}`;
-      errors.push({ pointer: `${pointer}/weight`, code: 'weight_criticality_mismatch', message });
+      wrong(`inputs/${i}/weight`, 'weight_criticality_mismatch', message);
     }
     const first = firstOf.get(metric);
     if (first === undefined) firstOf.set(metric, i);
-    else {
-      const message = `${metric} already has a weight in inputs/${first}`;
-      errors.push({ pointer: `${pointer}/metric`, code: 'duplicate_metric', message });
-    }
+    else wrong(`inputs/${i}/metric`, 'duplicate_metric', `${metric} already has a weight in inputs/${first}`);
   }
   const { min, max } = TOTAL_HUNDREDTHS;
   if (metadata.total_weight < min / 100 || metadata.total_weight > max / 100) {
     const message = `total_weight must be from ${min / 100} to ${max / 100}, not ${metadata.total_weight}`;
-    errors.push({ pointer: `${parent}/metadata/total_weight`, code: 'total_weight_out_of_range', message });
+    wrong('metadata/total_weight', 'total_weight_out_of_range', message);
   }
   const computed = totalHundredths(inputs);
   if (computed > max) {
     const message = `the weights of the inputs add up to ${computed / 100}, more than ${max / 100}`;
-    errors.push({ pointer: `${parent}/inputs`, code: 'total_weight_out_of_range', message });
+    wrong('inputs', 'total_weight_out_of_range', message);
   }
   const [first] = errors;
   if (!first) return;
