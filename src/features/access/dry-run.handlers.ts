@@ -38,13 +38,9 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;
       const judgement = judge(rule, evaluate, seen?.facts ?? null, model);
-      const { granted, score, reasons, how_to_pass } = judgement;
       results.push({
         subject_tris: subjects[i]!,
-        granted,
-        score,
-        reasons,
-        how_to_pass,
+        ...judgement,
         codes: codesOf(judgement, observation),
         nodes: outcomesOf(rule, seen?.facts ?? null),
         as_of: new Date(as_of).toISOString(),

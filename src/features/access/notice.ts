@@ -140,21 +140,19 @@ function ofChange(change: FactChangeDto, { score }: Denial, causes: Causes | nul
   const code = codeOf(change, causes);
   const [, name = fact] = fact.split(/\.(.*)/);
   const own = actual ?? 'none';
-  const found = { code, fact, actual, required };
+  const found = (what: string, limit = ''): Found => {
+    return { code, fact, actual, required, sentence: `${saying(code)}: ${what}.`, limit };
+  };
   if (fact === 'net_tct') {
-    const sentence = `${saying(code)}: the score was ${score ?? 'none'}, the net TCT ${own}.`;
-    return {
-      ...found,
-      sentence,
-      limit: `a net TCT of at least ${required}, which is a score of ${scoreOf(Number(required))}`,
-    };
+    const limit = `a net TCT of at least ${required}, which is a score of ${scoreOf(Number(required))}`;
+    return found(`the score was ${score ?? 'none'}, the net TCT ${own}`, limit);
   }
   if (fact.startsWith('verification.')) {
     const by = [...(change.issuers ?? []), ...(change.schemes ?? [])].join(' or ');
-    return { ...found, sentence: `${saying(code)}: ${name}.`, limit: by && `${name} by ${by}` };
+    return found(name, by && `${name} by ${by}`);
   }
-  if (fact === 'bad_status') return { ...found, sentence: `${saying(code)}: level ${own}.`, limit: '' };
-  return { ...found, sentence: `${saying(code)}: ${name} was ${own}.`, limit: `at least ${required}` };
+  if (fact === 'bad_status') return found(`level ${own}`);
+  return found(`${name} was ${own}`, `at least ${required}`);
 }
 
 function codeOf(
