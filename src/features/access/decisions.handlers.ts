@@ -142,7 +142,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   /** @throws Problem as `readableDecision` */
   async execute({ jti, actor }: GetDecision): Promise<OneDecisionDto> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
-    const reasons = await reasonsOf(decision.event, this.identities, this.store.logId, false);
+    const reasons = await reasonsOf(decision.event, this.identities, false);
     return { ...dtoOf(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };
   }
 }
