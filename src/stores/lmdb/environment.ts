@@ -2,7 +2,6 @@ import { accessSync, constants, existsSync, mkdirSync, openSync, statSync } from
 import { dirname, join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { orUnavailable } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { failureOf, sentenceFor } from '../../kernel/failures.js';
 import { FreeSpace, freeBytes, unwritable } from '../../kernel/free-space.js';
@@ -310,6 +309,19 @@ export class LmdbEnvironment {
     })().finally(() => (this.reopening = undefined));
     return this.reopening;
   }
+}
+
+/** The library's errors for an invalid page, or one with another number than requested. */
+const DAMAGE_CODES = new Set([-30796, -30797, -30793]);
+
+export function isDamage(error: unknown): boolean {
+  return DAMAGE_CODES.has((error as { code?: number } | undefined)?.code ?? 0);
+}
+
+/** A failure for which the data is not to blame, with its place and a remedy; any other error as it is. */
+export function orUnavailable(place: string, error: unknown): unknown {
+  const failure = failureOf(error);
+  return failure === undefined ? error : new StoreUnavailable(`${place}: ${failure}`);
 }
 
 /** The identity of an environment's files, of its data and of its locks, or why it cannot be seen. */

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { TextBuffers } from '../../kernel/text-buffers.js';
-import { isDamage } from './damage.js';
-import { bytesAsValue, LmdbEnvironment } from './environment.js';
+import { bytesAsValue, isDamage, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
 import { checkAppend } from '../ports/event-encoding.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
@@ -102,8 +101,7 @@ export class LmdbEventStore implements EventStore {
       const [head, known] = readAtStart(folder, () => [headPosition(env), logIdIn(env)] as const);
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
-        const there = logIdIn(env);
-        if (there) return there;
+        if (known !== undefined) return known;
         const created = randomUUID();
         env.database<string>('meta').putSync(LOG_ID, created);
         return created;

@@ -5,7 +5,7 @@ import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { Turns } from '../../kernel/turns.js';
-import { bytesAsValue, LmdbEnvironment } from './environment.js';
+import { bytesAsValue, isDamage, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import {
   startOf,
@@ -19,7 +19,6 @@ import {
 } from '../ports/read-models.js';
 import { keyOf, rowAddress } from '../ports/row-key.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
-import { isDamage } from './damage.js';
 import { RESIDUE, ROWS } from './database-file.js';
 
 /** Rows read or encoded in one turn of the event loop. */

@@ -5,9 +5,8 @@ import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { isDamage, orUnavailable } from './damage.js';
 import { flawOf } from './database-file.js';
-import { LmdbEnvironment } from './environment.js';
+import { isDamage, LmdbEnvironment, orUnavailable } from './environment.js';
 import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {

@@ -1,8 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
-import { isDamage } from './damage.js';
-import type { LmdbEnvironment } from './environment.js';
+import { isDamage, type LmdbEnvironment } from './environment.js';
 import { damaged, readEntry } from './stored-event.js';
 
 /** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
@@ -35,7 +34,6 @@ export class LogReader {
 
   /** The event at a position, with a mark if it is damaged; undefined if there is no entry. */
   get(position: Position): RecordedEvent | undefined {
-    if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
     let bytes: Buffer | undefined;
     try {
       // Valid until the next read: these are the first bytes of the library's own buffer.
@@ -49,7 +47,7 @@ export class LogReader {
 
   /** The event at a position. Every position within the log has one, and no other has. */
   at(position: Position): RecordedEvent | undefined {
-    if (position < 1 || position > this.head()) return undefined;
+    if (!Number.isInteger(position) || position < 1 || position > this.head()) return undefined;
     return this.get(position) ?? damaged(position, 'there is nothing at its place');
   }
 
