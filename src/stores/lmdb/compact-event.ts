@@ -392,7 +392,7 @@ function takeString(): string {
       return lastTime;
     case PREFIXED_HEX: {
       const prefix = takePrefix();
-      return scratchText(takeDigits(bytes[at++]!, prefix));
+      return SCRATCH.toString('latin1', 0, takeDigits(bytes[at++]!, prefix));
     }
     case PREFIXED_UUID:
       return takeUuid(takePrefix());
@@ -410,10 +410,6 @@ function takeString(): string {
  * memory, and the garbage collector longer than all of decoding.
  */
 const SCRATCH = Buffer.alloc(1_024);
-
-function scratchText(length: number): string {
-  return SCRATCH.toString('latin1', 0, length);
-}
 
 /** Puts the next prefix into the scratch. @returns where it ends there */
 function takePrefix(): number {
@@ -450,7 +446,7 @@ function takeUuid(from: number): string {
     SCRATCH[place++] = DASH;
     place = takeDigits(count, place);
   }
-  return scratchText(place);
+  return SCRATCH.toString('latin1', 0, place);
 }
 
 /** Neighbouring events have the same times: those that were read are kept, by a hash. */
@@ -479,7 +475,7 @@ function timeText(date: number, clock: number): string {
   putDecimal((clock >>> 16) & 63, 14, 2, ':');
   putDecimal((clock >>> 10) & 63, 17, 2, '.');
   putDecimal(clock & 1023, 20, 3, 'Z');
-  return scratchText(TIME_LENGTH);
+  return SCRATCH.toString('latin1', 0, TIME_LENGTH);
 }
 
 /** Puts so many decimal digits into the scratch, and what follows them. */

@@ -369,7 +369,6 @@ export class LmdbEventStore implements EventStore {
         staged.positions.position(stream, revision) ?? this.lookUp(() => this.index.position(stream, revision));
       if (position === undefined) return undefined;
       const event = staged.events[position - staged.base - 1] ?? this.reader.get(position);
-      if (event?.damage) return undefined;
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
       appended = { position, revision };
     }

@@ -5,7 +5,7 @@ import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { Turns } from '../../kernel/turns.js';
-import { bytesAsValue, isDamage, LmdbEnvironment } from './environment.js';
+import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import {
   startOf,
@@ -200,7 +200,7 @@ export class LmdbGeneration {
   read(
     queries: readonly RowQuery[],
   ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
-    return this.checked(() => {
+    return this.env.read(() => {
       const applied = this.applied();
       if (!applied) return undefined;
       const { checkpoint, isLoading } = applied;
@@ -212,16 +212,6 @@ export class LmdbGeneration {
     });
   }
 
-  /** Runs a read. @throws GenerationDamaged, also if the library finds a damaged page */
-  private checked<T>(read: () => T): T {
-    try {
-      return this.env.read(read);
-    } catch (error) {
-      if (isDamage(error)) throw new GenerationDamaged((error as Error).message, { cause: error });
-      throw error;
-    }
-  }
-
   private get(address: string): Json | undefined {
     const bytes = this.rows.getBinaryFast(address);
     // The library's own buffer, whose length is set to that of the value.
@@ -230,7 +220,7 @@ export class LmdbGeneration {
 
   /** @throws GenerationDamaged */
   scan(view: string, cursor: string | null, limit: number): ScannedPage {
-    return this.checked(() => {
+    return this.env.read(() => {
       if (this.applied()?.isLoading) return { rows: [], cursor: null };
       const size = Math.min(Math.max(1, limit), MAX_SLICE);
       const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;

@@ -109,7 +109,6 @@ export class StreamIndex {
 
   /** Revision of the last event; undefined for a stream that does not exist. */
   last(stream: string): number | undefined {
-    if (isTooLong(stream)) return undefined;
     const newest = this.lastOfNewest(stream);
     if (newest !== undefined) return newest;
     if (this.storedPosition(stream, 0) === undefined) return undefined;
