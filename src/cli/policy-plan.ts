@@ -138,14 +138,7 @@ export interface Preview {
     change: ReplayResultDto;
   }[];
   /** The new access policies, and those whose checks use a lens that is switched. */
-  access: {
-    policy_id: string;
-    /** Identities that pass; null: the policy is new. */
-    pass_before: number | null;
-    pass_after: number;
-    gained: number | null;
-    lost: number | null;
-  }[];
+  access: ReturnType<typeof accessOf>[];
 }
 
 /** Passes over all identities once for each lens that is switched, and for the new access policies. */
@@ -198,6 +191,7 @@ export async function previewOf(
   return result;
 }
 
+/** Identities that pass an access policy; null: before it is there. */
 function accessOf({ policy_id, granted_before, granted_after, gained, lost }: AccessChangeDto, isNew: boolean) {
   const before = isNew
     ? { pass_before: null, gained: null, lost: null }

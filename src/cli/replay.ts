@@ -1,7 +1,7 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 import { toCoordinates } from '../features/disc/coordinates.js';
-import type { BadStatusSinceDto, CoordinatesQuery, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
+import type { BadStatusSinceDto, CoordinatesQuery, HistoryEntryDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
@@ -20,14 +20,6 @@ interface Options {
   knownAt?: string;
   limit?: string;
   json?: boolean;
-}
-
-interface Replay {
-  tris_id: string;
-  /** Events folded; `entries` are the last of them. */
-  events: number;
-  entries: HistoryEntryDto[];
-  score: ScoreDto;
 }
 
 export function replayCommand(cli: Cli): void {
@@ -75,7 +67,7 @@ export async function replay(
   coordinates: CoordinatesQuery,
   limit = Infinity,
   onProgress: (done: number, total: number) => void = () => undefined,
-): Promise<Replay> {
+) {
   const snapshot = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(snapshot.lens);
   const state = newIdentity();
@@ -90,6 +82,7 @@ export async function replay(
     if (entries.length > 2 * limit) entries = entries.slice(-limit);
     onProgress(events, Math.max(events, snapshot.state.actions));
   }
+  // The entries are those of the last events.
   return {
     tris_id: trisId,
     events,
@@ -105,7 +98,7 @@ function time(option: string, value: string | undefined): string | undefined {
   return value;
 }
 
-function render({ tris_id, events, entries, score }: Replay): string {
+function render({ tris_id, events, entries, score }: Awaited<ReturnType<typeof replay>>): string {
   const { as_of, position, lens, model, total_tct, earned_tct, forfeited_tct, reliability, bad_status } = score;
   const skipped = events - entries.length;
   return [
