@@ -74,19 +74,14 @@ export function tracedStores(stores: Stores, tracing: Tracing): Stores {
 }
 
 /** Appends of one command that are under way. */
-interface Appends {
-  span: Span | undefined;
-  appends: number;
-  events: number;
-  open: number;
-  position: number;
-  failure: Error | undefined;
-}
+const appendsOf = (span: Span | undefined) => {
+  return { span, appends: 0, events: 0, open: 0, position: 0, failure: undefined as Error | undefined };
+};
 
 /** A command has one span for all of its appends that are under way at the same time: a batch has many. */
 function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append'] {
   /** By the `traceparent` of the command. */
-  const underWay = new Map<string, Appends>();
+  const underWay = new Map<string, ReturnType<typeof appendsOf>>();
   return (stream, expected, events) => {
     const parent = events[0]?.metadata.traceparent;
     if (parent === undefined) return store.append(stream, expected, events);
@@ -94,7 +89,7 @@ function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append']
     if (!all) {
       const attributes = { 'credence.stream': stream };
       const span = tracing.start('append', { kind: 'client', parent, attributes });
-      underWay.set(parent, (all = { span, appends: 0, events: 0, open: 0, position: 0, failure: undefined }));
+      underWay.set(parent, (all = appendsOf(span)));
     }
     const shared = all;
     shared.appends++;
@@ -109,18 +104,15 @@ function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append']
       .then(() => {
         if (--shared.open > 0) return;
         underWay.delete(parent);
-        endAppends(shared);
+        const { span, appends, events, position, failure } = shared;
+        if (!span) return;
+        span.set({ 'credence.appends': appends, 'credence.events': events });
+        if (position > 0) span.set({ 'credence.position': position });
+        if (failure) endFailed(span, failure);
+        else span.end();
       });
     return appended;
   };
-}
-
-function endAppends({ span, appends, events, position, failure }: Appends): void {
-  if (!span) return;
-  span.set({ 'credence.appends': appends, 'credence.events': events });
-  if (position > 0) span.set({ 'credence.position': position });
-  if (failure) endFailed(span, failure);
-  else span.end();
 }
 
 /** A refusal of the client's request is not marked as an error. */

@@ -46,7 +46,7 @@ export class OwnerQueues<Owner, T> {
 export class Turns<Owner = string> {
   private running = 0;
   private readonly runningOf = new Map<Owner, number>();
-  private readonly waiting = new OwnerQueues<Owner, () => void>();
+  readonly waiting = new OwnerQueues<Owner, () => void>();
 
   /** @param most work that runs at the same time @param mostOfOne of one owner */
   constructor(
@@ -58,17 +58,9 @@ export class Turns<Owner = string> {
     return this.running;
   }
 
-  get waitingCount(): number {
-    return this.waiting.size;
-  }
-
-  waitingOf(owner: Owner): number {
-    return this.waiting.sizeOf(owner);
-  }
-
   /** How much work of an owner runs or waits. */
   countOf(owner: Owner): number {
-    return (this.runningOf.get(owner) ?? 0) + this.waitingOf(owner);
+    return (this.runningOf.get(owner) ?? 0) + this.waiting.sizeOf(owner);
   }
 
   /** Runs work of an owner, at once or in its turn. */

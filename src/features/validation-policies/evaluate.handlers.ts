@@ -101,7 +101,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
   /** One pass at a time in this process, since each takes as long as a replay. Callers take turns. */
   private async everyone(actor: Actor, ...pass: Parameters<Replays['compare']>): Promise<ReplayResultDto> {
     const owner = ownerOfTurns(actor);
-    if (this.passes.countOf(owner) > 0 || this.passes.waitingCount >= MAX_WAITING) {
+    if (this.passes.countOf(owner) > 0 || this.passes.waiting.size >= MAX_WAITING) {
       const detail =
         'Other previews over all identities are running. Send it again later, or start a replay, which is queued.';
       throw new Problem('preview_busy', detail, { headers: { 'retry-after': '5' } });

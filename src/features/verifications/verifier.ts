@@ -63,7 +63,7 @@ export class ProofVerifier implements OnModuleDestroy {
       help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
       collect() {
-        gauge.set(turns.waitingCount);
+        gauge.set(turns.waiting.size);
       },
     });
   }
@@ -95,10 +95,10 @@ export class ProofVerifier implements OnModuleDestroy {
   }
 
   private async ask(caller: string, question: Question): Promise<Answer> {
-    if (this.turns.waitingOf(caller) >= MAX_OF_ONE) {
+    if (this.turns.waiting.sizeOf(caller) >= MAX_OF_ONE) {
       throw unavailable(`${MAX_OF_ONE} proofs of this caller are waiting. Send this one again shortly.`);
     }
-    if (this.turns.waitingCount >= MAX_WAITING) {
+    if (this.turns.waiting.size >= MAX_WAITING) {
       throw unavailable(`${MAX_WAITING} proofs are already waiting. Send the request again shortly.`);
     }
     return this.turns.run(caller, async () => {
