@@ -56,12 +56,12 @@ async function migrate({ progress }: Context, source: EventStore, target: EventS
   const { appended } = await progress('Copying', 'events', (update) =>
     importEvents(appendsOf(source), target, (events) => update(events, total)),
   );
-  const [from, to] = await progress('Comparing', 'events', async (update) => [
-    await rootOfLog(source, (events) => update(events, 2 * total)),
-    await rootOfLog(target, (events) => update(total + events, 2 * total)),
-  ]);
-  const equal = from!.root === to!.root && from!.events === to!.events;
-  return { equal, copied: appended, from: from!, to: to!, seconds: (performance.now() - started) / 1000 };
+  const { from, to } = await progress('Comparing', 'events', async (update) => ({
+    from: await rootOfLog(source, (events) => update(events, 2 * total)),
+    to: await rootOfLog(target, (events) => update(total + events, 2 * total)),
+  }));
+  const equal = from.root === to.root && from.events === to.events;
+  return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
 }
 
 type Result = Awaited<ReturnType<typeof migrate>>;
