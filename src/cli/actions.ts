@@ -58,8 +58,8 @@ async function change(context: HandlersContext, id: string, to: ActionState, { r
     print(table([rowOf('before', before!), rowOf('after', after!)]));
     return;
   }
-  const { state, position } = await commands.execute(new ChangeAction({ ...asked, context: commandOf(actor, asked) }));
-  print(`${action_id}: ${state} at ${position}`);
+  const position = await commands.execute(new ChangeAction({ ...asked, context: commandOf(actor, asked) }));
+  print(`${action_id}: ${to} at ${position}`);
   // So that the next look-up shows it, with or without a running server.
   await applyAll(stores, config);
 }

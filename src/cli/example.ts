@@ -11,7 +11,7 @@ import { StateAboutIdentity } from '../features/identity/identity.handlers.js';
 import { RegisterOrganization, SetVetting } from '../features/organizations/organizations.handlers.js';
 import type { Reason } from '../features/relay/domain/relay.events.js';
 import { externalStream } from '../features/relay/domain/relay.js';
-import { RelayActions } from '../features/relay/relay-batch.handlers.js';
+import { RelayActions } from '../features/relay/relay.handlers.js';
 import { MAX_ACTIONS, RelayActionDto, toAction } from '../features/relay/relay.dto.js';
 import { SwitchPolicy } from '../features/validation-policies/promotions.js';
 import { StartReplay } from '../features/validation-policies/replays.js';

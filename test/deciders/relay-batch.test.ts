@@ -2,10 +2,11 @@ import { Registry } from 'prom-client';
 import { internalActor } from '../../src/commands/context.js';
 import {
   type ActionOutcome,
+  RelayAction,
+  RelayActionHandler,
   RelayActions,
   RelayActionsHandler,
-} from '../../src/features/relay/relay-batch.handlers.js';
-import { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+} from '../../src/features/relay/relay.handlers.js';
 import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { MetricLimit } from '../../src/features/relay/metric-limit.js';
 import type { Vetting } from '../../src/features/organizations/vetting.js';

@@ -152,9 +152,9 @@ describe('in the log', () => {
     const first = await change('withdrawn', id, context('a', 'key'));
     const head = await stores.eventStore.head();
     expect(await change('withdrawn', id, context('b'))).toEqual(first);
-    expect(first).toEqual({ action_id: id, state: 'withdrawn', position: head });
+    expect(first).toBe(head);
     const reinstated = await change('counted', id);
-    expect(reinstated).toEqual({ action_id: id, state: 'counted', position: await stores.eventStore.head() });
+    expect(reinstated).toBe(await stores.eventStore.head());
     expect(await change('counted', id, context('c'))).toEqual(reinstated);
     // The claim of the key is the other event.
     expect(await history()).toHaveLength(4);
@@ -177,7 +177,7 @@ describe('in the log', () => {
     const [{ id }] = (await relay()).events as [RecordedEvent];
     const processes = Array.from({ length: 8 }, () => changes(new Writer(stores.eventStore, Date.now)));
     const answers = await Promise.all(processes.map((of, n) => change('withdrawn', id, context(`w${n}`), of)));
-    expect(new Set(answers.map(({ position }) => position)).size).toBe(1);
+    expect(new Set(answers).size).toBe(1);
     expect(await history()).toHaveLength(3);
     // With reinstatements among them, each of which is decided on what was there.
     const both = processes.map((of, n) => change(n % 2 ? 'withdrawn' : 'counted', id, context(`b${n}`), of));

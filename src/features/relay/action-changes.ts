@@ -7,13 +7,6 @@ import { Platforms } from '../organizations/platforms.js';
 import type { Reason } from './domain/relay.events.js';
 import { type ActionState, type RecordedAction, actionIn, decideChange } from './domain/withdrawal.js';
 
-export interface Changed {
-  action_id: string;
-  state: ActionState;
-  /** Of the event that brought it into this state. */
-  position: Position;
-}
-
 interface Change {
   /** As it was read from its stream. */
   action: RecordedAction;
@@ -32,18 +25,17 @@ export class ActionChanges {
   ) {}
 
   /**
-   * Asked again, returns the first answer.
+   * @returns the position of the event that brought it into this state; asked again, the first answer
    * @throws Problem action_not_withdrawn, write_conflict, idempotency_key_reused
    */
-  async change({ action, to, reason, context }: Change): Promise<Changed> {
+  async change({ action, to, reason, context }: Change): Promise<Position> {
     const { id: action_id, stream } = action.relayed;
     const owner = await this.ownerThen(action);
     const decide = (history: readonly RecordedEvent[]) =>
       decideChange(actionIn(history, action_id)!, to, reason, owner);
     const { own, position, history, isNew } = await this.writer.execute(stream, context, decide);
     if (isNew) this.metrics.changes.inc(action.relayed.data.platform_id, to);
-    if (own) return { action_id, state: to, position };
-    return { action_id, state: to, position: actionIn(history, action_id)!.changes.at(-1)!.position };
+    return own ? position : actionIn(history, action_id)!.changes.at(-1)!.position;
   }
 
   /** The organization that owned the platform when the action's credonation was recorded, or null. */

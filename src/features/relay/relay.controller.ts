@@ -16,7 +16,6 @@ import { Write } from '../../http/routes.js';
 import { readBody } from '../../http/validation.js';
 import type { Action } from './domain/relay.js';
 import type { Source } from './domain/relay.events.js';
-import { RelayActions } from './relay-batch.handlers.js';
 import {
   MAX_ACTIONS,
   RelayActionDto,
@@ -26,7 +25,7 @@ import {
   RelayedDto,
   toAction,
 } from './relay.dto.js';
-import { RelayAction } from './relay.handlers.js';
+import { RelayAction, RelayActions } from './relay.handlers.js';
 
 const REFUSALS: readonly ProblemCode[] = [
   'unknown_criticality',

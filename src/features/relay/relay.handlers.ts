@@ -2,10 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
-import { type CommandContext, ownerOfTurns, refuseSelfStatement } from '../../commands/context.js';
+import { Batches, type ItemOutcome, keyOfItem } from '../../commands/batches.js';
+import { type CommandContext, bodyHash, ownerOfTurns, refuseSelfStatement } from '../../commands/context.js';
 import { Quotas } from '../../commands/quotas.js';
 import { Writer } from '../../commands/writer.js';
 import { mapInParts } from '../../kernel/turn.js';
+import { Staleness } from '../../read-side/staleness.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
@@ -151,6 +154,60 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     });
     const known = actions.filter(({ platform_id }) => owners.has(platform_id));
     await this.limit.lookUp(known.map((action) => ({ action, owner: owners.get(action.platform_id)! })));
+  }
+}
+
+export type ActionOutcome = ItemOutcome<Relayed>;
+
+/** Records many actions, each as if it were relayed alone: what happens to one makes no difference to the others. */
+export class RelayActions extends Command<ActionOutcome[]> {
+  constructor(
+    /** Validated actions, or why they are refused. */
+    readonly actions: readonly (Action | Problem)[],
+    readonly request: Omit<CommandContext, 'body_hash'>,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RelayActions)
+export class RelayActionsHandler implements ICommandHandler<RelayActions> {
+  private readonly batches: Batches;
+
+  constructor(
+    private readonly single: RelayActionHandler,
+    private readonly vetting: Vetting,
+    private readonly staleness: Staleness,
+    @Inject(EVENT_STORE) store: EventStore,
+  ) {
+    this.batches = new Batches(store);
+  }
+
+  /**
+   * @returns the outcome of each action, in order
+   * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
+   */
+  async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
+    const { actor, correlation_id, idempotency, trace } = request;
+    let source: Source;
+    return this.batches.execute(
+      ownerOfTurns(actor),
+      actions,
+      (action, index) => {
+        const own = keyOfItem(idempotency, index);
+        const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
+        return this.single.execute(new RelayAction(action, context), source);
+      },
+      {
+        holdBack: () => this.staleness.holdBack(actions.length),
+        begin: async (group) => {
+          // Once, so that a batch is not divided by a change of the vetting.
+          source = await this.vetting.sourceFor(actor.organization);
+          await this.single.lookUp(group);
+        },
+        orderOf: ({ platform_id, external_id }) => (external_id === null ? undefined : `${platform_id} ${external_id}`),
+      },
+    );
   }
 }
 

@@ -187,7 +187,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
         if (!action) throw new JobGivenUp(`The action ${action_id} is not in its stream.`);
         if (action.changes.length !== changes) return;
         const context = jobContext(caller, dry_run, bodyHash({ action_id, to: 'withdrawn', reason }));
-        const { position } = await this.changes.change({ action, to: 'withdrawn', reason, context });
+        const position = await this.changes.change({ action, to: 'withdrawn', reason, context });
         last = Math.max(last, position);
       });
       done += actions.length;

@@ -121,10 +121,9 @@ export class WithdrawalsController {
 
   private async change(change: ActionChange, dryRun: boolean, request: RequestContext) {
     if (dryRun) return this.queries.execute(new PreviewChange({ ...change, actor: request.actor }));
-    const { position, ...changed } = await this.commands.execute(
-      new ChangeAction({ ...change, context: request.of(change) }),
-    );
-    const answer: ChangedActionDto = { ...changed, position: formatPosition(this.store.logId, position) };
-    return new Written(answer, position);
+    const position = await this.commands.execute(new ChangeAction({ ...change, context: request.of(change) }));
+    const { action_id, to: state } = change;
+    const answer = { action_id, state, position: formatPosition(this.store.logId, position) };
+    return new Written<ChangedActionDto>(answer, position);
   }
 }

@@ -1,12 +1,13 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor, CommandContext } from '../../commands/context.js';
 import { CommandWith, QueryWith } from '../../commands/messages.js';
+import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { changedBy, countedAction } from '../disc/evidence-reader.js';
 import { score } from '../disc/score.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import { ActionChanges, type Changed } from '../relay/action-changes.js';
+import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { type ActionState, decideChange, stateOf } from '../relay/domain/withdrawal.js';
 import { RecordedActions } from './recorded-actions.js';
@@ -20,7 +21,7 @@ export interface ActionChange {
 }
 
 /** Withdraws an action, or reinstates it. Asked again, gives the first answer. */
-export class ChangeAction extends CommandWith<ActionChange & { context: CommandContext }, Changed> {}
+export class ChangeAction extends CommandWith<ActionChange & { context: CommandContext }, Position> {}
 
 @CommandHandler(ChangeAction)
 export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
@@ -30,7 +31,7 @@ export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
   ) {}
 
   /** @throws Problem not_found, forbidden, self_statement, action_not_withdrawn, write_conflict, idempotency_key_reused */
-  async execute({ input: { action_id, to, reason, context } }: ChangeAction): Promise<Changed> {
+  async execute({ input: { action_id, to, reason, context } }: ChangeAction): Promise<Position> {
     const found = await this.actions.find(action_id);
     this.actions.refuseChange(found, context.actor);
     return this.changes.change({ action: found.action, to, reason, context });
