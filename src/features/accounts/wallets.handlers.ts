@@ -75,15 +75,13 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
 
   /** @throws Problem forbidden, self_statement, wallet_already_linked, idempotency_key_reused */
   async execute({ wallet, trisId, context }: LinkAccount) {
-    refuseSelfStatement(context.actor.organization, trisId);
-    const { session, organization } = context.actor;
-    if (session) return this.linkOwn(wallet, trisId, session, context);
-    const link: Link = { tris_id: trisId, proof: 'asserted', chain_id: null, asserted_by: organization };
-    return this.links.link(wallet, link, context);
-  }
-
-  /** A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS. */
-  private async linkOwn(wallet: string, trisId: string, claimed: Session, context: CommandContext): Promise<Position> {
+    const { session: claimed, organization } = context.actor;
+    refuseSelfStatement(organization, trisId);
+    if (!claimed) {
+      const link: Link = { tris_id: trisId, proof: 'asserted', chain_id: null, asserted_by: organization };
+      return this.links.link(wallet, link, context);
+    }
+    // A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS.
     const session = await this.standing.of(claimed);
     if (session.wallet !== wallet.toLowerCase()) {
       throw new Problem(
@@ -127,8 +125,8 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
    * siwe_*, nonce_used
    */
   async execute({ wallet, consent, reasonCode, context }: UnlinkWallet) {
-    const isOperator = context.actor.organization === null && context.actor.scopes.has('ops');
-    if (reasonCode !== null && !isOperator)
+    const { organization, scopes } = context.actor;
+    if (reasonCode !== null && !(organization === null && scopes.has('ops')))
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
     const first = await this.writer.firstTry(context);
     // The message of a first try cannot be used again.
@@ -137,7 +135,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
       if (now === null) throw notLinked();
       if (session) refuseToSession(session, wallet, now, agreed);
-      else if (!(isOperator && reasonCode !== null)) refuseToKey(context.actor, now, history);
+      else if (reasonCode === null) refuseToKey(context.actor, now, history);
     };
     const { events, position } = first ?? (await this.links.unlink(wallet, context, refuse, reasonCode));
     return { trisId: events.at(-1)!.data['tris_id'] as string, position };

@@ -114,7 +114,7 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
     do {
       const { records, last } = await pageOfRecords(this.views, troveList(null, 'Pending'), after, SWEEP_PAGE);
       for (const record of records) await this.enqueue(record);
-      after = last;
+      after = last ?? undefined;
     } while (after !== undefined);
   }
 }

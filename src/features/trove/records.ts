@@ -1,8 +1,6 @@
 import type { TroveRecord } from './domain/record.js';
 import { type TroveEntry, recordRow } from '../../../projections/trove.js';
-import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
-import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /**
  * A page of a list of records, in its order.
@@ -14,13 +12,14 @@ export async function pageOfRecords(
   list: { view: string; key: string },
   after: string | undefined,
   limit: number,
-): Promise<{ records: TroveRecord[]; last: string | undefined }> {
-  const listed = await views.read([{ range: { ...list, after, limit: limit + 1 } }]);
-  const rows = listed.results[0] as RangeRow[];
-  const page = rows.slice(0, limit);
-  if (page.length === 0) return { records: [], last: undefined };
-  const gets = page.map(({ value }) => ({ get: recordRow((value as TroveEntry).record_id) }));
-  await yieldIfDue();
-  const { results } = await views.readSince(listed.position, gets);
-  return { records: results as TroveRecord[], last: rows.length > limit ? page.at(-1)!.sort : undefined };
+): Promise<{ records: TroveRecord[]; last: string | null }> {
+  const {
+    position,
+    page,
+    next_cursor: last,
+  } = await views.page<TroveEntry>(list, { cursor: after, limit }, /^\d{16}$/);
+  if (page.length === 0) return { records: [], last };
+  const gets = page.map(({ record_id }) => ({ get: recordRow(record_id) }));
+  const { results } = await views.readSince(position, gets);
+  return { records: results as TroveRecord[], last };
 }

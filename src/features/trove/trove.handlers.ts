@@ -248,7 +248,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
     if (records.length === 0 && cursor === undefined) refuseMisspelled(tris_id);
     return {
       records: await mapInParts(records, (record) => recordDto(record, this.keyValue)),
-      next_cursor: last === undefined ? null : cursorAfter(last),
+      next_cursor: last && cursorAfter(last),
     };
   }
 }
