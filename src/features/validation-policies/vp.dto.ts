@@ -257,7 +257,11 @@ export class PromotionParams {
   job_id: string;
 }
 
-export class PreviewDto extends SideDto {
+export class PreviewDto {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
   /** This and the next two: from disc-2 on. */
   reliability?: number;
   evidence?: EvidenceDto;
