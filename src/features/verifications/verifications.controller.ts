@@ -52,9 +52,7 @@ export class VerificationsController {
     type: VerificationGrantedDto,
   })
   async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
-    const { scheme, proof, public_signals, tris_id = null } = body;
-    const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
-    const result = await this.commands.execute(new SubmitProof(submission, request));
+    const result = await this.commands.execute(new SubmitProof(body, request));
     return Written.created(result, ['v1', 'disc', 'score', result.body.tris_id]);
   }
 

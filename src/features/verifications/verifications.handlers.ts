@@ -10,25 +10,16 @@ import { type Update, Writer } from '../../commands/writer.js';
 import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
-import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.handlers.js';
 import { decideProven, grantOf, readSignals } from './domain/verification.js';
 import { nullifierUsed } from './domain/verifications.events.js';
-import type { VerificationGrantedDto } from './verifications.dto.js';
+import type { SubmitProofDto, VerificationGrantedDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
-
-interface Submission {
-  /** null: the TRIS of the session. */
-  trisId: string | null;
-  scheme: string;
-  proof: Proof;
-  signals: readonly string[];
-}
 
 /** Verifies a proof and grants the status of its scheme. */
 export class SubmitProof extends Command<Created<VerificationGrantedDto>> {
   constructor(
-    readonly submission: Submission,
+    readonly submission: SubmitProofDto,
     readonly request: CommandRequest,
   ) {
     super();
@@ -72,8 +63,8 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
    * public_signal_mismatch, verifier_unavailable, proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
   private async submit({ submission, request }: SubmitProof) {
-    const { scheme: id, proof, signals } = submission;
-    const trisId = await this.subjectOf(submission.trisId, request.actor);
+    const { scheme: id, proof, public_signals: signals, tris_id: named } = submission;
+    const trisId = await this.subjectOf(named, request.actor);
     // Without the proof: anyone can derive further proofs of the same statement.
     const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
     const stream = identityStream(trisId);
@@ -88,7 +79,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     }
     if (!verdict) throw new Problem('proof_invalid', `The proof does not prove these signals under the scheme ${id}.`);
     // While it waited for a thread, the session may have ended, the scheme been retired, or its root removed.
-    await this.subjectOf(submission.trisId, request.actor);
+    await this.subjectOf(named, request.actor);
     await this.stated(submission, trisId);
 
     const grant = grantOf(scheme, trisId, signals, expires_at);
@@ -106,7 +97,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /** The scheme as it is now, and what the signals state under it. */
-  private async stated({ scheme: id, signals }: Submission, trisId: string) {
+  private async stated({ scheme: id, public_signals: signals }: SubmitProofDto, trisId: string) {
     const scheme = await this.schemes.get(id);
     if (scheme.retired) throw retired(id);
     if (signals.length !== scheme.public_inputs.length) {
@@ -120,9 +111,9 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /** A key may name any TRIS, since the proof is bound to it. A session verifies its own, which it may leave out. */
-  private async subjectOf(named: string | null, { session }: Actor): Promise<string> {
+  private async subjectOf(named: string | undefined, { session }: Actor): Promise<string> {
     if (!session) {
-      if (named !== null) return named;
+      if (named !== undefined) return named;
       throw refusalOf('/tris_id', 'required', 'tris_id is missing: a key must name the TRIS');
     }
     const { trisId } = await this.standing.of(session);
