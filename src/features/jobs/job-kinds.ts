@@ -94,10 +94,6 @@ export class JobKinds {
     return [...this.byPrefix.values()];
   }
 
-  isShown(kind: string): boolean {
-    return this.all.some((shown) => shown.kind === kind);
-  }
-
   /**
    * Starts a job over the whole population for a caller. A retry with the same Idempotency-Key gets the first one.
    * @param plural what such jobs are called
@@ -206,6 +202,4 @@ export function stateOfJob<R>({ status, progress, result, error, enqueued_at, fi
   return { status, progress, result: result as R | null, error, started_at: enqueued_at, finished_at };
 }
 
-export function unknownJob(jobId: string): Problem {
-  return new Problem('job_not_found', `There is no job ${jobId}.`);
-}
+export const unknownJob = (jobId: string) => new Problem('job_not_found', `There is no job ${jobId}.`);

@@ -45,15 +45,12 @@ export function saidOfIdentity(tris_id: string, event: DomainEvent): Said | unde
     }
     case 'BadStatusCleared':
       return { type: 'bad_status.changed', data: { tris_id, level: null, reason_code: null } };
-    case 'VerificationGranted': {
-      const { status, issuer, scheme, expires_at } = event.data;
-      const data = { tris_id, change: 'granted' as const, status, issuer, scheme, expires_at };
-      return { type: 'verification.changed', data };
-    }
+    case 'VerificationGranted':
     case 'VerificationRevoked': {
       const { status, issuer, scheme } = event.data;
-      const data = { tris_id, change: 'revoked' as const, status, issuer, scheme, expires_at: null };
-      return { type: 'verification.changed', data };
+      const change = event.type === 'VerificationGranted' ? 'granted' : 'revoked';
+      const expires_at = event.type === 'VerificationGranted' ? event.data.expires_at : null;
+      return { type: 'verification.changed', data: { tris_id, change, status, issuer, scheme, expires_at } };
     }
     case 'ActionWithdrawn':
     case 'ActionReinstated': {

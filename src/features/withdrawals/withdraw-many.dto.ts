@@ -59,32 +59,26 @@ export function toWithdrawal(
   { apply, dry_run, reason, ...filter }: WithdrawActionsDto,
   now: number,
 ): { asked: AskedWithdrawal; hashed: object } {
-  const { action_id, key_id, platform_id, recorded_from, recorded_to } = filter;
   if (apply !== undefined) {
-    const others = { dry_run, reason, ...filter };
-    const other = Object.entries(others).find(([, value]) => value !== undefined);
-    if (other)
-      throw refusalOf(`/${other[0]}`, 'exclusive', `${other[0]} is that of the dry run: leave it out beside apply`);
+    const given = { dry_run, reason, ...filter };
+    const [other] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
+    if (other) throw refusalOf(`/${other}`, 'exclusive', `${other} is that of the dry run: leave it out beside apply`);
     return { asked: { apply }, hashed: { apply } };
   }
   if (dry_run !== true)
     throw refusalOf('/dry_run', 'dry_run_first', 'dry_run must be true; then send its job_id as apply');
   if (reason === undefined) throw refusalOf('/reason', 'required', 'reason is required for a dry run');
-  if (action_id === undefined && key_id === undefined && platform_id === undefined) {
+  const { action_id = null, key_id = null, platform_id = null, recorded_from, recorded_to } = filter;
+  if (action_id === null && key_id === null && platform_id === null) {
     throw refusalOf('/key_id', 'required', 'action_id, key_id or platform_id is required');
   }
   const to = recorded_to === undefined ? now : parseTimestamp(recorded_to)!;
   if (to > now) throw refusalOf('/recorded_to', 'in_the_future', 'recorded_to must not be in the future');
-  const from = recorded_from === undefined ? undefined : parseTimestamp(recorded_from)!;
-  if (from !== undefined && from > to) {
+  const from = recorded_from === undefined ? null : parseTimestamp(recorded_from)!;
+  if (from !== null && from > to) {
     throw refusalOf('/recorded_from', 'empty_range', 'recorded_from must not be after recorded_to');
   }
-  const set = {
-    action_id: action_id ?? null,
-    key_id: key_id ?? null,
-    platform_id: platform_id ?? null,
-    recorded_from: from ?? null,
-  };
+  const set = { action_id, key_id, platform_id, recorded_from: from };
   // Without `recorded_to`, the time of the request is the server's: a retry means the same.
   const hashed = { ...set, recorded_to: recorded_to ?? null, reason };
   return { asked: { filter: { ...set, recorded_to: to }, reason }, hashed };

@@ -231,10 +231,7 @@ type Found = WithdrawalDryRunDto & { stored: StoredLines; stored_decisions: Stor
 /** A set that is being withdrawn, or was. A type, not an interface: it is stored as JSON. */
 type Begun = { stored: StoredLines; actions: number; reason: Reason; caller: string; organization: string | null };
 
-function unknownDryRun(dryRun: string): Problem {
-  return new Problem('job_not_found', `There is no dry run ${dryRun}.`);
-}
-
+const unknownDryRun = (dryRun: string) => new Problem('job_not_found', `There is no dry run ${dryRun}.`);
 const begunKey = (dryRun: string): string => `withdrawals:${dryRun}`;
 
 /** Whether a caller may read and use a dry run: its organization's, its own without one, or any with `ops`. */

@@ -47,9 +47,7 @@ export interface Webhook extends Created {
   created_at: number;
 }
 
-export function webhookStream(id: string): string {
-  return `webhook-${id}`;
-}
+export const webhookStream = (id: string): string => `webhook-${id}`;
 
 /** Folds a `webhook-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
 export const webhookOf = streamFold(EVENTS, evolve);
