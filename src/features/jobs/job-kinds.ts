@@ -75,11 +75,7 @@ export class JobKinds {
     const kind = this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
     if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknownJob(jobId);
     const job = await this.jobs.get(kind.kind, jobId);
-    if (!job) throw unknownJob(jobId);
-    if (organization !== null) {
-      const isOf = kind.isOf ? await kind.isOf(organization, job) : job.input['organization'] === organization;
-      if (!isOf) throw unknownJob(jobId);
-    }
+    if (!job || (organization !== null && !(await isOf(kind, organization, job)))) throw unknownJob(jobId);
     return { kind, job: await this.shownTo(actor, kind, job) };
   }
 
@@ -170,6 +166,9 @@ export class JobKinds {
   }
 }
 
+const isOf = (kind: JobKind, organization: string, job: Job) =>
+  kind.isOf ? kind.isOf(organization, job) : job.input['organization'] === organization;
+
 /** The id of a job that a command starts. A retry with the same Idempotency-Key has the same. */
 export function jobId(prefix: string, { idempotency }: CommandContext): string {
   return `${prefix}_${idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
@@ -181,10 +180,7 @@ export const ownerOfJob = ({ input }: Pick<Job, 'input'>): string =>
 
 const isOpen = ({ status }: Job): boolean => status === 'queued' || status === 'running';
 
-/**
- * The job that an earlier request with the same Idempotency-Key started.
- * @throws Problem idempotency_key_reused if that request had another body
- */
+/** The job that an earlier request with the same Idempotency-Key started. @throws as `unlessReused` */
 function repeated(job: Job, context: CommandContext): Job {
   unlessReused(job, context);
   context.onRepeated?.();

@@ -74,13 +74,8 @@ export class JobLines {
     await changeValue<Run[]>(this.keyValue, runsOf(owner), KEPT_MS, async (stored = []) => {
       const now = this.clock();
       const runs = [...stored.filter(({ run, until }) => run !== written.run && until > now), written];
-      let bytes = bytesOf(runs);
       removed = [];
-      while (runs.length > 1 && (runs.length > job_results || bytes > job_bytes)) {
-        const oldest = runs.shift()!;
-        bytes -= oldest.bytes;
-        removed.push(oldest);
-      }
+      while (runs.length > 1 && (runs.length > job_results || bytesOf(runs) > job_bytes)) removed.push(runs.shift()!);
       return runs;
     });
     for (const { run, parts } of removed) {

@@ -9,7 +9,7 @@ import { isIdentical } from '../../read-side/verify.js';
 import { JobGivenUp, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { type JobKind, JobKinds, jobId } from '../jobs/job-kinds.js';
+import { JobKinds, jobId } from '../jobs/job-kinds.js';
 import { RebuiltDto, ServingDto, VerifiedDto } from './operations.dto.js';
 import { RebuildViews, ServeGenerations, VerifyReadModels } from './generations.handlers.js';
 
@@ -17,8 +17,6 @@ import { RebuildViews, ServeGenerations, VerifyReadModels } from './generations.
 const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy' } as const;
 export type OperationName = keyof typeof PREFIXES;
 
-/** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
-const RETRIES = { attempts: 5 };
 /** How long a later attempt of a job finds what an earlier one has done. */
 const NOTED_MS = 86_400_000;
 /** The maximum number of damaged events in a result. */
@@ -59,8 +57,8 @@ export class Operations implements ICommandHandler<StartOperation>, OnModuleInit
         throw isFinal ? new JobGivenUp(error.message) : error;
       }
     };
-    const kind: JobKind<T> = { kind: name, prefix: PREFIXES[name], scope: 'ops', result };
-    this.kinds.add(kind, handler, RETRIES);
+    // A lease of a process that ended expires after 2 s: a later attempt succeeds.
+    this.kinds.add({ kind: name, prefix: PREFIXES[name], scope: 'ops', result }, handler, { attempts: 5 });
   }
 
   /**
