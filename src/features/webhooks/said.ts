@@ -6,14 +6,10 @@ import { disputedDto } from '../disputes/stored-disputes.js';
 import type { WebhookEvent, WebhookFilter } from './domain/webhooks.events.js';
 import type { MessageData } from './messages.dto.js';
 
-/** What is said about an event, before it is addressed to a webhook. */
-export type Said = { [Type in WebhookEvent]: SaidAs<Type> }[WebhookEvent];
-interface SaidAs<Type extends WebhookEvent> {
-  type: Type;
-  data: MessageData<Type>;
-  /** Tells messages of one type about one event apart. */
-  detail?: string;
-}
+/** What is said about an event, before it is addressed to a webhook. `detail` tells messages of one type about it apart. */
+export type Said = {
+  [Type in WebhookEvent]: { type: Type; data: MessageData<Type>; detail?: string };
+}[WebhookEvent];
 
 /** What an event changes in the standing of an identity by one lens. */
 export interface Change {

@@ -4,12 +4,7 @@ import type { DomainEvent } from '../../../projections/events.js';
 import type { Position } from '../../kernel/event.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
-import {
-  AffectedDecisions,
-  type ReviewedDecision,
-  type WithdrawnAction,
-  differs,
-} from '../access/affected-decisions.js';
+import { AffectedDecisions, type ReviewedDecision, differs } from '../access/affected-decisions.js';
 import { countedAt } from '../relay/domain/withdrawal.js';
 import { RecordedActions, withdrawnAction } from './recorded-actions.js';
 
@@ -87,13 +82,10 @@ export class DifferingDecisions {
   }
 
   /** The actions of an identity that were withdrawn as of a position. */
-  private async withdrawn(
-    trisId: string,
-    withdrawals: readonly Withdrawal[],
-  ): Promise<(position: Position) => WithdrawnAction[]> {
+  private async withdrawn(trisId: string, withdrawals: readonly Withdrawal[]) {
     const rows = await this.views.range({ ...withdrawnOf(trisId), limit: MOST_ACTIONS });
     const all = new Set([...withdrawals.map(({ data }) => data.action_id), ...rows.map(({ sort }) => sort)]);
     const actions = await mapInParts([...all], async (id) => (await this.actions.find(id)).action);
-    return (position) => actions.filter((action) => !countedAt(action, position)).map(withdrawnAction);
+    return (position: Position) => actions.filter((action) => !countedAt(action, position)).map(withdrawnAction);
   }
 }

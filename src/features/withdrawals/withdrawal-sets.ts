@@ -25,6 +25,9 @@ export type SetFilter = {
   recorded_to: number;
 };
 
+/** Who asks for a set. */
+type Asker = Pick<Actor, 'name' | 'scopes' | 'organization'>;
+
 /** An action of a set. */
 export interface SetAction extends WithdrawnAction {
   action_id: string;
@@ -50,7 +53,7 @@ export class WithdrawalSets {
    */
   async find(
     filter: SetFilter,
-    actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
+    actor: Asker,
     signal: AbortSignal,
     onProgress: (done: number, total: number) => void,
   ): Promise<{ sets: Map<string, SetAction[]>; key_digest: string | null }> {
@@ -93,21 +96,15 @@ export class WithdrawalSets {
     return { sets, key_digest };
   }
 
-  private async isAllowed(
-    { data: { tris_id, platform_id } }: EventOf<'ActionRelayed'>,
-    by: string,
-    actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
-  ): Promise<boolean> {
+  private async isAllowed({ data }: EventOf<'ActionRelayed'>, by: string, actor: Asker): Promise<boolean> {
     if (actor.scopes.has('ops')) return true;
+    const { tris_id, platform_id } = data;
     return mayChange({ tris_id, by, owner: await this.platforms.ownerOf(platform_id) }, actor);
   }
 }
 
 /** Whether an actor may know of a key: an operator of any, others of those of their organization, or of their own. */
-function mayKnow(
-  { key_id, organization }: JsonObject,
-  actor: Pick<Actor, 'name' | 'scopes' | 'organization'>,
-): boolean {
+function mayKnow({ key_id, organization }: JsonObject, actor: Asker): boolean {
   if (actor.scopes.has('ops')) return true;
   return actor.organization === null ? actor.name === `key:${String(key_id)}` : actor.organization === organization;
 }
