@@ -128,7 +128,8 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     try {
       webhook = await this.webhooks.read(id);
     } catch (error) {
-      if (!isUnreadable(error)) throw error;
+      const isDamaged = error instanceof Problem && error.code === 'history_unreadable';
+      if (!isDamaged && !(error instanceof NewerSchema)) throw error;
       this.unreadable.set(id, changed);
       this.pumps.get(id)?.stop();
       this.pumps.delete(id);
@@ -167,8 +168,3 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
 
 /** The progress of a webhook without deliveries. None begins at 0. */
 const NONE: Progress = { began: 0, position: 0, next: 0, open: [], sizes: [], bytes: 0 };
-
-/** Whether it is about an event that is damaged, or that only a newer build can read. */
-const isUnreadable = (error: unknown): error is Problem | NewerSchema =>
-  error instanceof NewerSchema ||
-  (error instanceof Problem && (error.code === 'history_unreadable' || error.code === 'newer_schema'));

@@ -113,8 +113,7 @@ export class WebhooksController {
   })
   async delete(@Param() { webhook_id }: WebhookParams, @Context() request: RequestContext) {
     const context = request.of({ webhook_id, deleted: true });
-    const { position } = await this.commands.execute(new DeleteWebhook({ webhook_id, context }));
-    return new Written({ webhook_id, status: 'deleted' }, position);
+    return Written.of(await this.commands.execute(new DeleteWebhook({ webhook_id, context })));
   }
 
   @Post('/:webhook_id/rotate-secret')

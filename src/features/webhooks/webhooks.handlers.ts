@@ -14,7 +14,6 @@ import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import type { Position } from '../../kernel/event.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
@@ -45,6 +44,7 @@ import { WebhookLimit } from './webhook-limit.js';
 import type {
   AttemptDto,
   CreatedWebhookDto,
+  DeletedWebhookDto,
   DeliveriesDto,
   DeliveryDto,
   ListWebhooksQuery,
@@ -187,7 +187,7 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
 
 export class DeleteWebhook extends CommandWith<
   { webhook_id: string; context: CommandContext },
-  { position: Position }
+  Recorded<DeletedWebhookDto>
 > {}
 
 @CommandHandler(DeleteWebhook)
@@ -205,7 +205,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
     const { position } = await this.webhooks.change(webhook_id, context, decideDelete);
     await this.limit.release(webhook_id, owner);
     await this.deliveries.forget(webhook_id);
-    return { position };
+    return { body: { webhook_id, status: 'deleted' }, position };
   }
 }
 
