@@ -6,9 +6,10 @@ import { formatPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import { type Standing, standingOf } from '../../scoring/score.js';
+import { standingOf } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
+import type { LiveChangeDto } from './disc.dto.js';
 import { EvidenceReader } from './evidence-reader.js';
 
 /** What all scores of the feed depend on besides the events: log, lens and model. If it changes, the feed starts again. */
@@ -24,10 +25,7 @@ export interface FeedCursor extends FeedScope {
 }
 
 /** An identity at its last change. */
-export interface Change extends Pick<Standing, 'score' | 'score_rating' | 'total_tct'> {
-  tris_id: string;
-  /** As on the wire. */
-  position: string;
+export interface Change extends LiveChangeDto {
   at: Position;
 }
 

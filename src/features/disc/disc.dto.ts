@@ -32,8 +32,6 @@ const RANKS = MODEL.ranks.map(([name]) => name);
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
 const METRIC_MESSAGE = '$property must contain metric names: lower-case letters, digits and underscores';
 
-const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
-
 /** Selects the state of the identities. Default: all events that have been applied. */
 class SharedCoordinates {
   /** Count only events that occurred by then. Default: the end of the current UTC hour. */
@@ -48,7 +46,7 @@ class SharedCoordinates {
 
   /** Id of the validation policy to use as the lens, or `model`. */
   @IsOptional()
-  @Matches(POLICY_REF, { message: POLICY_MESSAGE })
+  @Matches(POLICY_REF, { message: 'vp must be the id of a validation policy, such as VP_LEND_V1' })
   vp?: string;
 
   /** Version of the scoring model. Default: the one that serves the platform. */

@@ -38,10 +38,8 @@ const MAX_CATCHING_UP = 8;
 
 type Out = Pick<
   ServerResponse,
-  'write' | 'end' | 'once' | 'off' | 'writableLength' | 'writableNeedDrain' | 'destroyed'
-> & {
-  writableEnded: boolean;
-};
+  'write' | 'end' | 'once' | 'off' | 'writableLength' | 'writableNeedDrain' | 'writableEnded' | 'destroyed'
+>;
 
 interface Stream {
   out: Out;
@@ -72,8 +70,8 @@ interface Group {
 
 /**
  * Sends the changes of the feed to all streams of this process. All streams with the same lens share what is read and the
- * events that are made from it. A stream that has missed something reads it by itself, at the
- * speed of its client, before it is attached to its group.
+ * events that are made from it. A stream that has missed something reads it by itself, at the speed of its client, before
+ * it is attached to its group.
  */
 @Injectable()
 export class LiveChanges implements OnModuleDestroy {

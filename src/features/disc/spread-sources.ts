@@ -46,10 +46,7 @@ export class SpreadSources {
     private readonly identity: SpreadIdentity,
   ) {}
 
-  /**
-   * Sums the actions after the first events by metric and platform.
-   * @param after ms: only actions that occurred later count, except for the sums of days
-   */
+  /** Sums the actions after the first events by metric and platform. @param after and `days` as for `ActionTally` */
   async actions(platforms: PlatformShares, after: number, days: DayLedgers): Promise<ActionTally> {
     const { tris_id, position, as_of = Infinity } = this.identity;
     const names = await this.names('metric');
