@@ -51,7 +51,7 @@ export class Batches {
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    const open = this.own.runningCount + this.own.waitingCount;
+    const open = this.own.runningCount + this.own.waiting.size;
     if (open >= MAX_OPEN || this.own.countOf(owner) >= MAX_OPEN_OF_OWNER) {
       throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
     }

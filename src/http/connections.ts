@@ -129,7 +129,7 @@ function inTurn(handler: RequestListener): RequestListener {
     const { socket } = request;
     let turns = pipelines.get(socket);
     if (!turns) pipelines.set(socket, (turns = new Turns(MAX_RUNNING, MAX_RUNNING)));
-    if (turns.waitingCount >= MAX_WAITING) return void socket.destroy();
+    if (turns.waiting.size >= MAX_WAITING) return void socket.destroy();
     void turns.run('', async () => {
       if (socket.destroyed) return;
       const finished = new Promise((resolve) => response.once('finish', resolve));
