@@ -4,11 +4,6 @@ import { base64Of, rootOf } from '../kernel/merkle.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
 import type { Views } from './views.js';
 
-/** Reads the tree of the log as of a state. */
-export function logTreeOf(views: Views, state: LogTreeState): LogTreeReader {
-  return new LogTreeReader(state, (range) => views.range(range));
-}
-
 /**
  * Size and root, base64, of the tree over the events up to a position. Undefined while the tree is built, and from a
  * damaged event on.
@@ -17,7 +12,7 @@ export async function treeAt(views: Views, position: Position): Promise<{ size: 
   const read = await views.readIfServed([{ get: LOG_TREE }]);
   const state = read?.results[0] as LogTreeState | undefined;
   if (!state || read!.position < position || (state.incomplete ?? Infinity) <= position) return undefined;
-  const tree = logTreeOf(views, state);
+  const tree = new LogTreeReader(state, (range) => views.range(range));
   const size = await tree.sizeAt(position);
   return { size, root: base64Of(await rootOf(size, tree.hash)) };
 }

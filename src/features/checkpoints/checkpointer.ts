@@ -1,4 +1,4 @@
-import { LOG_TREE, type LogTreeState } from '../../../projections/log-tree.js';
+import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
 import { internalContext } from '../../commands/context.js';
 import type { Writer } from '../../commands/writer.js';
 import { type Checkpoint, type SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
@@ -7,7 +7,6 @@ import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Logger } from '../../kernel/logger.js';
 import { base64Of, rootOf, rootOfPeaks } from '../../kernel/merkle.js';
 import { Problem } from '../../kernel/problems.js';
-import { logTreeOf } from '../../read-side/log-tree.js';
 import type { Views } from '../../read-side/views.js';
 import { type EventStore, StoreUnavailable, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import { logCheckpointed } from './domain/checkpoints.events.js';
@@ -121,7 +120,8 @@ export class Checkpointer {
     const checked = JSON.stringify([generation, last, newest]);
     for (const { size, root } of checked === this.checked ? [] : [...extended, ...(newest ? [newest] : [])]) {
       if (size > state.size) return `the log has ${state.size} events, and ${size} were signed`;
-      const own = base64Of(await rootOf(size, logTreeOf(this.views, state).hash));
+      const { hash } = new LogTreeReader(state, (range) => this.views.range(range));
+      const own = base64Of(await rootOf(size, hash));
       if (own !== root) return `the root of its first ${size} events is ${own}, and ${root} was signed or recorded`;
     }
     const [hidden] = (newest && newest.size !== last?.size && (await this.store.hiddenStreams?.())) || [];
