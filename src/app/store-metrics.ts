@@ -139,7 +139,7 @@ function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores)
     'Age of the oldest event that a serving generation has not applied yet; at most, while a store gives no answer',
     servingLag(() => generationStates(eventStore, readModels, Date.now)),
   );
-  add('credence_projection_lag_events', 'Events a generation has not applied yet', ({ lag }) => lag.events);
+  add('credence_projection_lag_events', 'Events a generation has not applied yet', ({ lag }) => lag);
   add(
     'credence_projection_applied_events',
     'Events a generation has applied, in any process; its rate is the rate of a rebuild',

@@ -7,7 +7,7 @@ import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
-import { Follower } from './follower.js';
+import { type Ended, Follower } from './follower.js';
 import { logTreeIn } from './log-tree.js';
 import {
   createGeneration,
@@ -57,7 +57,8 @@ export type GenerationState = PresentGeneration & Compared;
 
 /** The progress of one generation, in events. */
 export type GenerationProgress = GenerationState & {
-  lag: { events: number; seconds: number };
+  /** Events not applied. */
+  lag: number;
   /** Events applied. */
   applied: number;
 };
@@ -112,10 +113,8 @@ export async function generationProgress(
   const { total, after } = await counted(store, readModels);
   const generations = await Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
-      const position = appliedBy(generation, store);
-      const events = generation.behind === null ? 0 : await after(position);
-      const lag = { events, seconds: generation.behind ?? 0 };
-      return { ...generation, lag, applied: Math.max(0, total - events) };
+      const lag = generation.behind === null ? 0 : await after(appliedBy(generation, store));
+      return { ...generation, lag, applied: Math.max(0, total - lag) };
     }),
   );
   return { events: total, generations };
@@ -171,22 +170,19 @@ export async function rebuild(
     onProgress?.(events, Math.max(total, events));
   };
   const follower = new Follower(store, readModels);
-  const follow = () => follower.follow(id, { signal, toHead: true, onApplied });
-  let ended = await follow();
+  let ended: Ended;
   // The lease has expired, as it does where this process waits too long for the processor. Without another holder, it
   // follows again: a build that has not ended starts from the beginning.
-  while (ended === 'lease_lost') ended = await follow();
+  do ended = await follower.follow(id, { signal, toHead: true, onApplied });
+  while (ended === 'lease_lost');
   if (ended === 'lease_taken') throw beingBuilt(id);
-  if (ended === 'unsound') {
-    throw new GenerationError(
-      `${id} has lost rows, or no longer matches the log; run the command again to start from the beginning.`,
-    );
-  }
-  if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
-  if (ended === 'aborted')
-    throw new GenerationError(
-      `The build of ${id} was interrupted; run the command again, and it starts from the beginning.`,
-    );
+  const failures: Partial<Record<Ended, string>> = {
+    unsound: `${id} has lost rows, or no longer matches the log; run the command again to start from the beginning.`,
+    gone: `${id} was dropped while it was being built.`,
+    aborted: `The build of ${id} was interrupted; run the command again, and it starts from the beginning.`,
+  };
+  const failure = failures[ended];
+  if (failure !== undefined) throw new GenerationError(failure);
   onProgress?.(applied, applied);
   return find(id, readModels);
 }

@@ -41,7 +41,7 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
       head: formatPosition(store.logId, await store.head()),
       events,
       generations: generations.map((generation) => {
-        const { id, status, serves, views, checkpoint, isOwn, applied, lag, lease } = generation;
+        const { id, status, serves, views, checkpoint, isOwn, applied, lag, behind, lease } = generation;
         return {
           id,
           status,
@@ -50,8 +50,8 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
           views: { ...views },
           position: formatPosition(checkpoint.log, checkpoint.position),
           applied_events: isOwn ? applied : null,
-          lag_events: lag.events,
-          lag_seconds: lag.seconds,
+          lag_events: lag,
+          lag_seconds: behind ?? 0,
           lease: lease && { holder: lease.holder, expires_at: new Date(lease.expires_at).toISOString() },
         };
       }),
