@@ -14,12 +14,8 @@ import { MergedRuns, blocksOf } from './merged-runs.js';
 import { EventSpill, eventsOf, packed } from './event-spill.js';
 
 /**
- * The one way to fold the log from its start: for the first start, a rebuild, damaged read models and verification. No
- * stored row is read, each row is made once, and the rows are given away in the order of their addresses.
- *
- * The log is read once. Its events are divided into partitions by identity, in a temporary file; each partition is folded
- * in memory, and its rows are sorted; then the rows of all partitions are merged. A short log is one partition, which is
- * folded while it is read. Nothing of a build that is interrupted is kept.
+ * The one way to fold the log from its start: for the first start, a rebuild, damaged read models and verification.
+ * docs/builds.md describes its steps. Nothing of a build that is interrupted is kept.
  */
 
 /** The defaults bound the memory of a build. Tests use others. */
@@ -89,11 +85,11 @@ export interface Built {
   disk: number;
 }
 
-/** Takes some rows, in the order of their addresses. False: it takes no more. */
+/** Takes some rows. False: it takes no more. */
 export type RowsTaker = (rows: PlacedRows) => Promise<boolean>;
 
 /**
- * Folds the log from its start up to a position, and gives all rows away.
+ * Folds the log from its start up to a position, and gives all rows away in the order of their addresses.
  * @returns what was folded; `refused` if the taker takes no more; `aborted`; `too_large` if a partition cannot be folded
  * in memory, since one identity has too many events
  * @throws NoSpaceToBuild, and any error of the stores
@@ -117,6 +113,7 @@ export async function build(
 class Build {
   private readonly sizes: BuildSizes;
   private readonly built: Built;
+  private readonly shares: typeof WHOLE;
   private readonly blockBytes: number;
   private readonly eventFile: TemporaryFile;
   private readonly rowFile: TemporaryFile;
@@ -136,6 +133,7 @@ class Build {
     const { eventsPerPartition, blockBytes, reservedBytes } = this.sizes;
     const partitions = Math.min(MAX_PARTITIONS, Math.ceil(options.events / eventsPerPartition) || 1);
     this.built = { checkpoint: startOf(store.logId), events: 0, stop: undefined, partitions, disk: 0 };
+    this.shares = partitions === 1 ? WHOLE : DIVIDED;
     this.blockBytes = Math.min(blockBytes, Math.floor(BLOCKS_BYTES / partitions));
     this.eventFile = new TemporaryFile(options.folder, reservedBytes);
     this.rowFile = new TemporaryFile(options.folder, reservedBytes);
@@ -304,10 +302,6 @@ class Build {
       await taking.catch(() => undefined);
       await merged.close();
     }
-  }
-
-  private get shares(): typeof WHOLE {
-    return this.built.partitions === 1 ? WHOLE : DIVIDED;
   }
 
   private progress(done: number): void {

@@ -3,7 +3,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Logger } from '../kernel/logger.js';
 import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { Applier, BatchRefused } from './applier.js';
-import { type BuildSizes, type Built, build } from './build.js';
+import { type BuildSizes, build } from './build.js';
 import { NoSpaceToBuild } from './build-files.js';
 import { runsOf } from './fold.js';
 import { type HeldLease, takeLease } from './lease.js';
@@ -28,9 +28,6 @@ const MOST_NAMED = 5;
  * that has lost rows.
  */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
-
-/** How a build ended; undefined if there was none. */
-type Ending = Built | 'refused' | 'aborted' | undefined;
 
 export interface FollowOptions {
   signal: AbortSignal;
@@ -65,13 +62,13 @@ export class Follower {
     const { logId } = this.store;
     const lease = await takeLease(id, this.holder, this.readModels, logId);
     if (!lease) {
-      const generation = await this.generation(id);
+      const generation = await findGeneration(id, this.readModels);
       if (!generation) return 'gone';
       const isSound = generation.checkpoint.log === logId && generation.status !== 'damaged';
       return isSound ? 'lease_taken' : 'unsound';
     }
     try {
-      const generation = await this.generation(id);
+      const generation = await findGeneration(id, this.readModels);
       if (!generation) return 'gone';
       // Either store may have been replaced by another server since the last check.
       const { status, checkpoint } = generation;
@@ -90,7 +87,7 @@ export class Follower {
     const built = await this.build(generation, options, held);
     if (built === 'refused' || built === 'aborted') {
       if (options.signal.aborted) return 'aborted';
-      const left = await this.generation(id);
+      const left = await findGeneration(id, this.readModels);
       if (!left) return 'gone';
       startsAgain(left, 'lost its lease, or its rows', options);
       return 'lease_lost';
@@ -120,7 +117,7 @@ export class Follower {
       } while (!signal.aborted && options.toHead && !(await isReady(applier.checkpoint)));
     } catch (error) {
       if (!(error instanceof BatchRefused)) throw error;
-      return (await this.generation(id)) ? 'lease_lost' : 'gone';
+      return (await findGeneration(id, this.readModels)) ? 'lease_lost' : 'gone';
     }
     return signal.aborted ? 'aborted' : 'at_head';
   }
@@ -132,7 +129,7 @@ export class Follower {
   }
 
   /** Builds an empty generation. @returns undefined if the log is to be applied in batches instead */
-  private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ending> {
+  private async build(generation: Generation, options: FollowOptions, signal: AbortSignal) {
     if (generation.checkpoint.position > 0) return undefined;
     const { store, readModels, sizes } = this;
     const { id, views } = generation;
@@ -151,7 +148,7 @@ export class Follower {
         return (await load.finish(built.checkpoint)) ? built : 'refused';
       }
     } catch (error) {
-      const left = await this.generation(id);
+      const left = await findGeneration(id, this.readModels);
       if (!left) return 'refused';
       // The ordinary follower needs less space.
       if (error instanceof NoSpaceToBuild) this.builds = false;
@@ -184,11 +181,6 @@ export class Follower {
       await this.readModels.setStatus(id, 'ready', this.store.logId);
       return (ready = true);
     };
-  }
-
-  private async generation(id: string): Promise<Generation | undefined> {
-    const generation = await findGeneration(id, this.readModels);
-    return generation?.status === 'dropped' ? undefined : generation;
   }
 }
 

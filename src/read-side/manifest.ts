@@ -196,9 +196,9 @@ export async function createGeneration(
   }
 }
 
-/** A generation, also one that was dropped. */
+/** A generation that was not dropped. */
 export async function findGeneration(id: string, readModels: ReadModels): Promise<Generation | undefined> {
-  return (await readModels.generations()).find((generation) => generation.id === id);
+  return (await readModels.generations()).find((each) => each.id === id && each.status !== 'dropped');
 }
 
 /** Whether a generation has exactly these views, in these versions. */
@@ -221,7 +221,7 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
   }
 }
 
-type PlatformLens = Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'>;
+export type PlatformLens = Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'>;
 
 const BEFORE_PROMOTIONS: PlatformLens = {
   lens: { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash },

@@ -95,29 +95,22 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   look(): Promise<void> {
     // Also while the stores keep a look waiting.
     this.update();
-    return (this.looking ??= Promise.all([this.lookAtHead(), this.lookAtApplied()])
+    // The silence of the log counts; read models that do not answer are where they were, or reads are refused.
+    return (this.looking ??= Promise.allSettled([this.lookAtHead(), this.lookAtApplied()])
       .then(() => this.update())
       .finally(() => (this.looking = undefined)));
   }
 
   private async lookAtHead(): Promise<void> {
-    try {
-      const head = await this.store.head();
-      this.answeredAt = performance.now();
-      this.note({ head, at: this.answeredAt });
-    } catch {
-      // Its silence counts.
-    }
+    const head = await this.store.head();
+    this.answeredAt = performance.now();
+    this.note({ head, at: this.answeredAt });
   }
 
   private async lookAtApplied(): Promise<void> {
-    try {
-      const applied = await this.views.applied();
-      if (applied !== this.applied) this.movedAt = performance.now();
-      this.applied = applied;
-    } catch {
-      // They are where they were, or reads are refused.
-    }
+    const applied = await this.views.applied();
+    if (applied !== this.applied) this.movedAt = performance.now();
+    this.applied = applied;
   }
 
   private note(sample: Sample): void {

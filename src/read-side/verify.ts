@@ -17,13 +17,8 @@ import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 import { type TreeCheck, checkTree } from './verify-tree.js';
 
 /**
- * Verification: the log is folded again from its start, as for a build, up to the position that a serving generation has
- * applied by then. Its rows are compared with those of the generation while both are read in the same order.
- *
- * Beside a live projector, rows change while they are compared. So a row that differs is read again together with the
- * checkpoint it reflects. It is wrong unless there are later events. The shares of these are folded once more, in memory,
- * and the rows that they have changed are compared at exactly the position that they are read with; a row that differs
- * and that none of them has changed is wrong.
+ * Verification: the log is folded again from its start, as for a build, and the rows are compared with those of a serving
+ * generation while both are read in the same order. docs/builds.md says how, beside a projector that changes the rows.
  */
 
 /** Rows read at once: few enough to keep the pauses of the event loop short. */
