@@ -16,7 +16,7 @@ import {
   type ReadResult,
 } from '../stores/ports/read-models.js';
 import { AppliedPosition, foreign, isOwn, refuseForeign } from './applied-position.js';
-import { isInLog, isReadable, platformLens } from './manifest.js';
+import { type PlatformLens, isInLog, isReadable, platformLens } from './manifest.js';
 
 export interface ViewRead {
   manifest: Manifest;
@@ -47,18 +47,32 @@ const CHECKED_MS = 250;
 /** What refuses a command. Commands continue while the read models are unavailable or are being built. */
 const REFUSES_COMMANDS: ReadonlySet<unknown> = new Set(['log_replaced', 'read_models_foreign', 'read_models_damaged']);
 
+/** What was looked up last. It is looked up again for another key, and after a failure. */
+class Latest<K, T> {
+  private last: { key: K; answer: Promise<T> } | undefined;
+
+  of(key: K, look: () => Promise<T>): Promise<T> {
+    if (this.last?.key === key) return this.last.answer;
+    const started = { key, answer: look() };
+    this.last = started;
+    started.answer.catch(() => this.last === started && (this.last = undefined));
+    return started.answer;
+  }
+}
+
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
 @Injectable()
 export class Views extends AppliedPosition implements PositionGate {
   private lastManifest: Manifest | undefined;
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
-  private readonly fits = new Map<string, { version: number; floor: Promise<Position> }>();
-  /** The log's head, and the last promotion in it, at the first read after the read models' server was restarted. */
-  private lastRestart: { restarts: number; head: Promise<Position>; lens_revision: Promise<number> } | undefined;
+  private readonly fits = new Map<string, Latest<number, Position>>();
+  /** The log's head, and the lens in it, at the first read after the read models' server was restarted. */
+  private readonly heads = new Latest<number, Position>();
+  private readonly platformLenses = new Latest<number, PlatformLens | undefined>();
   /** The number of restarts after which the manifest was found to have the last promotion. */
   private manifestFits = 0;
-  /** The last manifest that named other generations; `reached` once these have applied as much as those before them. */
-  private swapped: { next: Manifest; reached: Promise<void> } | undefined;
+  /** For the last manifest that named other generations: the wait until these have applied as much as those before. */
+  private readonly swapped = new Latest<Manifest, void>();
   private counting: Promise<Progress> | undefined;
   /** The last check for commands; `found` is undefined until it has ended. */
   private checked: { version: number; until: number; check: Promise<void>; found?: Error | null } | undefined;
@@ -99,7 +113,8 @@ export class Views extends AppliedPosition implements PositionGate {
       if (!manifest) break;
       refuseForeign(manifest, this.logId);
       await this.refuseOlder(manifest);
-      if (last && manifest !== last) await this.afterSwap(last, manifest);
+      // Concurrent reads share the wait.
+      if (last && manifest !== last) await this.swapped.of(manifest, () => this.waitForSwapped(last, manifest));
       this.lastManifest = manifest;
       const isSame = guess !== undefined && manifest === last;
       const serving = isSame ? guess : queries.map((query) => generationOf(manifest, query));
@@ -109,16 +124,6 @@ export class Views extends AppliedPosition implements PositionGate {
       return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
     }
     return undefined;
-  }
-
-  /** Concurrent reads share the wait. */
-  private async afterSwap(last: Manifest, next: Manifest): Promise<void> {
-    if (this.swapped?.next !== next) {
-      const swapped = { next, reached: this.waitForSwapped(last, next) };
-      this.swapped = swapped;
-      swapped.reached.catch(() => this.swapped === swapped && (this.swapped = undefined));
-    }
-    await this.swapped!.reached;
   }
 
   /**
@@ -205,14 +210,9 @@ export class Views extends AppliedPosition implements PositionGate {
    * @throws StoreUnavailable log_replaced if the log does not contain it
    */
   private checkFit(id: string, checkpoint: Checkpoint): Promise<Position> {
-    const version = this.version();
     let fit = this.fits.get(id);
-    if (fit?.version !== version) {
-      const started = { version, floor: this.floorOf(checkpoint) };
-      started.floor.catch(() => this.fits.get(id) === started && this.fits.delete(id));
-      this.fits.set(id, (fit = started));
-    }
-    return fit.floor;
+    if (!fit) this.fits.set(id, (fit = new Latest()));
+    return fit.of(this.version(), () => this.floorOf(checkpoint));
   }
 
   private async floorOf(checkpoint: Checkpoint): Promise<Position> {
@@ -222,23 +222,16 @@ export class Views extends AppliedPosition implements PositionGate {
       throw new StoreUnavailable('the read models are ahead of the log', { code: 'log_replaced' });
     }
     if (restarts === 0) return 0;
-    return this.atRestart(restarts).head;
-  }
-
-  /** No read may go back behind what any process returned before the restart. */
-  private atRestart(restarts: number): NonNullable<Views['lastRestart']> {
-    if (this.lastRestart?.restarts === restarts) return this.lastRestart;
-    const head = this.store.head();
-    const lens_revision = platformLens(this.store).then((lens) => lens?.lens_revision ?? -1);
-    for (const each of [head, lens_revision]) each.catch(() => (this.lastRestart = undefined));
-    return (this.lastRestart = { restarts, head, lens_revision });
+    // No read may go back behind what any process returned before the restart.
+    return this.heads.of(restarts, () => this.store.head());
   }
 
   /** Refuses a manifest that went back behind a promotion. @throws Problem projection_behind */
   private async refuseOlder({ lens_revision }: Manifest): Promise<void> {
     const { restarts = 0 } = this.readModels;
     if (restarts === this.manifestFits) return;
-    if (lens_revision < (await this.atRestart(restarts).lens_revision)) {
+    const platform = await this.platformLenses.of(restarts, () => platformLens(this.store));
+    if (platform && lens_revision < platform.lens_revision) {
       throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
     }
     this.manifestFits = restarts;
@@ -368,30 +361,22 @@ export class Views extends AppliedPosition implements PositionGate {
 
 /** The generation that serves a query's view. @throws Problem projection_rebuilding */
 function generationOf(manifest: Manifest, query: RowQuery): string {
-  const name = viewOf(query);
-  const id = readableIn(manifest).get(name);
+  const id = servedFrom(manifest, query);
   if (id !== undefined) return id;
+  const name = viewOf(query);
   const other = manifest.views[name];
   if (other === undefined) throw rebuilding(`no generation serves ${name} yet`);
   throw rebuilding(`${other} serves ${name} for another build of Credence`);
 }
 
-/** By manifest: its views that this build can read, with the generations that serve them. */
-const readable = new WeakMap<Manifest, ReadonlyMap<string, string>>();
-
-function readableIn(manifest: Manifest): ReadonlyMap<string, string> {
-  let views = readable.get(manifest);
-  if (!views) {
-    views = new Map(Object.entries(manifest.views).filter(([view]) => isReadable(manifest, view)));
-    readable.set(manifest, views);
-  }
-  return views;
+/** The same; undefined if there is none that this build can read. */
+function servedFrom(manifest: Manifest, query: RowQuery): string | undefined {
+  const view = viewOf(query);
+  return isReadable(manifest, view) ? manifest.views[view] : undefined;
 }
 
-/** The generations that serve these queries' views; undefined if a view has none that this build can read. */
 function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
-  const views = readableIn(manifest);
-  const ids = queries.map((query) => views.get(viewOf(query)));
+  const ids = queries.map((query) => servedFrom(manifest, query));
   return ids.includes(undefined) ? undefined : (ids as string[]);
 }
 
