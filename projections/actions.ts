@@ -1,5 +1,5 @@
 import type { DomainEvent } from './events.js';
-import { isOfAction } from './identity-events.js';
+import { isActionChange, isOnPlatform } from './identity-events.js';
 import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
 
 /** Where an action is in the log: its identity and its position. Small, since there is one for each action. */
@@ -14,7 +14,7 @@ export const actions: Projection = {
   version: 3,
   views: ['actions', 'actions.named', 'actions.withdrawn'],
   share: (event) => namesIn(event)?.tris_id,
-  reads: (event) => (isOfAction(event) && event.type !== 'ActionRelayed' ? [withdrawnRow(event.data)] : []),
+  reads: (event) => (isActionChange(event) ? [withdrawnRow(event.data)] : []),
   apply(event, rows) {
     const names = namesIn(event);
     if (!names) return;
@@ -28,18 +28,9 @@ export const actions: Projection = {
 
 /** The subject of an event, and the identity that finds it by this projection only: often the counterparty. */
 function namesIn(event: DomainEvent): { tris_id: string; other?: string | undefined } | undefined {
-  switch (event.type) {
-    case 'ActionRelayed':
-    case 'ActionWithdrawn':
-    case 'ActionReinstated':
-    case 'CredonationRecorded':
-      return { tris_id: event.data.tris_id, other: event.data.counterparty };
-    case 'TroveContentCounted':
-    case 'NullifierUsed':
-      return { tris_id: event.data.tris_id, other: event.data.tris_id };
-    default:
-      return undefined;
-  }
+  if (isOnPlatform(event)) return { tris_id: event.data.tris_id, other: event.data.counterparty };
+  if (event.type !== 'TroveContentCounted' && event.type !== 'NullifierUsed') return undefined;
+  return { tris_id: event.data.tris_id, other: event.data.tris_id };
 }
 
 export const actionRow = keysOf('actions');

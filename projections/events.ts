@@ -48,8 +48,12 @@ const DEFINITIONS = FILES.flatMap<unknown>(Object.values).filter(
 export type DomainEvent = Decoded<Definition> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
+type EventTest<E extends DomainEvent> = (event: DomainEvent) => event is E;
+/** The events that pass a test. */
+export type Passing<Test> = Test extends EventTest<infer E> ? E : never;
+
 /** Returns a test whether an event is of one of these types. */
-export function isAnyOf<T extends DomainEvent['type']>(...types: T[]): (event: DomainEvent) => event is EventOf<T> {
+export function isAnyOf<T extends DomainEvent['type']>(...types: T[]): EventTest<EventOf<T>> {
   return (event): event is EventOf<T> => (types as string[]).includes(event.type);
 }
 

@@ -21,11 +21,11 @@ import {
   RECENT,
   type Row,
   SENDER_PARTS,
-  SENDER_STRIDE,
   type Spread,
   actionsOf,
   blocksOf,
   cellsOf,
+  countIn,
   earlierRow,
   entriesOf,
   metricPart,
@@ -41,6 +41,7 @@ import {
   sendersOf,
   slotOf,
   statementsOf,
+  strideOf,
   timeOfDay,
   totalOf,
   totalPart,
@@ -54,32 +55,21 @@ import { pack } from './timeline.js';
 
 /** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
 
-/** A credonation, as it is recorded, withdrawn or reinstated. */
-export interface Credonation extends Pick<DomainEvent, 'position' | 'occurred_at'> {
-  platform_id: string;
-  counterparty?: string | undefined;
-  amount: number;
-  from: string;
-  /** The registration of the platform's owner; 0: it had none. */
-  registered: number | string;
-  sign: 1 | -1;
-  /** Whether the event is one of its action, too, which has an entry of its own. */
-  beside: boolean;
-}
-
-/** The credonation that an event is about, if any. @param owner the owner of its platform */
-export function credonationIn(event: DomainEvent, owner: Owner | undefined): Credonation | undefined {
+/** The credonation that an event records, withdraws or reinstates, if any. @param owner the owner of its platform */
+export function credonationIn(event: DomainEvent, owner: Owner | undefined) {
   if (event.type !== 'CredonationRecorded' && !isActionChange(event)) return undefined;
   const { position, occurred_at, type } = event;
   const { platform_id, counterparty, amount } = event.data;
+  // Then the action has an entry of its own.
   const beside = type !== 'CredonationRecorded';
   const from = beside ? event.data.endorser : endorserOf(event.data, owner?.org);
   if (from === undefined || amount === undefined) return undefined;
-  // The platform may have got its owner, or another one, after the action.
+  // The registration of the platform's owner; 0: it had none. It may have got one, or another one, after the action.
   const registered = from === owner?.org ? owner.at : from === endorserOf({ platform_id }, null) ? 0 : from;
   const sign = beside ? signOf(event) : 1;
   return { position, occurred_at, platform_id, counterparty, amount, from, registered, sign, beside };
 }
+type Credonation = NonNullable<ReturnType<typeof credonationIn>>;
 
 /** A series of counts over time that an event counts in. */
 interface Series {
@@ -87,12 +77,8 @@ interface Series {
   cell: Row;
   /** Its name among the cells of divided days. */
   part: string;
-  stride: number;
   /** Of a withdrawal -1. */
   sign: 1 | -1;
-  count(slots: number[], at: number): void;
-  /** The number of events in the slot at this index. */
-  countAt(slots: readonly number[], at: number): number;
   /** The criticality of the event or, of a credonation, its amount. */
   value: number;
   from?: string;
@@ -100,19 +86,10 @@ interface Series {
 
 /** The number of entries of the first one decides when a day is divided, as of those of senders. */
 function seriesOf(trisId: string, event: ActionEvent): Series[] {
-  const { data, occurred_at } = event;
-  const { metric } = data;
-  const sign = signOf(event);
-  const criticality = CRITICALITIES.indexOf(data.criticality);
-  const period = periodOf(dayOf(occurred_at));
+  const { metric, criticality } = event.data;
+  const period = periodOf(dayOf(event.occurred_at));
   const total = totalOf(metric);
-  const count = (slots: number[], at: number) => void (slots[at + 1 + criticality]! += sign);
-  const countAt = (slots: readonly number[], at: number) => {
-    let actions = 0;
-    for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
-    return actions;
-  };
-  const both = { stride: STRIDE, sign, count, countAt, value: criticality };
+  const both = { sign: signOf(event), value: CRITICALITIES.indexOf(criticality) };
   return [
     { cell: rowIn(totalsOf(trisId), `${total}/${period}`), part: totalPart(total), ...both },
     { cell: rowIn(cellsOf(trisId, metric), period), part: metricPart(metric), ...both },
@@ -124,13 +101,7 @@ function seriesOfSenders(trisId: string, credonation: Credonation): Series[] {
   const of = (sender: string, from = credonation.from): Series => ({
     cell: rowIn(sendersOf(trisId), `${periodOf(dayOf(occurred_at))}/${sender}`),
     part: SENDER_PARTS + sender,
-    stride: SENDER_STRIDE,
     sign,
-    count(slots, at) {
-      slots[at + 1]! += sign;
-      slots[at + 2]! += sign * amount;
-    },
-    countAt: (slots, at) => slots[at + 1]!,
     value: amount,
     from,
   });
@@ -338,29 +309,37 @@ function addToSeries(
 
 /** Counts an event in a cell. @returns the number of events that its slot had before, withdrawals among them */
 function add(row: Row, slot: number, series: Series, position: number, rows: Rows): number {
-  const { stride, from, value, sign } = series;
+  const { from, value, sign } = series;
   const cell = rows.find<Cell>(row) ?? { changed: 0, slots: [], recent: '', ...(from !== undefined && { from }) };
   if (cell.recent.length >= RECENT) {
     rows.insert(earlierRow(row, cell), cell);
     cell.since = cell.changed;
     cell.recent = '';
   }
-  const at = slotIn(cell.slots, slot, stride);
+  const at = slotIn(cell.slots, slot, strideOf(cell));
   const withdrawn = cell.withdrawn ?? [];
   let i = 0;
   while (i < withdrawn.length && withdrawn[i] !== slot) i += 2;
   // Each withdrawal has taken out one of the others.
-  const before = series.countAt(cell.slots, at) + 2 * (withdrawn[i + 1] ?? 0);
+  const before = eventsIn(cell, at) + 2 * (withdrawn[i + 1] ?? 0);
   if (sign < 0) {
     withdrawn[i] = slot;
     withdrawn[i + 1] = (withdrawn[i + 1] ?? 0) + 1;
     cell.withdrawn = withdrawn;
   }
-  series.count(cell.slots, at);
+  countIn(cell, at, value, sign);
   cell.changed = position;
   cell.recent += packRecent(position, slot, value, sign);
   rows.put(row, cell);
   return before;
+}
+
+/** The number of events in the slot at this index. */
+function eventsIn({ slots, from }: Cell, at: number): number {
+  if (from !== undefined) return slots[at + 1]!;
+  let actions = 0;
+  for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
+  return actions;
 }
 
 /** The index of a slot among slots of `stride` numbers each; a missing slot is added. */

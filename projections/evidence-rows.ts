@@ -24,17 +24,11 @@ import { keysOf, rowIn, sortByPosition } from './projection.js';
  *
  * `identities.relayed` has, per organization, the number of metrics that it was the first to relay (see relayerOf).
  *
- * So that any past state can be read, each cell contains its most recent events. A cell as of a position is the cell
- * without the events after it. Once there are too many recent events, `identities.earlier` keeps the cell with them, and
- * the cell continues without them.
- *
  * `identities.blocks` has the start of each block of `BLOCK` events, and the latest recording time of the events before
  * it, in ms. `identities.statements` has all events that are not actions.
  *
- * A state as of a time within a day needs the entries of that day by their time of occurrence: `identities.days`. A
- * busy day is divided: once a day has `FEW_ENTRIES` entries of a total, later events are counted in cells for quarters
- * of an hour (`identities.parts`), and their entries belong to the quarter, which is divided in the same way, down to
- * milliseconds.
+ * docs/read-models.md says how past states are read: `identities.earlier` keeps copies of cells; `identities.days` has
+ * the entries of a day by their time of occurrence, and `identities.parts` the cells of a day that is divided.
  */
 
 /** The address of a row of a range. */
@@ -257,26 +251,36 @@ export function packRecent(position: number, slot: number, value: number, sign: 
 
 const recentNumbers = new Float64Array(2 * RECENT);
 
+/** How many numbers a slot of a cell has. */
+export function strideOf({ from }: Pick<Cell, 'from'>): number {
+  return from === undefined ? STRIDE : SENDER_STRIDE;
+}
+
+/**
+ * Counts an event in the slot at this index, or takes it out.
+ * @param value its criticality or, of a credonation, its amount
+ */
+export function countIn({ slots, from }: Pick<Cell, 'slots' | 'from'>, at: number, value: number, sign: 1 | -1): void {
+  if (from === undefined) slots[at + 1 + value]! += sign;
+  else {
+    slots[at + 1]! += sign;
+    slots[at + 2]! += sign * value;
+  }
+}
+
 /** The slots of a cell without its events after a position that is not before `since`. Some may count nothing. */
 export function slotsAt({ slots, recent, from }: Cell, position: number): number[] {
-  const left = [...slots];
-  const stride = from === undefined ? STRIDE : SENDER_STRIDE;
+  const left = { slots: [...slots], from };
+  const stride = strideOf(left);
   for (let i = unpackNumbers(recent, recentNumbers) - RECENT_STRIDE; i >= 0; i -= RECENT_STRIDE) {
     if (recentNumbers[i]! <= position) break;
     const slot = recentNumbers[i + 1]! % RECENT_SLOTS;
-    const sign = recentNumbers[i + 1]! < RECENT_SLOTS ? 1 : -1;
-    const value = recentNumbers[i + 2]!;
     let at = 0;
     // The slot is there: none is ever removed from a stored cell.
-    while ((left[at]! & (RECENT_SLOTS - 1)) !== slot) at += stride;
-    if (from === undefined) {
-      left[at + 1 + value]! -= sign;
-    } else {
-      left[at + 1]! -= sign;
-      left[at + 2]! -= sign * value;
-    }
+    while ((left.slots[at]! & (RECENT_SLOTS - 1)) !== slot) at += stride;
+    countIn(left, at, recentNumbers[i + 2]!, recentNumbers[i + 1]! < RECENT_SLOTS ? -1 : 1);
   }
-  return left;
+  return left.slots;
 }
 
 /**

@@ -3,13 +3,19 @@ import { type OperatorState, evolve as evolveStatements } from '../src/features/
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
+import type { DomainEvent } from './events.js';
 import { addToRows, credonationIn, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
 import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
 import {
   type ActionEvent,
   type IdentityEvent,
+  type OrganizationEvent,
+  isActionChange,
   isOfAction,
   isOfDispute,
+  isOfLink,
+  isOfStatement,
+  isOnPlatform,
   signOf,
   subjectOf,
   withdrawnBy,
@@ -41,7 +47,7 @@ export interface IdentityState extends IdentityFacts {
 }
 
 /** The row of an identity, whose size is bounded. */
-export interface IdentityRow extends IdentityFacts {
+export interface IdentityRow extends IdentityFacts, Pick<IdentityState, 'gone'> {
   /** The number of events about it. */
   events: number;
   /** Latest recording time of its events, ms. Not always that of the last event, since clocks are set back. */
@@ -56,7 +62,6 @@ export interface IdentityRow extends IdentityFacts {
   flagged: number;
   /** The evidence of an identity with few events; null if it is in separate rows (see evidence-rows.ts). */
   evidence: Evidence | null;
-  gone?: Record<string, number>;
   /** The state of the separate rows; only if there are any. */
   spread?: Spread;
   /** Ids of open disputes of statements about it; absent without one. No coordinates of an answer determine them. */
@@ -103,39 +108,22 @@ function evolveEvidence(state: Pick<IdentityState, 'evidence' | 'gone'>, event: 
 export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
   state.changed = event.position;
   state.latest = Math.max(state.latest, event.occurred_at);
-  switch (event.type) {
-    case 'ActionRelayed':
-    case 'ActionWithdrawn':
-    case 'ActionReinstated':
-      state.actions += signOf(event);
-      if (event.type !== 'ActionRelayed') state.withdrawn = (state.withdrawn ?? 0) + withdrawnBy(event);
-      break;
-    case 'BadStatusSet':
-    case 'BadStatusCleared':
-    case 'VerificationGranted':
-    case 'VerificationRevoked':
-      evolveStatements(state, event);
-      break;
-    case 'WalletLinked':
-    case 'WalletUnlinked': {
-      const { wallet } = event.data;
-      const others = (state.wallets ?? []).filter((linked) => linked !== wallet);
-      state.wallets = event.type === 'WalletLinked' ? [...others, wallet] : others;
-      break;
-    }
-    case 'Undecodable':
-      state.dead_letters = [...state.dead_letters, event.id];
-      break;
-    case 'DeadLetterAcknowledged':
-      state.dead_letters = state.dead_letters.filter((id) => id !== event.data.event_id);
-      break;
-    case 'OrganizationRegistered':
-    case 'OrganizationVetted':
-    case 'OrganizationVettingRevoked':
-      break; // The event makes the identity known; nothing else changes.
-    default:
-      event satisfies never;
-  }
+  if (isOfAction(event)) {
+    state.actions += signOf(event);
+    if (isActionChange(event)) state.withdrawn = (state.withdrawn ?? 0) + withdrawnBy(event);
+  } else if (isOfStatement(event)) evolveStatements(state, event);
+  else if (isOfLink(event)) {
+    const { wallet } = event.data;
+    const others = (state.wallets ?? []).filter((linked) => linked !== wallet);
+    state.wallets = event.type === 'WalletLinked' ? [...others, wallet] : others;
+  } else if (event.type === 'Undecodable') state.dead_letters = [...state.dead_letters, event.id];
+  else if (event.type === 'DeadLetterAcknowledged') {
+    state.dead_letters = state.dead_letters.filter((id) => id !== event.data.event_id);
+  } else event satisfies OrganizationEvent; // It makes the identity known; nothing else changes.
+}
+
+function shareOf(event: DomainEvent): string | undefined {
+  return event.type === 'CredonationRecorded' || isOfDispute(event) ? event.data.tris_id : subjectOf(event)?.tris_id;
 }
 
 /**
@@ -165,25 +153,19 @@ export const identities: Projection = {
     'identities.parts',
     'identities.statements',
   ],
-  share: (event) =>
-    event.type === 'CredonationRecorded' || isOfDispute(event) ? event.data.tris_id : subjectOf(event)?.tris_id,
+  share: shareOf,
 
   reads(event) {
-    if (isOfDispute(event)) return [identityRow(event.data.tris_id)];
-    if (event.type === 'CredonationRecorded') {
-      return [identityRow(event.data.tris_id), ownerRow(event.data.platform_id)];
-    }
-    const subject = subjectOf(event);
-    if (!subject) return [];
-    const row = identityRow(subject.tris_id);
-    return isOfAction(subject.event) ? [row, ownerRow(subject.event.data.platform_id)] : [row];
+    const trisId = shareOf(event);
+    if (trisId === undefined) return [];
+    return isOnPlatform(event) ? [identityRow(trisId), ownerRow(event.data.platform_id)] : [identityRow(trisId)];
   },
 
   // The owner of a platform decides which row an action on it is counted in.
   precede: ['PlatformRegistered'],
 
   readsNext(event, rows) {
-    if (!isOfAction(event) && event.type !== 'CredonationRecorded') return [];
+    if (!isOnPlatform(event)) return [];
     const { tris_id, platform_id } = event.data;
     const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
     if (!state) return [];

@@ -1,30 +1,31 @@
-import { type DomainEvent, type EventOf, isAnyOf } from './events.js';
-
-/** The events about an identity. In log order they are its timeline. */
-export type IdentityEvent = EventOf<
-  | ActionEvent['type']
-  | 'BadStatusSet'
-  | 'BadStatusCleared'
-  | 'VerificationGranted'
-  | 'VerificationRevoked'
-  | 'WalletLinked'
-  | 'WalletUnlinked'
-  | 'OrganizationRegistered'
-  | 'OrganizationVetted'
-  | 'OrganizationVettingRevoked'
-  | 'Undecodable'
-  | 'DeadLetterAcknowledged'
->;
+import { type DomainEvent, type Passing, isAnyOf } from './events.js';
 
 /** The events that change which actions count. */
-export type ActionEvent = EventOf<'ActionRelayed' | 'ActionWithdrawn' | 'ActionReinstated'>;
 export const isOfAction = isAnyOf('ActionRelayed', 'ActionWithdrawn', 'ActionReinstated');
+export type ActionEvent = Passing<typeof isOfAction>;
 
 /** The events by which a recorded action counts no longer, or counts again. */
 export const isActionChange = isAnyOf('ActionWithdrawn', 'ActionReinstated');
 
+/** The events of an action on a platform: the action, what changes it, and its credonation. */
+export const isOnPlatform = isAnyOf('ActionRelayed', 'ActionWithdrawn', 'ActionReinstated', 'CredonationRecorded');
+
 /** The events of the dispute of a statement. */
 export const isOfDispute = isAnyOf('DisputeOpened', 'DisputeAnswered', 'DisputeLapsed');
+
+/** What operators and issuers say of an identity. */
+export const isOfStatement = isAnyOf('BadStatusSet', 'BadStatusCleared', 'VerificationGranted', 'VerificationRevoked');
+
+export const isOfLink = isAnyOf('WalletLinked', 'WalletUnlinked');
+
+const isOfOrganization = isAnyOf('OrganizationRegistered', 'OrganizationVetted', 'OrganizationVettingRevoked');
+export type OrganizationEvent = Passing<typeof isOfOrganization>;
+
+const isOfDeadLetter = isAnyOf('Undecodable', 'DeadLetterAcknowledged');
+
+/** The events about an identity. In log order they are its timeline. */
+export type IdentityEvent =
+  ActionEvent | OrganizationEvent | Passing<typeof isOfStatement | typeof isOfLink | typeof isOfDeadLetter>;
 
 /** By how many actions the event changes their number. */
 export function signOf({ type }: ActionEvent): 1 | -1 {
@@ -38,25 +39,8 @@ export function withdrawnBy({ type }: ActionEvent): 1 | 0 | -1 {
 
 /** The identity an event is about, if any. Credonations have a separate view. */
 export function subjectOf(event: DomainEvent): { tris_id: string; event: IdentityEvent } | undefined {
-  switch (event.type) {
-    case 'ActionRelayed':
-    case 'ActionWithdrawn':
-    case 'ActionReinstated':
-    case 'BadStatusSet':
-    case 'BadStatusCleared':
-    case 'VerificationGranted':
-    case 'VerificationRevoked':
-    case 'WalletLinked':
-    case 'WalletUnlinked':
-      return { tris_id: event.data.tris_id, event };
-    case 'OrganizationRegistered':
-    case 'OrganizationVetted':
-    case 'OrganizationVettingRevoked':
-      return { tris_id: event.data.tris_org, event };
-    case 'Undecodable':
-    case 'DeadLetterAcknowledged':
-      return event.data.tris_id === null ? undefined : { tris_id: event.data.tris_id, event };
-    default:
-      return undefined;
-  }
+  if (isOfAction(event) || isOfStatement(event) || isOfLink(event)) return { tris_id: event.data.tris_id, event };
+  if (isOfOrganization(event)) return { tris_id: event.data.tris_org, event };
+  if (!isOfDeadLetter(event) || event.data.tris_id === null) return undefined;
+  return { tris_id: event.data.tris_id, event };
 }

@@ -1,4 +1,4 @@
-import { isAnyOf } from './events.js';
+import { isOfLink } from './identity-events.js';
 import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** A wallet of a TRIS, as listed. */
@@ -14,8 +14,6 @@ export interface WalletRow {
   /** The organization that asserted the link, as far as it is known. */
   asserted_by: string | null;
 }
-
-const isOfLink = isAnyOf('WalletLinked', 'WalletUnlinked');
 
 /**
  * The wallets of each TRIS; `wallets.tris`: the TRIS of each wallet; `wallets.asserted`: the wallets of a TRIS whose
