@@ -1,8 +1,5 @@
 import { type Projection, keysOf } from './projection.js';
 
-/** The stream of the platform's lens. */
-export { PLATFORM_LENS_STREAM } from '../src/features/lenses/domain/lens-stream.js';
-
 /** The lens an organization has promoted for itself. */
 export interface LensRow {
   policy_id: string;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Projection, RowOverlay } from '../../projections/projection.js';
-import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
+import { PLATFORM_LENS_STREAM } from '../features/lenses/domain/lens-stream.js';
 import type { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
@@ -22,13 +22,6 @@ export class BatchRefused extends Error {}
 
 type Overlay = RowOverlay<EncodedRows>;
 
-/** A batch whose rows are being written. */
-interface Applying {
-  next: Checkpoint;
-  events: number;
-  outcome: ReturnType<ReadModels['apply']>;
-}
-
 /** Folds events on top of the rows of one generation, and writes the changed rows in batches. */
 export class Applier {
   /** Everything up to here is applied. */
@@ -37,7 +30,7 @@ export class Applier {
   readonly projections: readonly Projection[];
   /** That of the last batch in flight. */
   private last: Checkpoint;
-  private readonly inFlight: Applying[] = [];
+  private readonly inFlight: { next: Checkpoint; events: number; outcome: ReturnType<ReadModels['apply']> }[] = [];
   private overlay = newOverlay();
   /** Rows that batches in flight have written are read from here. */
   private before: Overlay | undefined;

@@ -5,7 +5,7 @@ import { NewerSchema } from '../kernel/event-definition.js';
 import { Problem } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { decodeEvent } from '../../projections/events.js';
-import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
+import { PLATFORM_LENS_STREAM } from '../features/lenses/domain/lens-stream.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { modelByHash } from '../scoring/models/all.js';
@@ -23,11 +23,7 @@ import { OWN_VERSIONS, viewsOf } from './own-views.js';
  * `ofOtherBuild`. Safe to run in several processes at once.
  * @throws StartError where what serves was folded from another log
  */
-export async function ensureManifest(
-  projections: readonly Projection[],
-  store: EventStore,
-  readModels: ReadModels,
-): Promise<Manifest> {
+export async function ensureManifest(projections: readonly Projection[], store: EventStore, readModels: ReadModels) {
   let created: string | undefined;
   for (;;) {
     const manifest = await readModels.manifest();
@@ -102,21 +98,12 @@ export function versionsOf(views: Record<string, string>, generations: readonly 
   return Object.fromEntries(serving);
 }
 
-export interface OtherBuild {
-  /** The serving generations that this build cannot read or apply as a whole. */
-  generations: Generation[];
-  /** What this build needs instead: the views that these serve, in its own versions. */
-  views: Record<string, number>;
-  /** Whether none of its folds is newer than this build's. */
-  isOlder: boolean;
-}
-
 /** The generations that serve these projections for another build of Credence; undefined if there are none. */
 export function ofOtherBuild(
   projections: readonly Projection[],
   manifest: Manifest | null,
   generations: readonly Generation[],
-): OtherBuild | undefined {
+) {
   const others = generations.filter(
     (generation) => generation.status !== 'dropped' && generation.status !== 'damaged' && !isOfThisBuild(generation),
   );
@@ -126,9 +113,16 @@ export function ofOtherBuild(
   const serving = new Set(served.map(({ name }) => manifest!.views[name]));
   const replaced = others.filter(({ id }) => serving.has(id));
   const folds = replaced.flatMap(({ views }) => Object.entries(views));
-  const isOlder = folds.every(([view, version]) => version <= (OWN_VERSIONS.get(view) ?? 0));
-  return { generations: replaced, views: viewsOf(served), isOlder };
+  return {
+    /** The serving generations that this build cannot read or apply as a whole. */
+    generations: replaced,
+    /** What this build needs instead: the views that these serve, in its own versions. */
+    views: viewsOf(served),
+    /** Whether none of its folds is newer than this build's. */
+    isOlder: folds.every(([view, version]) => version <= (OWN_VERSIONS.get(view) ?? 0)),
+  };
 }
+export type OtherBuild = NonNullable<ReturnType<typeof ofOtherBuild>>;
 
 /**
  * The generation that this build serves these views from once another build no longer does: a ready one, else an
@@ -165,11 +159,7 @@ export function refuseOtherLog(manifest: Manifest | null, generations: readonly 
 }
 
 /** The other log that the serving generations were folded from, and their ids; undefined if they belong to this log. */
-export function otherLog(
-  manifest: Manifest | null,
-  generations: readonly Generation[],
-  logId: string,
-): { log: string; ids: string } | undefined {
+export function otherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string) {
   const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
   const other = generations.find(
     ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
@@ -182,11 +172,7 @@ export function otherLog(
 }
 
 /** @returns the id of a new generation of these views, which another process has not taken for others */
-export async function createGeneration(
-  views: Record<string, number>,
-  store: EventStore,
-  readModels: ReadModels,
-): Promise<string> {
+export async function createGeneration(views: Record<string, number>, store: EventStore, readModels: ReadModels) {
   for (;;) {
     const numbers = (await readModels.generations()).map(({ id }) => Number(id.slice(1)));
     const id = `g${Math.max(0, ...numbers) + 1}`;

@@ -18,12 +18,6 @@ const STILL_MS = 3_000;
 /** A sample is dropped if those beside it are closer together than this part of their age. */
 const PRECISION = 1 / 32;
 
-/** At `at`, the head of the log was found to be `head`. */
-interface Sample {
-  head: Position;
-  at: number;
-}
-
 /**
  * How long the read models have been behind the log, by the monotonic clock of this process. It looks at the head of the
  * log again and again, and remembers when it first found each one.
@@ -32,8 +26,8 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   /** How far what is served is behind, in whole seconds, if that is more than a check allows; otherwise 0. */
   seconds = 0;
   private readonly maxMs: number;
-  /** The head at each look that found another one than the look before, in order. */
-  private readonly samples: Sample[] = [];
+  /** The head at each look that found another one than the look before, and when that was, in order. */
+  private readonly samples: { head: Position; at: number }[] = [];
   /** When the log has last answered. */
   private answeredAt = performance.now();
   private applied: Position = 0;
@@ -104,7 +98,7 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
   private async lookAtHead(): Promise<void> {
     const head = await this.store.head();
     this.answeredAt = performance.now();
-    this.note({ head, at: this.answeredAt });
+    this.note(head, this.answeredAt);
   }
 
   private async lookAtApplied(): Promise<void> {
@@ -113,13 +107,13 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
     this.applied = applied;
   }
 
-  private note(sample: Sample): void {
+  private note(head: Position, at: number): void {
     const { samples } = this;
-    if (sample.head <= (samples.at(-1)?.head ?? -1)) return;
-    samples.push(sample);
+    if (head <= (samples.at(-1)?.head ?? -1)) return;
+    samples.push({ head, at });
     for (let n = samples.length - 2; n > 0; n--) {
       const [before, after] = [samples[n - 1]!, samples[n + 1]!];
-      if (after.at - before.at < (sample.at - after.at) * PRECISION) samples.splice(n, 1);
+      if (after.at - before.at < (at - after.at) * PRECISION) samples.splice(n, 1);
     }
   }
 

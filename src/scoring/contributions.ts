@@ -28,14 +28,10 @@ export function divide(amount: number, parts: readonly number[]): number[] {
   const whole = parts.reduce((sum, part) => sum + part, 0);
   if (amount === whole) return [...parts];
   const shares = parts.map((part) => Math.floor((amount * part) / whole));
-  let rest = amount - shares.reduce((sum, share) => sum + share, 0);
+  const rest = amount - shares.reduce((sum, share) => sum + share, 0);
   const byRemainder = parts
     .map((part, i) => ({ i, remainder: (amount * part) % whole }))
     .sort((a, b) => b.remainder - a.remainder || a.i - b.i);
-  for (const { i } of byRemainder) {
-    if (rest === 0) break;
-    shares[i]!++;
-    rest--;
-  }
+  for (const { i } of byRemainder.slice(0, rest)) shares[i]!++;
   return shares;
 }

@@ -6,7 +6,6 @@ import type { ModelId, ScoringModel } from './scoring-model.js';
 /** Every version of the scoring model, the oldest first. */
 export const MODELS: readonly ScoringModel[] = [disc1, disc2];
 export const MODEL_IDS = MODELS.map(({ id }) => id);
-const BY_HASH = new Map(MODELS.map((model) => [model.hash, model]));
 
 /** The version with an id. */
 export function modelOf(id: ModelId): ScoringModel {
@@ -15,7 +14,7 @@ export function modelOf(id: ModelId): ScoringModel {
 
 /** The version with a hash; undefined if this build does not know it. */
 export function modelByHash(hash: string): ScoringModel | undefined {
-  return BY_HASH.get(hash);
+  return MODELS.find((model) => model.hash === hash);
 }
 
 /** The model with this hash, or the first one if this build does not know the hash. */
