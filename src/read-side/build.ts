@@ -18,36 +18,28 @@ import { EventSpill, eventsOf, packed } from './event-spill.js';
  * docs/builds.md describes its steps. Nothing of a build that is interrupted is kept.
  */
 
-/** The defaults bound the memory of a build. Tests use others. */
-export interface BuildSizes {
+const MB = 2 ** 20;
+/** These bound the memory of a build. Tests use others. */
+const SIZES = {
   /** About the events of a partition. A log of fewer events is not divided. */
-  eventsPerPartition: number;
+  eventsPerPartition: IS_MEMORY_SHORT ? 20_000 : 120_000,
   /**
    * The most that the events of a partition may take in the file. Its fold takes up to three times as much memory, but
    * less than its events if nearly all are about one identity, as in a partition that reaches this limit.
    */
-  partitionBytes: number;
-  /** Sorted rows are written to a temporary file when they take this many bytes. */
-  runBytes: number;
-  /** Bytes of a block of a temporary file, about. */
-  blockBytes: number;
-  /** Rows given away at once: few enough to keep the pauses of the event loop short. */
-  batchRows: number;
-  /** Events read at once: few, since the garbage collector copies those that are not folded yet. */
-  slice: number;
-  /** Bytes of the disk that temporary files leave free. */
-  reservedBytes: number;
-}
-const MB = 2 ** 20;
-const SIZES: BuildSizes = {
-  eventsPerPartition: IS_MEMORY_SHORT ? 20_000 : 120_000,
   partitionBytes: IS_MEMORY_SHORT ? 16 * MB : Math.max(48 * MB, memoryLimit() / 4),
+  /** Sorted rows are written to a temporary file when they take this many bytes. */
   runBytes: IS_MEMORY_SHORT ? 8 * MB : 32 * MB,
+  /** Bytes of a block of a temporary file, about. */
   blockBytes: 128 * 1024,
+  /** Rows given away at once: few enough to keep the pauses of the event loop short. */
   batchRows: 2_000,
+  /** Events read at once: few, since the garbage collector copies those that are not folded yet. */
   slice: 128,
+  /** Bytes of the disk that temporary files leave free. */
   reservedBytes: 64 * MB,
 };
+export type BuildSizes = typeof SIZES;
 /** More would need too much memory for the blocks that are being filled. Their partitions are larger. */
 const MAX_PARTITIONS = 512;
 /** What a block of each partition takes together, about. */
@@ -94,11 +86,7 @@ export type RowsTaker = (rows: PlacedRows) => Promise<boolean>;
  * in memory, since one identity has too many events
  * @throws NoSpaceToBuild, and any error of the stores
  */
-export async function build(
-  store: EventStore,
-  options: BuildOptions,
-  take: RowsTaker,
-): Promise<Built | 'refused' | 'aborted' | 'too_large'> {
+export async function build(store: EventStore, options: BuildOptions, take: RowsTaker) {
   const running = new Build(store, options, take);
   try {
     return await running.run();

@@ -87,14 +87,7 @@ export async function* foldInBatches<S extends RowSink>(
  * Decodes up to the first event of a newer schema, and then only whole appends before it.
  * @param rest `yieldIfDue`, or `yieldFoldIfDue` where reads may wait for these events
  */
-export async function decodeSlice(
-  slice: readonly RecordedEvent[],
-  rest: typeof yieldIfDue,
-): Promise<{
-  events: DomainEvent[];
-  endsAppend: (place: number) => boolean;
-  stop?: NewerSchema;
-}> {
+export async function decodeSlice(slice: readonly RecordedEvent[], rest: typeof yieldIfDue) {
   const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
   const events: DomainEvent[] = [];
   for (const event of slice) {

@@ -161,14 +161,11 @@ export class Follower {
   }
 
   /** A function that marks a generation `ready` once it has caught up, and returns whether it is. */
-  private async readiness(
-    { id, status }: Generation,
-    { logger }: FollowOptions,
-  ): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
+  private async readiness({ id, status }: Generation, { logger }: FollowOptions) {
     let ready = status !== 'building';
     const look = async () => ({ head: await this.store.head(), at: performance.now() });
     let goal = await look();
-    return async ({ position }) => {
+    return async ({ position }: Checkpoint): Promise<boolean> => {
       if (ready || position < goal.head) return ready;
       if (performance.now() - goal.at > READY_MS) goal = await look();
       if (position < goal.head) return false;

@@ -64,21 +64,13 @@ export type GenerationProgress = GenerationState & {
 };
 
 /** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
-export async function generationStates(
-  store: EventStore,
-  readModels: ReadModels,
-  clock: Clock,
-): Promise<GenerationState[]> {
+export async function generationStates(store: EventStore, readModels: ReadModels, clock: Clock) {
   const { generations } = await presentGenerations(readModels);
-  return Promise.all(
-    generations.map(async (generation) => ({ ...generation, ...(await compareWithLog(generation, store, clock)) })),
-  );
+  return Promise.all(generations.map(async (each) => ({ ...each, ...(await compareWithLog(each, store, clock)) })));
 }
 
 /** The manifest, and every generation that was not dropped with the views it serves. */
-export async function presentGenerations(
-  readModels: ReadModels,
-): Promise<{ manifest: Manifest | null; generations: PresentGeneration[] }> {
+export async function presentGenerations(readModels: ReadModels) {
   const [manifest, generations] = await Promise.all([readModels.manifest(), present(readModels)]);
   const servedBy = ({ id, views }: Generation) => Object.keys(views).filter((view) => manifest?.views[view] === id);
   return { manifest, generations: generations.map((each) => ({ ...each, serves: servedBy(each) })) };
@@ -191,12 +183,8 @@ function beingBuilt(id: string): GenerationError {
   return new GenerationError(`${id} is being built already.`, 'operation_open');
 }
 
-/** An unfinished generation of exactly these views that does not serve and matches the log. */
-async function unfinishedBuild(
-  views: Record<string, number>,
-  store: EventStore,
-  readModels: ReadModels,
-): Promise<string | undefined> {
+/** The id of an unfinished generation of exactly these views that does not serve and matches the log, if any. */
+async function unfinishedBuild(views: Record<string, number>, store: EventStore, readModels: ReadModels) {
   const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
   for (const generation of await readModels.generations()) {
     const open = generation.status === 'building' && !serving.has(generation.id);

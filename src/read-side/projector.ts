@@ -22,24 +22,17 @@ const STANDBY_MS = 200;
 /** How often to look for generations that other processes built, swapped or dropped. */
 const RECONCILE_MS = 1_000;
 
-export interface ProjectorOptions {
-  /** The number of generations that are kept beside those that serve and those before the last swap. Default: 3. */
-  retained?: number;
-  /** For how long, in ms, a generation that does not serve is kept up to date. Default: always. */
-  keepUpMs?: number;
-  /** For how long, in ms, an unfinished generation that nobody builds is kept. Default: an hour. */
-  abandonedMs?: number;
-  /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. Default: 30 s. */
-  leftMs?: number;
-}
-const DEFAULTS = { retained: 3, keepUpMs: Infinity, abandonedMs: 3_600_000, leftMs: 30_000 };
-
-/** A generation that is followed. */
-interface Loop {
-  follower: Follower;
-  stopping: AbortController;
-  ended: Promise<void>;
-}
+const DEFAULTS = {
+  /** The number of generations that are kept beside those that serve and those before the last swap. */
+  retained: 3,
+  /** For how long, in ms, a generation that does not serve is kept up to date. */
+  keepUpMs: Infinity,
+  /** For how long, in ms, an unfinished generation that nobody builds is kept. */
+  abandonedMs: 3_600_000,
+  /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. */
+  leftMs: 30_000,
+};
+export type ProjectorOptions = Partial<typeof DEFAULTS>;
 
 /**
  * Applies the log to the read models: one ordered pull loop for each generation that serves a view and, for a time, for
@@ -48,7 +41,8 @@ interface Loop {
  */
 export class Projector {
   private readonly stopping = new AbortController();
-  private readonly loops = new Map<string, Loop>();
+  /** By generation that is followed. */
+  private readonly loops = new Map<string, { follower: Follower; stopping: AbortController; ended: Promise<void> }>();
   /** By generation that does not serve: since when this process knows it as ready, or as unfinished and not being built. */
   private idle = new Map<string, { status: string; since: number; isFrozen?: true }>();
   private readonly options: Required<ProjectorOptions>;
