@@ -2,13 +2,13 @@ import type { IdentityState } from '../../../projections/identities.js';
 import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
+import type { CompiledRules } from './access-policies.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { accessChecked } from './domain/ap.events.js';
-import { TRUE, type Evaluator, reasonsFor } from './evaluate.js';
+import { TRUE, reasonsFor } from './evaluate.js';
 import { type Facts, factsWithoutEvidence } from './facts.js';
-import { ADVICE, type Advice, howToPass } from './how-to-pass.js';
-import type { Rule } from './rules.js';
+import { ADVICE, howToPass } from './how-to-pass.js';
 
 /** What was known of a subject when it was checked. */
 export interface Observation {
@@ -46,33 +46,22 @@ const UNKNOWN_IDENTITY: AccessReasonDto = {
   actual: null,
   outcome: 'unknown',
 };
+const BECOME_KNOWN: FactChangeDto = { fact: 'actions', required: 1, actual: 0, pointers: [''] };
 
 /**
- * Evaluates rules for a subject; `evaluate` is the compiled form of `rule`.
+ * Evaluates rules for a subject.
  * @param facts null: the subject is unknown
  * @param model the version of the model that measures the facts
  */
-export function judge(
-  rule: Rule,
-  evaluate: Evaluator,
-  facts: Facts | null,
-  model: ScoringModel,
-  advice: Advice = ADVICE,
-): Judgement {
-  if (!facts) {
-    const how_to_pass = becomeKnown(rule, evaluate, model, advice);
-    return { granted: false, score: null, reasons: [UNKNOWN_IDENTITY], how_to_pass };
-  }
-  const { score } = facts;
-  if (evaluate(facts) === TRUE) return { granted: true, score, reasons: [], how_to_pass: [] };
-  return { granted: false, score, reasons: reasonsFor(rule, facts), how_to_pass: howToPass(rule, facts, advice) };
-}
-
-/** Any change makes the subject known. If a known subject without evidence would pass, one action is enough. */
-function becomeKnown(rule: Rule, evaluate: Evaluator, model: ScoringModel, advice: Advice): FactChangeDto[] {
-  const facts = factsWithoutEvidence(model);
-  if (evaluate(facts) !== TRUE) return howToPass(rule, facts, advice);
-  return [{ fact: 'actions', required: 1, actual: 0, pointers: [''] }];
+export function judge(rules: CompiledRules, facts: Facts | null, model: ScoringModel, advice = ADVICE): Judgement {
+  const { rule, evaluate } = rules;
+  const known = facts ?? factsWithoutEvidence(model);
+  const passes = evaluate(known) === TRUE;
+  if (facts && passes) return { granted: true, score: facts.score, reasons: [], how_to_pass: [] };
+  // Any change makes the subject known. If a known subject without evidence would pass, one action is enough.
+  const how_to_pass = passes ? [BECOME_KNOWN] : howToPass(rule, known, advice);
+  const reasons = facts ? reasonsFor(rule, facts) : [UNKNOWN_IDENTITY];
+  return { granted: false, score: facts?.score ?? null, reasons, how_to_pass };
 }
 
 export interface CheckRequest {

@@ -31,18 +31,18 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   ) {}
 
   /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
-  async execute({ rules: { rule, evaluate }, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
+  async execute({ rules, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;
-      const judgement = judge(rule, evaluate, seen?.facts ?? null, model);
+      const judgement = judge(rules, seen?.facts ?? null, model);
       results.push({
         subject_tris: subjects[i]!,
         ...judgement,
         codes: codesOf(judgement, observation),
-        nodes: outcomesOf(rule, seen?.facts ?? null),
+        nodes: outcomesOf(rules.rule, seen?.facts ?? null),
         as_of: new Date(as_of).toISOString(),
       });
       if (isDue()) await yieldIfDue();

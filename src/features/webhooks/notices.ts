@@ -178,7 +178,7 @@ export class Notices {
     if (webhook.policy_id === null || !(await this.isKnown(trisId, previous))) return undefined;
     const policy = await this.accessPolicies.get(webhook.policy_id);
     if (policy.retired) return undefined;
-    const { rule, evaluate } = this.accessPolicies.rulesOf(policy);
+    const rules = this.accessPolicies.rulesOf(policy);
     const seenAt = async (position: number) => {
       const as_of_position = formatPosition(this.views.logId, position);
       const { owner: organization, vp } = policy;
@@ -191,9 +191,9 @@ export class Notices {
       if (error instanceof Problem && error.code === 'identity_not_found') return undefined;
       throw error;
     });
-    if (!before || evaluate(before.seen.facts) !== TRUE) return undefined;
+    if (!before || rules.evaluate(before.seen.facts) !== TRUE) return undefined;
     const known = await seenAt(event.position);
-    const judgement = judge(rule, evaluate, known.seen.facts, known.model);
+    const judgement = judge(rules, known.seen.facts, known.model);
     if (judgement.granted) return undefined;
     const { score, reasons } = judgement;
     const codes = codesOf(judgement, known);
