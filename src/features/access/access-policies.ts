@@ -34,7 +34,16 @@ export class AccessPolicies {
 
   /** @throws Problem policy_not_found, history_unreadable */
   async get(policyId: string): Promise<AccessPolicy> {
-    return this.lookUps.of(policyId, () => this.lookUp(policyId));
+    return this.lookUps.of(policyId, async () => {
+      const stream = accessPolicyStream(policyId);
+      const known = this.read.get(policyId);
+      // The content never changes, but the policy may have been retired since.
+      if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
+      const policy = AP_ID.test(policyId) ? accessPolicyOf(await this.store.readStream(stream)) : undefined;
+      if (!policy) throw new Problem('policy_not_found', `There is no access policy ${policyId}.`);
+      this.read.set(policyId, policy);
+      return policy;
+    });
   }
 
   /**
@@ -46,17 +55,6 @@ export class AccessPolicies {
     if (mayReadRules(policy, caller)) return policy;
     const detail = `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
     throw caller === null ? unauthorized(false, detail) : new Problem('forbidden', detail);
-  }
-
-  private async lookUp(policyId: string): Promise<AccessPolicy> {
-    const stream = accessPolicyStream(policyId);
-    const known = this.read.get(policyId);
-    // The content never changes, but the policy may have been retired since.
-    if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
-    const policy = AP_ID.test(policyId) ? accessPolicyOf(await this.store.readStream(stream)) : undefined;
-    if (!policy) throw new Problem('policy_not_found', `There is no access policy ${policyId}.`);
-    this.read.set(policyId, policy);
-    return policy;
   }
 
   /** @throws Problem newer_schema if this build does not know the stored rules: a later one wrote them */

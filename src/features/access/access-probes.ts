@@ -25,6 +25,8 @@ export interface AccessProbe {
   grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
 }
 
+type SharedFacts = (state: IdentityState, lens: Scoring, asOf: number) => Facts;
+
 /** Evaluates access policies for previews of validation policies. Records nothing. */
 @Injectable()
 export class AccessProbes {
@@ -50,7 +52,7 @@ export class AccessProbes {
     if (hidden)
       throw new Problem('forbidden', `The rules of ${hidden.policy_id} are private, and so is whom they grant.`);
     const policies = policyIds ? asked : asked.filter((policy) => !policy.retired && !isHidden(policy));
-    const facts = new SharedFacts(await trustedNow(this.views));
+    const facts = sharedFacts(await trustedNow(this.views));
     return Promise.all(
       policies.map(async (policy) => {
         const { evaluate } = this.policies.rulesOf(policy);
@@ -73,7 +75,7 @@ export class AccessProbes {
   async probesOf(
     proposed: readonly (Pick<AccessPolicyContent, 'policy_id' | 'rules'> & { lens: Lens | null })[],
   ): Promise<AccessProbe[]> {
-    const facts = new SharedFacts(await trustedNow(this.views));
+    const facts = sharedFacts(await trustedNow(this.views));
     return proposed.map(({ policy_id, rules, lens }) => {
       return probeOf(policy_id, compile(validRules(rules)), lens, facts);
     });
@@ -93,7 +95,7 @@ function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts
   return {
     policy_id,
     lens: own,
-    grants: (state, lens, asOf) => evaluate(facts.of(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
+    grants: (state, lens, asOf) => evaluate(facts(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
   };
 }
 
@@ -105,21 +107,12 @@ export async function trustedNow(views: Views): Promise<(held: Verification) => 
 }
 
 /** Building the facts costs the most: those of one identity are built once for each lens and shared by all policies. */
-class SharedFacts {
-  private state: IdentityState | undefined;
-  private asOf = 0;
-  private readonly byLens = new Map<Scoring, Facts>();
-
-  constructor(private readonly trusts: (held: Verification) => boolean) {}
-
-  of(state: IdentityState, lens: Scoring, asOf: number): Facts {
-    if (state !== this.state || asOf !== this.asOf) {
-      this.state = state;
-      this.asOf = asOf;
-      this.byLens.clear();
-    }
-    let facts = this.byLens.get(lens);
-    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf, this.trusts)));
+function sharedFacts(trusts: (held: Verification) => boolean): SharedFacts {
+  let last: { state: IdentityState; asOf: number; byLens: Map<Scoring, Facts> } | undefined;
+  return (state, lens, asOf) => {
+    if (last?.state !== state || last.asOf !== asOf) last = { state, asOf, byLens: new Map() };
+    let facts = last.byLens.get(lens);
+    if (!facts) last.byLens.set(lens, (facts = factsOf(state, lens, asOf, trusts)));
     return facts;
-  }
+  };
 }

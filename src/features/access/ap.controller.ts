@@ -225,10 +225,8 @@ function checksOf({ policy_id, policy_ids, subject_tris }: CheckManyDto): CheckO
     throw refusalOf('/policy_ids', 'exclusive', message);
   }
   if (policy_id !== undefined) {
-    return readBody(SubjectsDto, { subject_tris }).subject_tris.map((subject) => ({
-      policy_id,
-      subject_tris: subject,
-    }));
+    const { subject_tris: subjects } = readBody(SubjectsDto, { subject_tris });
+    return subjects.map((subject) => ({ policy_id, subject_tris: subject }));
   }
   const subject = readBody(SubjectDto, { subject_tris }).subject_tris;
   return policy_ids!.map((id) => ({ policy_id: id, subject_tris: subject }));

@@ -1,7 +1,7 @@
 import { MODEL } from '../../scoring/model.js';
 import type { AccessReasonDto, RuleOutcomeDto } from './ap.dto.js';
 import { type Facts, isVerified } from './facts.js';
-import { type Condition, type Rule, leastScoreOf } from './rules.js';
+import { type Rule, leastOf, leastScoreOf } from './rules.js';
 
 /**
  * The values of Kleene's three-valued logic, ordered so that `all` is the minimum of its parts, `any` the maximum and
@@ -25,39 +25,30 @@ export function compile(rule: Rule): Evaluator {
 function compileKnown(rule: Rule): Evaluator {
   switch (rule.rule) {
     case 'all':
-      return atLeast(rule.of.length, rule.of.map(compileKnown));
     case 'any':
-      return atLeast(1, rule.of.map(compileKnown));
     case 'at_least':
-      return atLeast(rule.least, rule.of.map(compileKnown));
+      return atLeast(leastOf(rule), rule.of.map(compileKnown));
     case 'not': {
       const inner = compileKnown(rule.of[0]);
       return (facts) => (TRUE - inner(facts)) as TruthValue;
     }
-    default:
-      return compileCondition(rule);
-  }
-}
-
-function compileCondition(condition: Condition): Evaluator {
-  switch (condition.rule) {
     case 'disc_min':
     case 'rating_min':
-      return reaches(leastScoreOf(condition), (facts) => facts.score);
+      return reaches(leastScoreOf(rule), (facts) => facts.score);
     case 'tct_min':
-      return reaches(condition.least, (facts) => facts.total_tct);
+      return reaches(rule.least, (facts) => facts.total_tct);
     case 'reliability_min': {
-      const isReliable = reaches(condition.least, (facts) => facts.reliability);
+      const isReliable = reaches(rule.least, (facts) => facts.reliability);
       // From disc-2 on, nobody in the BAD band passes.
       return (facts) =>
         typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level ? FALSE : isReliable(facts);
     }
     case 'evidence_min':
-      return reaches(condition.least, ({ evidence = null }) => evidence);
+      return reaches(rule.least, ({ evidence = null }) => evidence);
     case 'metrics':
-      return reaches(condition.least, (facts) => facts.health(condition.category));
+      return reaches(rule.least, (facts) => facts.health(rule.category));
     case 'verification':
-      return (facts) => (isVerified(facts, condition) ? TRUE : FALSE);
+      return (facts) => (isVerified(facts, rule) ? TRUE : FALSE);
   }
 }
 

@@ -1,7 +1,6 @@
 import { type IdentityState, isIncomplete, newIdentity } from '../../../projections/identities.js';
-import type { Evidence } from '../../scoring/evidence.js';
 import { healthOf } from '../../scoring/health.js';
-import { type Lens, MODEL_LENS, counts } from '../../scoring/lens.js';
+import { MODEL_LENS, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { Assessment, ScoringModel } from '../../scoring/models/scoring-model.js';
@@ -132,7 +131,9 @@ class Subject implements Facts {
   get reliability(): number | null {
     // Not `??=`, which would measure null again.
     if (this.measured.reliability === undefined) {
-      const isKnown = hasEvidence(this.state.evidence, this.lens) && (this.evidence ?? 1) >= 1;
+      // Flags are evidence too.
+      const hasEvidence = Object.keys(this.state.evidence).some((metric) => counts(this.lens, metric));
+      const isKnown = hasEvidence && (this.evidence ?? 1) >= 1;
       this.measured.reliability = isKnown ? this.assessed.reliability : null;
     }
     return this.measured.reliability;
@@ -156,10 +157,4 @@ class Subject implements Facts {
   get holds(): Facts['holds'] {
     return (this.measured.holds ??= holdsOf(this.verified, this.actions, this.bad_level, this.score));
   }
-}
-
-/** Flags are evidence too. */
-function hasEvidence(evidence: Evidence, lens: Lens): boolean {
-  for (const metric in evidence) if (counts(lens, metric)) return true;
-  return false;
 }

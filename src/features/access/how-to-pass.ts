@@ -8,7 +8,7 @@ import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import type { FactChangeDto } from './ap.dto.js';
 import { type TruthValue, TRUE, compile } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
-import { type Condition, type Rule, leastScoreOf } from './rules.js';
+import { type Condition, type Rule, leastOf, leastScoreOf } from './rules.js';
 
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
@@ -380,11 +380,10 @@ class Gates {
       case 'all':
       case 'any':
       case 'at_least': {
-        const { length } = rule.of;
-        const least = 'least' in rule ? rule.least : rule.rule === 'all' ? length : 1;
+        const least = leastOf(rule);
         const parts = rule.of.map((part) => this.of(part, negated));
         // `not` n of m: at least m − n + 1 of the negations hold.
-        return gateOf(negated ? length - least + 1 : least, parts);
+        return gateOf(negated ? parts.length - least + 1 : least, parts);
       }
       case 'reliability_min': {
         const own = this.literal(rule, negated);

@@ -53,6 +53,12 @@ export type Rule =
   | { rule: 'at_least'; pointer: string; least: number; of: Rule[] }
   | { rule: 'not'; pointer: string; of: [Rule] };
 
+/** How many parts of a combinator must hold. */
+export function leastOf(rule: Exclude<Rule, Condition | { rule: 'not' }>): number {
+  if (rule.rule === 'at_least') return rule.least;
+  return rule.rule === 'all' ? rule.of.length : 1;
+}
+
 /** Parses rules from any JSON value; never throws. Each error points to the faulty node, below `/rules`. */
 export function parseRules(value: unknown): { rule: Rule } | { errors: FieldError[] } {
   const parser = new Parser();
