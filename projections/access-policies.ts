@@ -20,9 +20,7 @@ export const accessPolicies: Projection = {
   version: 2,
   views: ['access_policies', 'access_policies.organization'],
 
-  reads(event) {
-    return event.type === 'AccessPolicyRetired' ? [accessPolicyRow(event.data.policy_id)] : [];
-  },
+  reads: (event) => (event.type === 'AccessPolicyRetired' ? [accessPolicyRow(event.data.policy_id)] : []),
 
   apply(event, rows) {
     if (event.type === 'AccessPolicyCreated') {

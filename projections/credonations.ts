@@ -29,9 +29,7 @@ export const credonations: Projection = {
   views: ['credonations', 'credonations.endorsers', 'credonations.withdrawn'],
   share: (event) => (event.type === 'CredonationRecorded' || isActionChange(event) ? event.data.tris_id : undefined),
 
-  reads(event) {
-    return event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : [];
-  },
+  reads: (event) => (event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : []),
 
   apply(event, rows) {
     if (event.type === 'PlatformRegistered') {

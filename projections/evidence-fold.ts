@@ -185,14 +185,14 @@ export function spread(
 /**
  * Adds an event to the rows of an identity's evidence, and updates `state`.
  * @param recorded latest recording time of the events before it, ms
- * @param ownerOf the owner of a platform
+ * @param owner the owner of the platform of an action
  */
 export function addToRows(
   trisId: string,
   state: Spread,
   event: IdentityEvent,
   recorded: number,
-  ownerOf: (platformId: string) => Owner | undefined,
+  owner: Owner | undefined,
   rows: Rows,
 ): void {
   const { position, occurred_at } = event;
@@ -215,7 +215,7 @@ export function addToRows(
   let last = occurred_at;
   if (packed === undefined) {
     number = addName(trisId, 'metric', state.metrics++, metric, rows);
-    const relayed = relayedRow(trisId, relayerOf(platform_id, ownerOf(platform_id)?.org));
+    const relayed = relayedRow(trisId, relayerOf(platform_id, owner?.org));
     rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
   } else {
     const sums = unpackMetric(packed, counts, 0);

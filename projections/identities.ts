@@ -224,10 +224,10 @@ export const identities: Projection = {
       if (row.evidence) evolveEvidence(row as IdentityRow & IdentityState, event);
     }
     if (row.spread) {
-      const ownerOf = (platformId: string) => rows.get<Owner>(ownerRow(platformId));
-      addToRows(tris_id, row.spread, subject.event, row.recorded, ownerOf, rows);
+      const owner = isOfAction(event) ? rows.get<Owner>(ownerRow(event.data.platform_id)) : undefined;
+      addToRows(tris_id, row.spread, subject.event, row.recorded, owner, rows);
       // That of a relayed action is an event of its own.
-      const credonation = isOfAction(event) && credonationIn(event, ownerOf(event.data.platform_id));
+      const credonation = credonationIn(event, owner);
       if (credonation) endorse(tris_id, row.spread, credonation, rows);
     }
     row.recorded = Math.max(row.recorded, event.recorded_at);

@@ -20,9 +20,7 @@ export const policies: Projection = {
   version: 1,
   views: ['policies', 'policies.organization', 'policies.metrics'],
 
-  reads(event) {
-    return event.type === 'ValidationPolicyRetired' ? [policyRow(event.data.policy_id)] : [];
-  },
+  reads: (event) => (event.type === 'ValidationPolicyRetired' ? [policyRow(event.data.policy_id)] : []),
 
   apply(event, rows) {
     if (event.type === 'ValidationPolicyCreated') {
