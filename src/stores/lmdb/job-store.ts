@@ -49,8 +49,8 @@ export class JobStore {
     return this.env.grow(() => {
       const existing = this.get(kind, id);
       if (existing) return existing;
-      let sequence = 1;
-      for (const last of this.order.getKeys({ reverse: true, limit: 1 })) sequence = last + 1;
+      const [last = 0] = this.order.getKeys({ reverse: true, limit: 1 });
+      const sequence = last + 1;
       const job: StoredJob = {
         kind,
         id,

@@ -239,12 +239,11 @@ export class LmdbGeneration {
   async count(view: string): Promise<number> {
     if (this.applied()?.isLoading) return 0;
     const end = `${view}\x01`;
-    let start: string | undefined = `${view}\0`;
+    let start = `${view}\0`;
     for (let counted = 0; ; counted += MAX_SLICE) {
-      const from: string = start;
-      start = undefined;
-      for (const key of this.rows.getKeys({ start: from, end, offset: MAX_SLICE, limit: 1 })) start = key;
-      if (start === undefined) return counted + this.rows.getKeysCount({ start: from, end });
+      const [next] = this.rows.getKeys({ start, end, offset: MAX_SLICE, limit: 1 });
+      if (next === undefined) return counted + this.rows.getKeysCount({ start, end });
+      start = next;
       await setImmediate();
     }
   }

@@ -115,19 +115,12 @@ export class LogReader {
     await this.env.ready();
     const slice: RecordedEvent[] = [];
     let wanted = Math.max(1, size);
-    while (wanted > 0) {
-      const until = slice.length + Math.min(wanted, MAX_SLICE);
-      while (slice.length < until) {
-        const event = at(after + slice.length + 1);
-        if (!event) return slice;
-        slice.push(event);
-      }
-      wanted = Math.max(0, size - slice.length);
-      if (wanted === 0) {
-        const { metadata } = slice.at(-1)!;
-        wanted = metadata.size - metadata.index - 1;
-      }
-      if (slice.length >= MAX_SLICE && wanted > 0) await setImmediate();
+    while (slice.length < wanted) {
+      const event = at(after + slice.length + 1);
+      if (!event) break;
+      slice.push(event);
+      if (slice.length === wanted) wanted += event.metadata.size - event.metadata.index - 1;
+      if (slice.length % MAX_SLICE === 0) await setImmediate();
     }
     return slice;
   }
