@@ -15,6 +15,7 @@ import {
   type RowQuery,
   type RowRange,
   type RangeRow,
+  type ReadResult,
   type ScannedPage,
 } from '../ports/read-models.js';
 import { keyOf, rowAddress } from '../ports/row-key.js';
@@ -197,9 +198,7 @@ export class LmdbGeneration {
    * Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped.
    * @throws GenerationDamaged
    */
-  read(
-    queries: readonly RowQuery[],
-  ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
+  read(queries: readonly RowQuery[]): Omit<ReadResult, 'status'> | undefined {
     return this.env.read(() => {
       const applied = this.applied();
       if (!applied) return undefined;
