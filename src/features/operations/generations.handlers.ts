@@ -97,10 +97,8 @@ export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
 }
 
 /** Folds the log again and compares every row of the serving generations. */
-export class VerifyReadModels extends QueryWith<
-  Pick<VerifyOptions, 'signal' | 'onProgress'>,
-  VerifyResult & { seconds: number }
-> {}
+export class VerifyReadModels extends QueryWith<Pick<VerifyOptions, 'signal' | 'onProgress'>, Verified> {}
+type Verified = VerifyResult & { seconds: number };
 
 @QueryHandler(VerifyReadModels)
 export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> {
@@ -111,7 +109,7 @@ export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> 
   ) {}
 
   /** @throws GenerationError if nothing serves yet; Error as of `verify` */
-  async execute({ input }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
+  async execute({ input }: VerifyReadModels): Promise<Verified> {
     const started = performance.now();
     const result = await verify(this.store, this.readModels, { ...input, signed: await this.signed.last() });
     if (result.generations.length === 0) throw new GenerationError(NOTHING_SERVES);

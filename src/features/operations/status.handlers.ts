@@ -16,12 +16,11 @@ const PAGE = 1_000;
 /** Failed jobs are counted among this many, for an answer that may be asked for every second. */
 const NEWEST_JOBS = 50;
 
-/** The log, the generations of read models with their lag, dead letters and failed jobs. Reads only. */
-export class GetStatus extends QueryWith<
-  /** `complete`: counts all dead letters and failed jobs, however long that takes */
-  { complete: boolean },
-  StatusDto
-> {}
+/**
+ * The log, the generations of read models with their lag, dead letters and failed jobs; with `complete`, all of the last
+ * two are counted, however long that takes.
+ */
+export class GetStatus extends QueryWith<{ complete: boolean }, StatusDto> {}
 
 @QueryHandler(GetStatus)
 export class GetStatusHandler implements IQueryHandler<GetStatus> {
