@@ -63,6 +63,9 @@ const MAX_SENDING_OF_ONE = 4;
 /** The content of a webhook that a client asks for. */
 type WebhookRequest = Omit<WebhookContent, 'url_hash'> & { url: string };
 
+/** What every command on a webhook needs. */
+type OnWebhook = { webhook_id: string; context: CommandContext };
+
 /** @throws Problem validation_failed */
 function check({ events, filter, policy_id }: Omit<WebhookContent, 'url_hash'>): void {
   if (events.includes('score.crossed') && filter.score_below === null && filter.score_above === null) {
@@ -146,7 +149,7 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
 }
 
 export class ChangeWebhook extends CommandWith<
-  { webhook_id: string; change: Partial<WebhookRequest> & { active?: boolean }; context: CommandContext },
+  OnWebhook & { change: Partial<WebhookRequest> & { active?: boolean } },
   Recorded<WebhookDto>
 > {}
 
@@ -185,10 +188,7 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
   }
 }
 
-export class DeleteWebhook extends CommandWith<
-  { webhook_id: string; context: CommandContext },
-  Recorded<DeletedWebhookDto>
-> {}
+export class DeleteWebhook extends CommandWith<OnWebhook, Recorded<DeletedWebhookDto>> {}
 
 @CommandHandler(DeleteWebhook)
 export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
@@ -209,10 +209,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   }
 }
 
-export class RotateSecret extends CommandWith<
-  { webhook_id: string; context: CommandContext },
-  Recorded<RotatedSecretDto>
-> {}
+export class RotateSecret extends CommandWith<OnWebhook, Recorded<RotatedSecretDto>> {}
 
 @CommandHandler(RotateSecret)
 export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
@@ -231,10 +228,7 @@ export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
 }
 
 /** Delivers again what happened after a position. */
-export class ReplayWebhook extends CommandWith<
-  { webhook_id: string; after: string; context: CommandContext },
-  Recorded<ReplayedWebhookDto>
-> {}
+export class ReplayWebhook extends CommandWith<OnWebhook & { after: string }, Recorded<ReplayedWebhookDto>> {}
 
 @CommandHandler(ReplayWebhook)
 export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
