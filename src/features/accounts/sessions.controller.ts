@@ -23,7 +23,7 @@ import { EndOwnSessions, RefreshSession, SignIn, StartSignIn } from './sessions.
 import { ownTris } from './domain/wallet.js';
 import { type ChallengeRequest, isClaim } from './siwe.js';
 
-/** Requests of the general limit for one claim: anybody can make wallets, and each claim is an event that stays in the log. */
+/** Requests of the general limit for one claim: anybody can make wallets, and each claim stays in the log. */
 const REQUESTS_PER_CLAIM = 20;
 
 @Controller('/v1/tris')

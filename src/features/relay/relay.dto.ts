@@ -72,7 +72,7 @@ export function toAction(body: RelayActionDto, now: number): Action {
   if (counterparty === body.tris_id) {
     throw refusalOf('/counterparty', 'own_counterparty', 'counterparty must be another identity than tris_id');
   }
-  const action: Action = {
+  return {
     tris_id: body.tris_id,
     action_type: body.action_type,
     category: categoryOf(body.category)!,
@@ -81,9 +81,8 @@ export function toAction(body: RelayActionDto, now: number): Action {
     occurred_at: body.occurred_at === undefined ? null : notInTheFuture(body.occurred_at, now),
     external_id: body.external_id ?? null,
     evidence_uri: body.evidence_uri ?? null,
+    ...(counterparty !== undefined && { counterparty }),
   };
-  if (counterparty !== undefined) action.counterparty = counterparty;
-  return action;
 }
 
 export class RelayedDto {

@@ -103,7 +103,7 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
 
   /**
    * @param reader to whom it is shown; undefined: may read all. One of a version of the model is the operators'
-   * @throws Problem replay_not_found, also for a replay that the reader may not read: nobody learns which ids others' have
+   * @throws Problem replay_not_found, also for one that the reader may not read: nobody learns which ids others' have
    */
   async find(replayId: string, reader?: Reader): Promise<ReplayDto> {
     const job = await this.jobs.get(REPLAY.kind, replayId);
@@ -240,7 +240,7 @@ function unknownReplay(replayId: string): Problem {
 
 export class StartReplay extends Command<ReplayDto> {
   constructor(
-    /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or such a version. */
+    /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or a version. */
     readonly of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId },
     readonly accessPolicies: readonly string[] | undefined,
     readonly context: CommandContext,

@@ -13,7 +13,7 @@ export const walletLinked = defineEvent(
     proof: oneOf(LINK_PROOFS),
     /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
     chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
-    /** The organization whose key asserted the link; null: an operator's key did, the wallet signed, or it was not recorded. */
+    /** The organization whose key asserted the link; null: an operator's key did, the wallet signed, or not recorded. */
     asserted_by: nullable(text),
   },
   // The first schema names only the key.

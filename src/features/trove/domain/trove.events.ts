@@ -1,5 +1,5 @@
 import {
-  type Check,
+  type Decoded,
   defineEvent,
   nullable,
   oneOf,
@@ -14,23 +14,15 @@ import { REASONS } from '../../relay/domain/relay.events.js';
 export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
 export const DECISION_METHODS = ['signature', 'attestation', 'review'] as const;
 
-/** An issuer's signature over the record's statement, or a signed off-chain EAS attestation. */
-export interface RecordProof {
-  type: 'signature' | 'eas';
-  issuer: string;
-  /** `signature`: Ed25519 as base64url, or secp256k1 (EIP-191) as hex. */
-  signature: string;
-  /** `eas`: the signed domain and message; null otherwise. */
-  attestation: { domain: Attested; message: Attested } | null;
-}
 type Attested = Record<string, string | number | boolean>;
-
-const attestation = (value: unknown): value is RecordProof['attestation'] => typeof value === 'object';
-const proof: Check<RecordProof> = shaped({
+/** An issuer's signature over the record's statement, or a signed off-chain EAS attestation. */
+const proof = shaped({
   type: oneOf(['signature', 'eas']),
   issuer: text,
+  /** `signature`: Ed25519 as base64url, or secp256k1 (EIP-191) as hex. */
   signature: text,
-  attestation,
+  /** `eas`: the signed domain and message; null otherwise. */
+  attestation: (value: unknown): value is { domain: Attested; message: Attested } | null => typeof value === 'object',
 });
 
 /** Older events, without an organization: every record and review in them is the operators'. */
@@ -60,6 +52,7 @@ const submitted = {
 export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', submitted, before('submitter'));
 /** A proof for a record that has none or whose last proof failed. Same stream. */
 export const troveProofSubmitted = defineEvent('TroveProofSubmitted', { content_hash: text, tris_id: text, proof });
+export type RecordProof = Decoded<typeof troveProofSubmitted>['data']['proof'];
 /** Same stream, in one append with the ActionRelayed and CredonationRecorded that follow from it. */
 const decided = {
   content_hash: text,

@@ -10,19 +10,13 @@ import type { Scheme } from './scheme.js';
 /** The last second of the year 9999, in seconds since the epoch. */
 const LAST_SECOND = 253_402_300_799n;
 
-/** What the public signals of a proof state, once they match the scheme. */
-export interface Statement {
-  nullifier: string;
-  /** ISO 8601 UTC. */
-  expires_at: string;
-}
-
 /**
  * Compares public signals with the values that the scheme fixes. Done before the pairing, since it costs nothing, and
  * with a code for each fault, since the holder can correct each.
+ * @returns what they state; `expires_at` in ISO 8601 UTC
  * @throws Problem public_signal_mismatch
  */
-export function readSignals(scheme: Scheme, signals: readonly string[], trisId: string): Statement {
+export function readSignals(scheme: Scheme, signals: readonly string[], trisId: string) {
   const errors: FieldError[] = [];
   const statement = { nullifier: '', expires_at: '' };
   for (const [i, { role, value }] of scheme.public_inputs.entries()) {
