@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { NewEvent, Position } from '../../kernel/event.js';
+import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
@@ -34,7 +34,7 @@ import {
 } from '../lenses/domain/lens-stream.js';
 import type { LensName, LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { Lenses } from '../lenses/lenses.js';
-import { refuseSwitch, refuseUnlessPlatform } from './permissions.js';
+import { refuseSwitch, refuseUnlessOwner } from './permissions.js';
 import { Replays } from './replays.js';
 import type { ModelSwitchDto, ModelsDto, PromotionDto, SwitchDto } from './vp.dto.js';
 
@@ -52,6 +52,9 @@ interface Switch {
   /** How long it waits for the read models to apply it. */
   waitMs: number;
 }
+
+/** What a switch replaced, and the replay that it was based on. */
+type Replaced<N> = { previous: N; replay_id: string | null };
 
 /** Whether and where the read models have applied a switch. */
 type Applied = Pick<SwitchDto, 'generation' | 'position' | 'job_id'>;
@@ -98,35 +101,33 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     command: Switch,
     decide: (stack: LensStack) => Fact[],
   ): Promise<Switched> {
-    return this.switch(owner, this.stacks, command, decide, (events, stack) => ({
-      policy_id: policyId,
-      scope: owner.scope,
-      // Nothing changes if it is active already.
-      ...(switchOf(events) ?? {
-        active: activeLens(stack),
-        previous: stack.at(-2) ?? activeLens(stack),
-        replay_id: null,
-      }),
-    }));
+    return this.switch(owner, this.stacks, command, decide, (data, stack) => {
+      const now = activeLens(stack);
+      const unchanged = { ...now, previous: stack.at(-2) ?? now, replay_id: null };
+      const switched = data as (LensName & Replaced<LensName>) | undefined;
+      const { policy_id, content_hash, previous, replay_id } = switched ?? unchanged;
+      return { policy_id: policyId, scope: owner.scope, active: { policy_id, content_hash }, previous, replay_id };
+    });
   }
 
   /** Switches the version of the model that serves the platform. */
   async switchModel(command: Switch, decide: (stack: ModelStack) => Fact[]): Promise<Switched<ModelSwitchDto>> {
-    return this.switch(PLATFORM, this.models, command, decide, (events, stack) => {
-      const event = events.at(-1);
-      const { model, previous, replay_id } = event
-        ? (event.data as { model: ModelName; previous: ModelName; replay_id: string | null })
-        : { model: stack.at(-1)!, previous: stack.at(-2) ?? stack.at(-1)!, replay_id: null };
-      return { active: model, previous, replay_id };
+    return this.switch(PLATFORM, this.models, command, decide, (data, stack) => {
+      const now = stack.at(-1)!;
+      const unchanged = { model: now, previous: stack.at(-2) ?? now, replay_id: null };
+      const switched = data as ({ model: ModelName } & Replaced<ModelName>) | undefined;
+      const { model: active, previous, replay_id } = switched ?? unchanged;
+      return { active, previous, replay_id };
     });
   }
 
+  /** @param bodyOf gets the data of the event of the switch; undefined: it was active already */
   private async switch<S, B extends object>(
     owner: LensOwner,
     streams: FoldedStreams<S>,
     { context, waitMs }: Switch,
     decide: (state: S) => Fact[],
-    bodyOf: (events: readonly NewEvent[], before: S) => B,
+    bodyOf: (data: JsonObject | undefined, before: S) => B,
   ): Promise<Switched<B & Applied>> {
     const stream = lensStream(owner);
     // A caller cannot have seen the result of a switch that is still being applied.
@@ -136,7 +137,7 @@ export class Promotions implements IQueryHandler<GetPromotion> {
       const once = this.writer.executeFolded(stream, context, streams, decide, { once: true });
       const { position, before, events } = await once;
       const body = {
-        ...bodyOf(events, before.state),
+        ...bodyOf(events.at(-1)?.data, before.state),
         generation: null,
         position: formatPosition(this.store.logId, position),
       };
@@ -172,16 +173,6 @@ export class Promotions implements IQueryHandler<GetPromotion> {
 }
 
 const keyOf = (jobId: string) => `promotion:${jobId}`;
-
-function switchOf(events: readonly NewEvent[]) {
-  const event = events.at(-1);
-  if (!event) return undefined;
-  const { policy_id, content_hash, previous, replay_id } = event.data as LensName & {
-    previous: LensName;
-    replay_id: string | null;
-  };
-  return { active: { policy_id, content_hash }, previous, replay_id };
-}
 
 function conflict({ tris_org }: LensOwner): Problem {
   const what = tris_org === null ? 'The lens or the model of the platform' : `The lens of ${tris_org}`;
@@ -265,7 +256,7 @@ export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
   /** @throws Problem forbidden, replay_not_found, replay_not_usable, model_not_active, promotion_conflict */
   async execute(command: SwitchModel): Promise<Switched<ModelSwitchDto>> {
     const { modelId, how, context } = command;
-    refuseUnlessPlatform(context.actor);
+    refuseUnlessOwner(context.actor, null);
     const model = modelOf(modelId);
     if (how === 'rollback') return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
     const { replayId } = how;

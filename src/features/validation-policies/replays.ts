@@ -22,7 +22,7 @@ import { eachIdentity, openPopulation } from '../disc/population.js';
 import { reasonsOf } from './reasons.js';
 import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
-import { refuseUnlessOwner, refuseUnlessPlatform } from './permissions.js';
+import { refuseUnlessOwner } from './permissions.js';
 import { type ReplayDto, ReplayResultDto, type ScoringNameDto } from './vp.dto.js';
 
 const REPLAY = { kind: 'vp_replay', prefix: 'rpl', plural: 'replays' };
@@ -259,7 +259,7 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
   async execute({ of, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
     if ('modelId' in of) {
-      refuseUnlessPlatform(context.actor);
+      refuseUnlessOwner(context.actor, null);
       const { id, hash } = modelOf(of.modelId);
       const platform = { policy_id: null, tris_org: null, content_hash: null, scope: 'platform' as const };
       return this.replays.start({ ...platform, promotes: { id, hash } }, accessPolicies, context);
