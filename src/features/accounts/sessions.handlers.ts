@@ -37,14 +37,8 @@ abstract class SignedCommand<R> extends Command<R> {
   }
 }
 
-interface SignedIn {
-  tokens: TokensDto;
-  /** The claim's position in the log; null: nothing was written. */
-  position: Position | null;
-}
-
 /** Starts a session for the wallet that signed a message. */
-export class SignIn extends SignedCommand<SignedIn> {}
+export class SignIn extends SignedCommand<{ tokens: TokensDto; position: Position | null }> {}
 
 @CommandHandler(SignIn)
 export class SignInHandler implements ICommandHandler<SignIn> {
@@ -56,10 +50,11 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable, wallet_already_linked */
-  async execute({ signed, correlationId }: SignIn): Promise<SignedIn> {
+  async execute({ signed, correlationId }: SignIn) {
     const challenge = await this.challenges.find(signed.message, ['sign_in', 'claim']);
     const chainId = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
+    // Of the claim; null: nothing was written.
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
       const link = signedLink(await this.claimedBy(challenge, chainId), chainId);
