@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => verifier.onModuleDestroy());
 
 const ask = (_?: unknown, n = 0) =>
-  verifier.verify('kyh', key, proven.proof, proven.public_signals, `caller ${n % 10}`);
+  verifier.verify({ hash: 'kyh', key, proof: proven.proof, signals: proven.public_signals }, `caller ${n % 10}`);
 const threads = () => [...(verifier as unknown as { threads: Set<{ worker: Worker }> }).threads];
 const outcomes = async (asked: Promise<unknown>[]) =>
   (await Promise.allSettled(asked)).map((one) => (one.status === 'fulfilled' ? one.value : one.reason.code));
@@ -80,7 +80,7 @@ test('a thread that dies is replaced, and its proof verified by another', async 
 
 test('a request that ends two threads is given up, and the next one is answered', async () => {
   // What no client can send: a key without points makes the thread throw.
-  const deadly = verifier.verify('none', {} as never, proven.proof, [], 'caller');
+  const deadly = verifier.verify({ hash: 'none', key: {} as never, proof: proven.proof, signals: [] }, 'caller');
   expect(await outcomes([deadly, ask()])).toEqual(['verifier_unavailable', true]);
   expect(errors).toHaveLength(2);
 });

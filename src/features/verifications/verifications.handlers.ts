@@ -73,7 +73,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     if (first) return answerOf(first, trisId, id);
     const { scheme, nullifier, expires_at } = await this.stated(submission, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
-    const verdict = await this.verifier.verify(hash, key, proof, signals, request.actor.name);
+    const verdict = await this.verifier.verify({ hash, key, proof, signals }, request.actor.name);
     if (typeof verdict === 'object') {
       throw refusalOf(`/proof${verdict.pointer}`, 'not_a_point', verdict.message);
     }

@@ -27,6 +27,7 @@ export interface WrongPoint {
 type Answer = boolean | WrongPoint;
 
 interface Question {
+  /** Of the key. */
   hash?: string;
   key: VerificationKey;
   proof?: Proof;
@@ -69,19 +70,12 @@ export class ProofVerifier implements OnModuleDestroy {
   }
 
   /**
-   * @param hash of the key
    * @param caller the callers share the threads fairly
    * @throws Problem verifier_unavailable
    */
-  verify(
-    hash: string,
-    key: VerificationKey,
-    proof: Proof,
-    signals: readonly string[],
-    caller: string,
-  ): Promise<Answer> {
+  verify(question: Required<Question>, caller: string): Promise<Answer> {
     const stop = this.seconds.startTimer();
-    return this.ask(caller, { hash, key, proof, signals }).finally(() => void stop());
+    return this.ask(caller, question).finally(() => void stop());
   }
 
   /** Whether the key's points are valid and its setup was completed. @throws Problem verifier_unavailable */
