@@ -1,4 +1,4 @@
-import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
+import { type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
 import { fieldProblem } from '../../../kernel/problems.js';
 import { policyNameAssigned } from './policy-names.events.js';
 
@@ -17,14 +17,11 @@ export function policyNameStream(name: string): string {
   return `policy-name-${name}`;
 }
 
-const EVENTS = [policyNameAssigned] as const;
-
 /** Folds a `policy-name-<name>` stream. @throws Problem history_unreadable */
-export const nameOwnershipOf = streamFold(EVENTS, evolve);
-
-function evolve(_before: NameOwnership, event: Decoded<(typeof EVENTS)[number]>): NameOwnership {
-  return { owner: event.data.owner };
-}
+export const nameOwnershipOf = streamFold(
+  [policyNameAssigned],
+  (_before: NameOwnership, { data: { owner } }): NameOwnership => ({ owner }),
+);
 
 /**
  * The organization that creates the first version of a name owns it. Keys of other organizations cannot create further
