@@ -160,10 +160,7 @@ export async function readableDecision(store: EventStore, policies: AccessPolici
 }
 
 /** Whose policies' decisions an actor may read; null: everybody's; undefined: none. */
-export function ownDecisions({
-  organization,
-  scopes,
-}: Pick<Actor, 'organization' | 'scopes'>): string | null | undefined {
+export function ownDecisions({ organization, scopes }: Actor): string | null | undefined {
   if (scopes.has('audit:read')) return organization;
   // Keys that write the organization's policies, or check by them, may see the decisions.
   if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
@@ -175,15 +172,14 @@ export function ownDecisions({
  * @throws Problem forbidden
  */
 export function readableBy(actor: Actor): { owner: string | null; subject?: string } {
-  const owner = actor.session ? null : ownDecisions(actor);
-  if (owner === undefined) {
-    throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
-  }
-  if (actor.session === null) return { owner };
-  const { trisId } = actor.session;
-  if (trisId === null)
+  if (actor.session) {
+    const { trisId } = actor.session;
+    if (trisId !== null) return { owner: null, subject: trisId };
     throw new Problem('forbidden', 'The wallet of this session is linked to no TRIS by a signature.');
-  return { owner, subject: trisId };
+  }
+  const owner = ownDecisions(actor);
+  if (owner !== undefined) return { owner };
+  throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
 }
 
 function dtoOf(

@@ -80,14 +80,11 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
     const stream = accessStream(jti);
     const grant = grantOf(await this.store.readStream(stream));
     if (!grant) throw new Problem('not_found', `No token has the jti ${jti}.`);
-    const isAsker = grant.actor === context.actor.name;
-    if (context.actor.organization !== null && !isAsker) {
+    const { name, organization } = context.actor;
+    if (organization !== null && grant.actor !== name) {
       const { owner, policy_id } = await this.policies.get(grant.event.data.policy_id);
-      if (owner !== context.actor.organization) {
-        throw new Problem(
-          'forbidden',
-          `The token is for ${policy_id}, which ${context.actor.organization} does not own.`,
-        );
+      if (owner !== organization) {
+        throw new Problem('forbidden', `The token is for ${policy_id}, which ${organization} does not own.`);
       }
     }
     const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(grantOf(now)!));
