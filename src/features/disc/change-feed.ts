@@ -80,15 +80,14 @@ export class ChangeFeed {
     for (;;) {
       rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
       if (rows.length === 0) return { scope, changes: [...changes.values()], last, isEnd: true };
-      for (const standing of await this.standings(rows, lens)) {
-        if (!standing.isKnown) read++;
-        if (standing.change) {
-          // It changed again since it was put on this page.
-          changes.delete(standing.tris_id);
-          changes.set(standing.tris_id, standing.change);
-        }
-        last = standing.position;
+      const part = await this.standings(rows, lens);
+      for (const change of part.changes) {
+        // It may have changed again since it was put on this page.
+        changes.delete(change.tris_id);
+        changes.set(change.tris_id, change);
       }
+      read += part.read;
+      last = Number(rows.at(-1)!.sort);
       rows = undefined;
       if (changes.size >= limit || read >= FEED_READ) break;
       await yieldIfDue();
@@ -105,8 +104,7 @@ export class ChangeFeed {
         row && row.changed > after ? [{ sort: sortByPosition(row.changed), value: trisIds[i]! }] : [],
       )
       .sort((a, b) => (a.sort < b.sort ? -1 : 1));
-    const standings = rows.length === 0 ? [] : await this.standings(rows, lens);
-    const changes = standings.flatMap(({ change }) => change ?? []);
+    const changes = rows.length === 0 ? [] : (await this.standings(rows, lens)).changes;
     return { scope, changes, last: Math.max(after, position), isEnd: true };
   }
 
@@ -119,30 +117,28 @@ export class ChangeFeed {
   }
 
   /**
-   * The present standing of each identity in a part of the feed. Without a change if the identity has changed again: it
-   * then comes later in the feed.
+   * The present standing of each identity in a part of the feed, unless it has changed again: it then comes later in the
+   * feed. `read`: how many needed reads of their own.
    */
-  private async standings(rows: readonly RangeRow[], lens: Scoring) {
+  private async standings(rows: readonly RangeRow[], lens: Scoring): Promise<{ changes: Change[]; read: number }> {
     const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
     const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
-    const standings: { tris_id: string; position: Position; change?: Change; isKnown: boolean }[] = [];
+    const changes: Change[] = [];
+    let read = 0;
     for (const [i, { sort, value }] of rows.entries()) {
-      const tris_id = value as string;
-      const position = Number(sort);
+      const [tris_id, at] = [value as string, Number(sort)];
       const row = results[i] as IdentityRow;
-      if (row.changed !== position) {
-        standings.push({ tris_id, position, isKnown: true });
-        continue;
+      if (row.changed !== at) continue;
+      const reader = new EvidenceReader(this.views, tris_id, row, at);
+      let ledger = reader.knownLedger(lens);
+      if (!ledger) {
+        read++;
+        ledger = await reader.ledger(lens);
       }
-      const reader = new EvidenceReader(this.views, tris_id, row, position);
-      const known = reader.knownLedger(lens);
-      const isKnown = known !== undefined;
-      const ledger = known ?? (await reader.ledger(lens));
       const { score, score_rating, total_tct } = standingOf(ledger, row.bad_status?.level ?? null);
-      const place = { position: formatPosition(this.views.logId, position), at: position };
-      standings.push({ tris_id, position, change: { tris_id, score, score_rating, total_tct, ...place }, isKnown });
+      changes.push({ tris_id, score, score_rating, total_tct, position: formatPosition(this.views.logId, at), at });
       await yieldIfDue();
     }
-    return standings;
+    return { changes, read };
   }
 }

@@ -83,7 +83,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
 
   /** @throws Problem organization_not_found, platform_already_registered */
   async execute({ platformId, trisOrg, context }: RegisterPlatform) {
-    registered(await this.store.readStream(organizationStream(trisOrg)), trisOrg);
+    requireRegistered(await this.store.readStream(organizationStream(trisOrg)), trisOrg);
     await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
     await this.writer.idempotency.claim(platformStream(platformId), context);
     const { position, own } = await this.platforms.register(platformId, trisOrg, context, '/platform_id');
@@ -109,7 +109,7 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
   /** @throws Problem organization_not_found */
   async execute({ trisOrg, vetted, context }: SetVetting) {
     const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) =>
-      decideVetting(registered(history, trisOrg), trisOrg, vetted),
+      decideVetting(requireRegistered(history, trisOrg), trisOrg, vetted),
     );
     return { body: { tris_org: trisOrg, vetted }, position, own };
   }
@@ -132,7 +132,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
   /** @throws Problem organization_not_found, projection_behind */
   async execute({ trisOrg }: GetOrganization): Promise<OrganizationDto> {
     const history = await this.store.readStream(organizationStream(trisOrg));
-    const { registered_at, vetted } = registered(history, trisOrg);
+    const { registered_at, vetted } = requireRegistered(history, trisOrg);
     await this.views.requirePosition(
       history[0]!.position,
       'The list of platforms is not up to date yet. Try again shortly.',
@@ -170,7 +170,7 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
 }
 
 /** @throws Problem organization_not_found */
-function registered(history: readonly RecordedEvent[], trisOrg: string) {
+function requireRegistered(history: readonly RecordedEvent[], trisOrg: string) {
   const { registered_at, vetted } = organizationOf(history);
   if (registered_at !== null) return { registered_at, vetted };
   throw new Problem('organization_not_found', `No organization ${trisOrg} is registered.${hintOf(trisOrg)}`);
