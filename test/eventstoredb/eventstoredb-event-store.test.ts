@@ -21,6 +21,7 @@ import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { makeCertificates } from '../servers/certificates.js';
 import { isOnPath } from '../servers/programs.js';
+import { Proxy } from '../servers/proxy.js';
 import { describeWithEventStored, type EventStored, noEventStore, startEventStored } from '../servers/eventstored.js';
 
 /** ms; a time limit for a busy machine. */
@@ -190,6 +191,28 @@ describeWithEventStored('the log in EventStoreDB', () => {
       }
     }
     expect(Math.abs((await store.countAfter(start)) / 4_000 - 1)).toBeLessThan(0.2);
+  });
+
+  test('an estimate reads a small part of the log: every build begins with one', async () => {
+    const other = await anotherServer();
+    const proxy = await Proxy.to(Number(new URL(other.url).port));
+    try {
+      const store = await open({ url: other.url.replace(`:${new URL(other.url).port}`, `:${proxy.port}`) });
+      for (let n = 0; n < 200; n++) {
+        const stream = newStream();
+        await store.append(stream, 'no-stream', sampleEvents(stream, 50));
+      }
+      const bytesOf = async (work: () => Promise<unknown>) => {
+        const before = proxy.answered;
+        await work();
+        return proxy.answered - before;
+      };
+      const all = await bytesOf(() => everythingAfter(store, 0));
+      expect(await bytesOf(() => store.countAfter(0))).toBeLessThan(all / 2);
+    } finally {
+      await Promise.all(stores.splice(0).map((store) => store.close()));
+      await proxy.close();
+    }
   });
 
   test('the progress of a build is in events, not in the server’s positions', async () => {

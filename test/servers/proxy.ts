@@ -18,6 +18,8 @@ export class Proxy {
   delayMs = 0;
   /** What the client sends is passed on at this rate. */
   bytesPerSecond = Infinity;
+  /** Bytes that the server has sent. */
+  answered = 0;
   /** Answers that were thrown away with their connection: each by a call of `loseNextAnswer`. */
   lostAnswers = 0;
   /** How much of the next answer is passed on, as a fraction; undefined: all answers are. */
@@ -41,6 +43,7 @@ export class Proxy {
       ] as const) {
         from.on('data', (data) => {
           const isAnswer = from === pair.server;
+          if (isAnswer) this.answered += data.length;
           if (this.currentMode === 'hanging' || (this.currentMode === 'deaf' && isAnswer)) return;
           if (isAnswer && this.partOfNextAnswer !== undefined) this.lose(pair.client, data);
           else if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);

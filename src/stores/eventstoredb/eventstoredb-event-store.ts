@@ -31,9 +31,8 @@ const SLOW_SLICE_MS = 1_000;
 const LEAST_SLICE = 50;
 /** Records read backwards from the end at a time, to find the last domain event. */
 const HEAD_PAGE = 32;
-/** Events that `countAfter` counts one by one, and the parts of the log in each of which it does so if there are more. */
+/** Events that `countAfter` counts one by one, and the newest records by which it tells how many more there are. */
 const COUNTED = 1_000;
-const COUNTED_PARTS = 4;
 /** A call on a connection that works is given up after this time, ms. */
 const LONGEST_CALL_MS = 8_000;
 /**
@@ -207,29 +206,25 @@ export class EventStoreDbEventStore implements EventStore {
     });
   }
 
-  /** The server cannot count. Of many events, the number is told from how much of the log the first ones of each part take. */
+  /**
+   * The server cannot count, and reads from no place within the log that is not a record's. Of many events, the number is
+   * told by the first or the newest ones, whichever are smaller: a build divides the log by it, and needs more memory if
+   * there are more events than it was told.
+   */
   async countAfter(position: Position): Promise<number> {
-    const head = await this.head();
-    const first = await this.countIn(position, head);
-    if (first < COUNTED) return first;
-    const ends = Array.from({ length: COUNTED_PARTS }, (_, n) =>
-      Math.round(position + ((n + 1) * (head - position)) / COUNTED_PARTS),
-    );
-    const counts = await Promise.all(ends.map((end, n) => this.countIn(ends[n - 1] ?? position, end)));
-    return counts.reduce((sum, count) => sum + count);
-  }
-
-  /** The number of events after a position up to another one, an estimate if there are many. */
-  private async countIn(after: Position, end: Position): Promise<number> {
-    let [count, last] = [0, after];
-    for await (const slice of this.readAll(after, { sliceSize: COUNTED })) {
-      const inside = slice.filter(({ position }) => position <= end);
-      if (inside.length === 0) break;
-      count += inside.length;
-      last = inside.at(-1)!.position;
-      if (count >= COUNTED || inside.length < slice.length) break;
+    let [count, last] = [0, position];
+    for await (const slice of this.readAll(position, { sliceSize: COUNTED })) {
+      count += slice.length;
+      last = slice.at(-1)!.position;
+      if (count >= COUNTED) break;
     }
-    return count < COUNTED ? count : Math.round((count * (end - after)) / (last - after));
+    if (count < COUNTED) return count;
+    const extent = { direction: 'backward', maxCount: COUNTED } as const;
+    const newest = await this.connection.persist((link) => this.collect(link, () => readAll(link, 'end', extent)));
+    const [head, begin] = [newest[0]!.position, newest.at(-1)!.position];
+    const others = newest.filter((record) => record.position > last && isDomain(record)).length;
+    if (begin <= last) return count + others;
+    return count + Math.round((head - last) * Math.max(count / (last - position), others / (head - begin)));
   }
 
   async hiddenStreams(): Promise<string[]> {
