@@ -115,7 +115,10 @@ export async function checksumsOfLookUps(rounds) {
       return () =>
         processorTime(LOOK_UPS, async () => {
           for (let n = 0; n < LOOK_UPS; n++) {
-            const query = new GetIdentities([`tris:identity-${(n * 7_919) % IDENTITIES}`], {});
+            const query = new GetIdentities({
+              trisIds: [`tris:identity-${(n * 7_919) % IDENTITIES}`],
+              coordinates: {},
+            });
             const [snapshot] = await handler.execute(query);
             score(snapshot, eventStore.logId);
           }

@@ -70,7 +70,7 @@ export function apCommands(cli: Cli): void {
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
   const policies = await allPages('policies', (cursor) =>
-    queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, OPERATOR)),
+    queries.execute(new ListAccessPolicies({ limit: PAGE, cursor, trisOrg: undefined, caller: OPERATOR })),
   );
   const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
     policy: policy_id,
@@ -85,7 +85,7 @@ async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
 }
 
 async function show({ queries, print }: HandlersContext, id: string) {
-  print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, OPERATOR)), null, 2));
+  print(JSON.stringify(await queries.execute(new GetAccessPolicy({ policyId: id, caller: OPERATOR })), null, 2));
 }
 
 function readPolicy(file: string): AccessPolicyContent {
@@ -94,13 +94,16 @@ function readPolicy(file: string): AccessPolicyContent {
 
 async function create(context: HandlersContext<AccessPolicyContent>, _file: string) {
   const { value: content, actor, commands } = context;
-  const command = new CreateAccessPolicy(content, commandOf(actor, hashed(content)));
+  const command = new CreateAccessPolicy({ content, context: commandOf(actor, hashed(content)) });
   const { body, own } = await commands.execute(command);
   return changed(context, `${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
 }
 
 async function retire(context: HandlersContext, id: string) {
-  const command = new RetireAccessPolicy(id, commandOf(context.actor, { policy_id: id, retired: true }));
+  const command = new RetireAccessPolicy({
+    policyId: id,
+    context: commandOf(context.actor, { policy_id: id, retired: true }),
+  });
   const { body } = await context.commands.execute(command);
   return changed(context, `${body.policy_id} ${body.status}`);
 }
@@ -110,7 +113,11 @@ async function check(context: HandlersContext, id: string, subject: string, { js
   checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
-  const command = new CheckAccess(request, commandOf(actor, { ...request, at: Date.now() }), true);
+  const command = new CheckAccess({
+    request,
+    context: commandOf(actor, { ...request, at: Date.now() }),
+    hasWaited: true,
+  });
   const { body } = await commands.execute(command);
   await applyAll(stores, config);
   if (json) print(JSON.stringify(body));

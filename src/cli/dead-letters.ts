@@ -64,7 +64,7 @@ async function acknowledge(context: HandlersContext, ids: string[], { all, reaso
 }
 
 function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {
-  return allPages('dead_letters', (cursor) => queries.execute(new ListDeadLetters(state, PAGE, cursor)));
+  return allPages('dead_letters', (cursor) => queries.execute(new ListDeadLetters({ state, limit: PAGE, cursor })));
 }
 
 function rowOf({ event_id, event_type, position, tris_id, reason, acknowledged }: DeadLetterDto) {

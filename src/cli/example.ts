@@ -102,8 +102,10 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
 
   for (const body of data.organizations) {
     const { tris_org, platform_ids, vetted } = body;
-    await commands.execute(new RegisterOrganization(tris_org, platform_ids, once('register', body)));
-    await commands.execute(new SetVetting(tris_org, vetted, once('vet', body)));
+    await commands.execute(
+      new RegisterOrganization({ trisOrg: tris_org, platformIds: platform_ids, context: once('register', body) }),
+    );
+    await commands.execute(new SetVetting({ trisOrg: tris_org, vetted, context: once('vet', body) }));
   }
 
   const actions = data.actions(start).map((body) => toAction(readBody(RelayActionDto, body), Date.now()));
@@ -111,7 +113,10 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
     for (let done = 0; done < actions.length; done += MAX_ACTIONS) {
       update(done, actions.length);
       // Each is recognised by its external_id.
-      const batch = new RelayActions(actions.slice(done, done + MAX_ACTIONS), commandOf(ACTOR, {}));
+      const batch = new RelayActions({
+        actions: actions.slice(done, done + MAX_ACTIONS),
+        request: commandOf(ACTOR, {}),
+      });
       const refused = (await commands.execute(batch)).find((outcome) => outcome instanceof Error);
       if (refused) throw refused;
     }
@@ -124,40 +129,48 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   await commands.execute(new ChangeAction({ ...change, context: once('withdraw', change) }));
 
   for (const body of Object.values(data.validationPolicies)) {
-    await commands.execute(new CreatePolicy(toContent(readBody(CreatePolicyDto, body)), once('vp', body)));
+    await commands.execute(
+      new CreatePolicy({ content: toContent(readBody(CreatePolicyDto, body)), context: once('vp', body) }),
+    );
   }
   for (const { owner, body } of data.accessPolicies) {
     const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
-    await commands.execute(new CreateAccessPolicy(content, once('ap', body, owner)));
+    await commands.execute(new CreateAccessPolicy({ content, context: once('ap', body, owner) }));
   }
   const idOf = (policy: object) => readBody(CreatePolicyDto, policy).policy_id;
   const promoted = idOf(data.validationPolicies.promoted);
   const promotion = once('promote', { policy_id: promoted });
-  await commands.execute(new SwitchPolicy(promoted, 'organization', { replayId: null }, promotion));
+  await commands.execute(
+    new SwitchPolicy({ policyId: promoted, scope: 'organization', how: { replayId: null }, context: promotion }),
+  );
 
   for (const { tris_id, status, evidence_hash } of data.verifications) {
     const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
     const statement = { kind: 'grant' as const, grant };
-    await commands.execute(new StateAboutIdentity(tris_id, statement, once('grant', { tris_id, ...grant })));
+    await commands.execute(
+      new StateAboutIdentity({ trisId: tris_id, statement, context: once('grant', { tris_id, ...grant }) }),
+    );
   }
 
   await applyAll(stores, config);
   const replayed = idOf(data.validationPolicies.replayed);
-  const replay = new StartReplay(
-    { policyId: replayed, scope: 'platform' },
-    undefined,
-    once('replay', { policy_id: replayed }),
-  );
+  const replay = new StartReplay({
+    of: { policyId: replayed, scope: 'platform' },
+    accessPolicies: undefined,
+    context: once('replay', { policy_id: replayed }),
+  });
   await ended(await commands.execute(replay), queries);
 
   for (const check of data.checks) {
     // One that granted would be made again once its token has expired, whatever its Idempotency-Key.
     const { policy_id, subject_tris: subject } = check;
     const page = { limit: 1, cursor: undefined };
-    const { decisions } = await queries.execute(new ListDecisions({ policy_id, subject }, page, AUDITOR));
+    const { decisions } = await queries.execute(
+      new ListDecisions({ filter: { policy_id, subject }, page, actor: AUDITOR }),
+    );
     if (decisions.length > 0) continue;
     const request = { ...check, audience: null, target: null };
-    await commands.execute(new CheckAccess(request, once('check', request), true));
+    await commands.execute(new CheckAccess({ request, context: once('check', request), hasWaited: true }));
   }
   await applyAll(stores, config);
 }

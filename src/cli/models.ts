@@ -61,11 +61,11 @@ async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
 
 async function replay(context: HandlersContext, id: string, options: JsonOption) {
   const model_id = modelOf(id);
-  const started = new StartReplay(
-    { modelId: model_id },
-    undefined,
-    commandOf(context.actor, { model_id, replay: true }),
-  );
+  const started = new StartReplay({
+    of: { modelId: model_id },
+    accessPolicies: undefined,
+    context: commandOf(context.actor, { model_id, replay: true }),
+  });
   await printReplay(context, await context.commands.execute(started), options);
 }
 
@@ -73,7 +73,9 @@ async function replay(context: HandlersContext, id: string, options: JsonOption)
 async function switchModel(context: HandlersContext, id: string, { json }: JsonOption, how: How) {
   const model_id = modelOf(id);
   const command = commandOf(context.actor, { model_id, at: Date.now() });
-  const { active, previous } = (await context.commands.execute(new SwitchModel(model_id, how, command, 0))).body;
+  const { active, previous } = (
+    await context.commands.execute(new SwitchModel({ modelId: model_id, how, context: command, waitMs: 0 }))
+  ).body;
   return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
 }
 

@@ -50,7 +50,9 @@ export function orgsCommands(cli: Cli): void {
 }
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
-  const all = await allPages('organizations', (cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
+  const all = await allPages('organizations', (cursor) =>
+    queries.execute(new ListOrganizations({ limit: PAGE, cursor })),
+  );
   const rows = all.map(({ tris_org, vetted, registered_at }) => {
     return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
   });
@@ -58,7 +60,7 @@ async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
 }
 
 async function show({ queries, print }: HandlersContext, tris: string, { json }: JsonOption) {
-  const organization = await queries.execute(new GetOrganization(checkedTrisId(tris)));
+  const organization = await queries.execute(new GetOrganization({ trisOrg: checkedTrisId(tris) }));
   const { tris_org, vetted, registered_at, platform_ids } = organization;
   if (json) print(JSON.stringify(organization));
   else {
@@ -71,13 +73,17 @@ async function register(context: HandlersContext, tris: string, { platforms }: {
   const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
   const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
   await context.commands.execute(
-    new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(context.actor, body)),
+    new RegisterOrganization({
+      trisOrg: body.tris_org,
+      platformIds: body.platform_ids,
+      context: commandOf(context.actor, body),
+    }),
   );
   return changed(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
 }
 
 async function setVetting(context: HandlersContext, tris: string, vetted: boolean) {
   const command = commandOf(context.actor, { tris_org: checkedTrisId(tris), vetted });
-  await context.commands.execute(new SetVetting(tris, vetted, command));
+  await context.commands.execute(new SetVetting({ trisOrg: tris, vetted, context: command }));
   return changed(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
 }

@@ -145,8 +145,13 @@ async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | un
 
 async function create({ actor, commands }: HandlersContext, file: PolicyFile): Promise<void> {
   if (file.kind === 'vp')
-    await commands.execute(new CreatePolicy(file.content, commandOf(actor, identityOf(file.content))));
-  else await commands.execute(new CreateAccessPolicy(file.content, commandOf(actor, hashed(file.content))));
+    await commands.execute(
+      new CreatePolicy({ content: file.content, context: commandOf(actor, identityOf(file.content)) }),
+    );
+  else
+    await commands.execute(
+      new CreateAccessPolicy({ content: file.content, context: commandOf(actor, hashed(file.content)) }),
+    );
 }
 
 async function promote(context: HandlersContext, promotion: Promotion): Promise<void> {
@@ -156,7 +161,9 @@ async function promote(context: HandlersContext, promotion: Promotion): Promise<
     throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
   }
   const command = commandOf(context.actor, { policy_id, scope, at: Date.now() });
-  await context.commands.execute(new SwitchPolicy(policy_id, scope, { replayId: null }, command, 0));
+  await context.commands.execute(
+    new SwitchPolicy({ policyId: policy_id, scope, how: { replayId: null }, context: command, waitMs: 0 }),
+  );
 }
 
 function changedMeanwhile(what: string): CommandFailed {

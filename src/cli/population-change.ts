@@ -32,7 +32,7 @@ export async function ended(
   let replay = started;
   while (replay.status === 'queued' || replay.status === 'running') {
     await sleep(LOOK_MS);
-    replay = await queries.execute(new GetReplay(replay.replay_id, OPERATOR));
+    replay = await queries.execute(new GetReplay({ replayId: replay.replay_id, actor: OPERATOR }));
     onProgress(replay.progress.done, replay.progress.total);
   }
   return replay;

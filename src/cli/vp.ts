@@ -88,20 +88,29 @@ export function vpCommands(cli: Cli): void {
 
 async function create(context: HandlersContext<PolicyContent>, _file: string) {
   const { value: content, actor, commands, note } = context;
-  const { body } = await commands.execute(new CreatePolicy(content, commandOf(actor, identityOf(content))));
+  const { body } = await commands.execute(
+    new CreatePolicy({ content, context: commandOf(actor, identityOf(content)) }),
+  );
   for (const { message } of body.warnings) note(`warning: ${message}`);
   return changed(context, `${body.policy_id} ${body.status} ${body.content_hash}`);
 }
 
 async function retire(context: HandlersContext, id: string) {
-  const command = new RetirePolicy(id, commandOf(context.actor, { policy_id: id, retired: true }));
+  const command = new RetirePolicy({
+    policyId: id,
+    context: commandOf(context.actor, { policy_id: id, retired: true }),
+  });
   const { body } = await context.commands.execute(command);
   return changed(context, `${body.policy_id} ${body.status}`);
 }
 
 async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
   const command = commandOf(context.actor, { policy_id: id, scope: options.scope, replay: true });
-  const started = new StartReplay({ policyId: id, scope: scopeOf(options.scope) }, undefined, command);
+  const started = new StartReplay({
+    of: { policyId: id, scope: scopeOf(options.scope) },
+    accessPolicies: undefined,
+    context: command,
+  });
   await printReplay(context, await context.commands.execute(started), options);
 }
 
@@ -113,7 +122,14 @@ async function evaluate(
   const subjects = listOf(options.subjects)?.map(checkedTrisId);
   const scope = scopeOf(options.scope);
   const evaluation = await queries.execute(
-    new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, interruption()),
+    new EvaluatePolicy({
+      policy,
+      scope,
+      subjects,
+      accessPolicies: listOf(options.access) ?? [],
+      actor: OPERATOR,
+      signal: interruption(),
+    }),
   );
   if (options.json) print(JSON.stringify(evaluation));
   else if (subjects) print(renderSubjects(evaluation.results));
@@ -176,8 +192,10 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
 async function switchLens(context: HandlersContext, id: string, options: ScopeOptions, how: How) {
   const scope = scopeOf(options.scope);
   const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  const { active } = (await context.commands.execute(new SwitchPolicy(id, scope, how, command, 0))).body;
-  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy(id))).tris_org);
+  const { active } = (
+    await context.commands.execute(new SwitchPolicy({ policyId: id, scope, how, context: command, waitMs: 0 }))
+  ).body;
+  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy({ policyId: id }))).tris_org);
   const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
   return changed(context, options.json ? JSON.stringify({ scope, active }) : text);
 }

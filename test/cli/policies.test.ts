@@ -254,9 +254,9 @@ describe('credence policies', () => {
     async () => {
       const { execute } = CreateAccessPolicyHandler.prototype;
       const create = jest.spyOn(CreateAccessPolicyHandler.prototype, 'execute');
-      create.mockImplementationOnce(function (this: CreateAccessPolicyHandler, { content, context }) {
+      create.mockImplementationOnce(function (this: CreateAccessPolicyHandler, { input: { content, context } }) {
         const actor = { ...context.actor, organization: 'tris:lender' };
-        return execute.call(this, new CreateAccessPolicy(content, { ...context, actor }));
+        return execute.call(this, new CreateAccessPolicy({ content, context: { ...context, actor } }));
       });
       const { kind: _, ...owned } = ap('AP_LENDER_V1');
       expect((await store.run('ap', 'create', store.file('owned.json', [owned]))).code).toBe(0);

@@ -38,11 +38,11 @@ function newProcess() {
   const handler = new StateAboutIdentityHandler(new Writer(store, Date.now), store, Date.now);
   const state = (level: number, idempotency: string | null = null) =>
     handler.execute(
-      new StateAboutIdentity(
-        ALICE,
-        { kind: 'set_bad_status', level, reason_code: 'fraud' },
-        contextOf(idempotency, level),
-      ),
+      new StateAboutIdentity({
+        trisId: ALICE,
+        statement: { kind: 'set_bad_status', level, reason_code: 'fraud' },
+        context: contextOf(idempotency, level),
+      }),
     );
   return { read, state };
 }

@@ -48,7 +48,7 @@ function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown
   return new RelayActionsHandler(single, vetting, close, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
-  action_id: `${command.action.external_id}`,
+  action_id: `${command.input.action.external_id}`,
   position: nth,
 });
 const summary = (outcomes: readonly ActionOutcome[]) =>
@@ -58,11 +58,11 @@ test('a refused action affects no other, and results are in the order of the act
   const refused = new Problem('validation_failed', 'wrong');
   const handler = handlerOf(async (command, nth) => {
     await new Promise((resolve) => setTimeout(resolve, nth % 3));
-    if (command.action.external_id === 'x2') throw new Problem('platform_not_owned', 'no');
+    if (command.input.action.external_id === 'x2') throw new Problem('platform_not_owned', 'no');
     return recorded(command, nth);
   });
   const [a, b, c, d] = actions(4);
-  const outcomes = await handler.execute(new RelayActions([a!, refused, b!, c!, d!], request()));
+  const outcomes = await handler.execute(new RelayActions({ actions: [a!, refused, b!, c!, d!], request: request() }));
   expect(summary(outcomes)).toEqual(['x0', 'validation_failed', 'x1', 'platform_not_owned', 'x3']);
 });
 
@@ -80,7 +80,9 @@ test('what is damaged for one action of a batch affects no other', async () => {
   ];
   const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
   const handler = new RelayActionsHandler(single, vetting, close, {} as EventStore);
-  const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
+  const outcomes = await handler.execute(
+    new RelayActions({ actions: [a!, { ...b!, platform_id: 'damaged' }, c!], request: request() }),
+  );
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
 });
 
@@ -205,15 +207,12 @@ describe('the limit of metrics', () => {
 test('actions with external ids that repeat wait only for those of their own', async () => {
   const order: string[] = [];
   const handler = handlerOf(async (command, nth) => {
-    order.push(`${command.action.external_id}`);
+    order.push(`${command.input.action.external_id}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
     return recorded(command, nth);
   });
   const ids = ['a', 'a', 'b', 'b', 'c', 'a'];
-  const batch = new RelayActions(
-    ids.map((id) => action(id)),
-    request(),
-  );
+  const batch = new RelayActions({ actions: ids.map((id) => action(id)), request: request() });
   expect(summary(await handler.execute(batch))).toEqual(ids);
   expect(order).toEqual(['a', 'b', 'c', 'a', 'b', 'a']);
 });
@@ -221,16 +220,13 @@ test('actions with external ids that repeat wait only for those of their own', a
 test('actions with one external id are recorded in their order, the next only after the one before it', async () => {
   const seen: string[] = [];
   const handler = handlerOf(async (command, nth) => {
-    seen.push(`begin ${command.action.action_type}`);
+    seen.push(`begin ${command.input.action.action_type}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
-    seen.push(`end ${command.action.action_type}`);
+    seen.push(`end ${command.input.action.action_type}`);
     return recorded(command, nth);
   });
   await handler.execute(
-    new RelayActions(
-      ['a', 'b', 'c'].map((type) => action('same', type)),
-      request(),
-    ),
+    new RelayActions({ actions: ['a', 'b', 'c'].map((type) => action('same', type)), request: request() }),
   );
   expect(seen).toEqual(['begin a', 'end a', 'begin b', 'end b', 'begin c', 'end c']);
 });
@@ -238,10 +234,11 @@ test('actions with one external id are recorded in their order, the next only af
 test('each action has an Idempotency-Key of its own, the same in a retry and another under another key', async () => {
   const keys: (string | null)[] = [];
   const handler = handlerOf((command, nth) => {
-    keys.push(command.context.idempotency);
+    keys.push(command.input.context.idempotency);
     return recorded(command, nth);
   });
-  for (const key of ['one', 'one', 'two', null]) await handler.execute(new RelayActions(actions(2), request(key)));
+  for (const key of ['one', 'one', 'two', null])
+    await handler.execute(new RelayActions({ actions: actions(2), request: request(key) }));
   expect(keys.slice(0, 2)).toEqual(keys.slice(2, 4));
   expect(new Set(keys.slice(0, 6)).size).toBe(4);
   expect(keys.slice(6)).toEqual([null, null]);
@@ -254,7 +251,7 @@ test('once the log takes nothing more, the remaining actions are not tried and a
     if (nth >= 10) throw busy();
     return recorded(command, nth);
   });
-  const outcomes = await handler.execute(new RelayActions(actions(1_000), request()));
+  const outcomes = await handler.execute(new RelayActions({ actions: actions(1_000), request: request() }));
   expect(outcomes.filter((outcome) => !(outcome instanceof Error))).toHaveLength(10);
   expect(new Set(summary(outcomes.slice(10)))).toEqual(new Set(['store_busy']));
   expect(tried).toBeLessThan(100);
@@ -263,7 +260,9 @@ test('once the log takes nothing more, the remaining actions are not tried and a
 test('if the log takes none of them, the whole batch is refused', async () => {
   const handler = handlerOf(() => Promise.reject(busy()));
   const wrong = new Problem('validation_failed', 'wrong');
-  await expect(handler.execute(new RelayActions([wrong, ...actions(3)], request()))).rejects.toMatchObject({
+  await expect(
+    handler.execute(new RelayActions({ actions: [wrong, ...actions(3)], request: request() })),
+  ).rejects.toMatchObject({
     code: 'store_busy',
   });
 });
@@ -287,7 +286,7 @@ test('each action is admitted to the log by itself and leaves, however it ends',
     },
     { admission },
   );
-  await handler.execute(new RelayActions(actions(200), request()));
+  await handler.execute(new RelayActions({ actions: actions(200), request: request() }));
   expect([inside, entered]).toEqual([0, 200]);
   expect(most).toBeLessThanOrEqual(64);
 });
@@ -300,7 +299,9 @@ test('an action that is not admitted leaves nothing behind', async () => {
     leave: () => void inside--,
   };
   const handler = handlerOf(recorded, { admission });
-  await expect(handler.execute(new RelayActions(actions(3), request()))).rejects.toMatchObject({ code: 'store_busy' });
+  await expect(handler.execute(new RelayActions({ actions: actions(3), request: request() }))).rejects.toMatchObject({
+    code: 'store_busy',
+  });
   expect(inside).toBe(0);
 });
 
@@ -309,13 +310,13 @@ test('four batches are recorded at a time, three of one organization, of which t
   const released = new Promise<void>((resolve) => (release = resolve));
   const begun: (string | null)[] = [];
   const handler = handlerOf(async (command, nth) => {
-    begun.push(command.context.actor.organization);
+    begun.push(command.input.context.actor.organization);
     await released;
     return recorded(command, nth);
   });
   const batchOf = (organization: string) => {
     const actor = { ...internalActor(`key:${organization}`), organization };
-    return handler.execute(new RelayActions(actions(1), { ...request(), actor }));
+    return handler.execute(new RelayActions({ actions: actions(1), request: { ...request(), actor } }));
   };
   const flood = Array.from({ length: 15 }, () => batchOf('flood'));
   await expect(batchOf('flood')).rejects.toMatchObject({ code: 'store_busy' });
@@ -341,7 +342,9 @@ test('a batch that waits goes by the vetting once it is recorded', async () => {
   };
   const changing = { sourceFor: async () => source } as unknown as Vetting;
   const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, changing, close, {} as EventStore);
-  const batches = Array.from({ length: 4 }, () => handler.execute(new RelayActions(actions(1), request())));
+  const batches = Array.from({ length: 4 }, () =>
+    handler.execute(new RelayActions({ actions: actions(1), request: request() })),
+  );
   while (sources.length < 3) await new Promise(setImmediate);
   source = 'unvouched';
   release();
@@ -357,7 +360,9 @@ test('the items of a batch wait for their turn together, so that a read waits be
     for (const until = performance.now() + 0.2; performance.now() < until;);
     return recorded(command, nth);
   });
-  const batches = Array.from({ length: 3 }, () => handler.execute(new RelayActions(actions(500), request())));
+  const batches = Array.from({ length: 3 }, () =>
+    handler.execute(new RelayActions({ actions: actions(500), request: request() })),
+  );
   await new Promise((resolve) => setTimeout(resolve, 20));
   const waited: number[] = [];
   setImmediate(count);
@@ -383,7 +388,7 @@ test('batches that are held back keep no batch of another caller waiting', async
   const handler = new RelayActionsHandler(single as unknown as RelayActionHandler, vetting, behind, {} as EventStore);
   const batchOf = async (organization: string) => {
     const actor = { ...internalActor(`key:${organization}`), organization };
-    await handler.execute(new RelayActions(actions(1), { ...request(), actor }));
+    await handler.execute(new RelayActions({ actions: actions(1), request: { ...request(), actor } }));
     order.push(organization);
   };
   const flood = Array.from({ length: 4 }, () => batchOf('flood'));
@@ -403,6 +408,8 @@ test('an unexpected error is no result: it fails the request once all that was b
     ended++;
     return recorded(command, nth);
   });
-  await expect(handler.execute(new RelayActions(actions(30), request()))).rejects.toThrow('a bug');
+  await expect(handler.execute(new RelayActions({ actions: actions(30), request: request() }))).rejects.toThrow(
+    'a bug',
+  );
   expect(ended).toBe(29);
 });

@@ -45,6 +45,6 @@ describe('roots of a verification scheme', () => {
       },
     };
     const context = { actor: internalActor('test'), correlation_id: 'c', idempotency: null, body_hash: 'b' };
-    await expect(handler.execute(new ChangeScheme('humans', change, context))).rejects.toThrow(TypeError);
+    await expect(handler.execute(new ChangeScheme({ scheme: 'humans', change, context }))).rejects.toThrow(TypeError);
   });
 });

@@ -28,7 +28,7 @@ async function feedOf(
   await views.grow(perRead === 0 ? given.length : given.length - 2);
   const fixedLens = { queries: () => [], resolve: async () => scoringBy(lens, disc1) } as unknown as Lenses;
   const handler = new GetChangesHandler(new ChangeFeed(views as unknown as Views, fixedLens));
-  const page = (limit: number, cursor?: string) => handler.execute(new GetChanges(limit, cursor, {}));
+  const page = (limit: number, cursor?: string) => handler.execute(new GetChanges({ limit, cursor, selector: {} }));
   return { page, views };
 }
 

@@ -70,10 +70,16 @@ test('a history in pages is one large page, and ends where the score is', async 
     fc.asyncProperty(logs, scorings, fc.integer({ min: 1, max: 40 }), async (given, lens, limit) => {
       const { reader } = await readerOf(given, lens);
       const handler = new GetHistoryHandler(reader);
-      const whole = (await handler.execute(new GetHistory(ALICE, {}, 1_000, undefined))).body.entries;
+      const whole = (
+        await handler.execute(
+          new GetHistory({ trisId: ALICE, coordinates: {}, limit: 1_000, cursor: undefined, recorded: {} }),
+        )
+      ).body.entries;
       const paged = [];
       for (let cursor: string | undefined, more = true; more;) {
-        const { body } = await handler.execute(new GetHistory(ALICE, {}, limit, cursor));
+        const { body } = await handler.execute(
+          new GetHistory({ trisId: ALICE, coordinates: {}, limit, cursor, recorded: {} }),
+        );
         paged.push(...body.entries);
         more = body.next_cursor !== null;
         cursor = body.next_cursor ?? undefined;
@@ -91,7 +97,9 @@ test('the contributions of an explanation add up to the earned TCT', async () =>
   await fc.assert(
     fc.asyncProperty(logs, scorings, async (given, lens) => {
       const { reader } = await readerOf(given, lens);
-      const { body } = await new GetExplanationHandler(reader).execute(new GetExplanation(ALICE, {}));
+      const { body } = await new GetExplanationHandler(reader).execute(
+        new GetExplanation({ trisId: ALICE, coordinates: {} }),
+      );
       const { earned_tct, forfeited_tct } = score(await reader.snapshot(ALICE, {}), LOG);
       expect(body.contributions.reduce((sum, { tct }) => sum + tct, 0)).toBe(earned_tct);
       expect(body.forfeits.reduce((sum, forfeit) => sum + forfeit.forfeited_tct, 0)).toBe(forfeited_tct);
@@ -137,7 +145,9 @@ test('feed and rank have the TCT of the score', async () => {
       const { reader, views, fixedLens } = await readerOf(given, lens);
       const { score: present, total_tct, earned_tct } = score(await reader.snapshot(ALICE, {}), LOG);
       const feed = new ChangeFeed(views as unknown as Views, fixedLens);
-      const { changes } = await new GetChangesHandler(feed).execute(new GetChanges(10, undefined, {}));
+      const { changes } = await new GetChangesHandler(feed).execute(
+        new GetChanges({ limit: 10, cursor: undefined, selector: {} }),
+      );
       expect(changes.find(({ tris_id }) => tris_id === ALICE)).toMatchObject({ score: present, total_tct });
       const { position, results } = await views.read([{ get: identityRow(ALICE) }]);
       const row = results[0] as unknown as IdentityRow;

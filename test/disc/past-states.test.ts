@@ -288,7 +288,7 @@ test('the history of a large identity up to a position includes the statement at
   const log = logOf([...known, ...actions.map(recordedAt(START + 1))]).map(decodeEvent);
   const reader = await readerOf(log, log.length, 0, START + DAY, LENSES[0]!);
   const coordinates = { as_of: START, as_of_position: formatPosition(LOG, actions.length + 1) };
-  const query = new GetHistory(ALICE, coordinates, 1_000, undefined, {});
+  const query = new GetHistory({ trisId: ALICE, coordinates, limit: 1_000, cursor: undefined, recorded: {} });
   const { entries } = (await new GetHistoryHandler(reader).execute(query)).body;
   expect([entries.length, entries.at(-1)!.event_type]).toEqual([actions.length + 1, 'BadStatusSet']);
 });
@@ -322,7 +322,7 @@ test('the pages of a history as of a past time are the events that had occurred 
         const entries: HistoryEntryDto[] = [];
         let cursor: string | undefined;
         do {
-          const query = new GetHistory(ALICE, coordinates, limit, cursor, recorded);
+          const query = new GetHistory({ trisId: ALICE, coordinates, limit, cursor, recorded });
           const { body } = await new GetHistoryHandler(reader).execute(query).catch((error: Problem) => {
             expect([error.code, all]).toEqual(['identity_not_found', []]);
             return { body: { entries: [], next_cursor: null } };

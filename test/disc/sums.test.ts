@@ -52,12 +52,14 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   reader.snapshot = async () => seen;
   reader.snapshots = async () => [seen];
 
-  const explanation = await new GetExplanationHandler(reader).execute(new GetExplanation(ALICE, at));
+  const explanation = await new GetExplanationHandler(reader).execute(
+    new GetExplanation({ trisId: ALICE, coordinates: at }),
+  );
   expect(explanation.body).toEqual(await explain(full, LOG));
 
   const keys = { sign: async () => 'proof' } as unknown as SigningKeys;
   const reports = new GetReportsHandler(reader, keys, views as unknown as Views, () => START);
-  const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
+  const [report] = await reports.execute(new GetReports({ trisIds: [ALICE], coordinates: at, window, depth }));
   expect(report).toEqual({ ...(await reportOf(full, window, depth, LOG)), proof: 'proof', generated_at: iso(START) });
 
   const kept = await folded(withoutWithdrawn(log, seen.position), seen);
@@ -70,7 +72,9 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const some = Object.keys(full.state.evidence).slice(0, 20);
   const names = some.flatMap((metric) => [metric, metric.replace('financial_', 'finance_')]);
   const health = new GetMetricsHandler(reader, views as unknown as Views, keys, () => START);
-  const [answer] = await health.execute(new GetMetrics([ALICE], at, names, '?metrics'));
+  const [answer] = await health.execute(
+    new GetMetrics({ trisIds: [ALICE], coordinates: at, names, pointer: '?metrics' }),
+  );
   expect(answer).toMatchObject({ payload: await metrics(full, names, new Set(), '?metrics') });
 }
 

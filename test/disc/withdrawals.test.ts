@@ -64,11 +64,13 @@ async function told(
   const [seen] = await reader.snapshots([ALICE], at);
   if (!seen || seen instanceof Problem) return null;
   const { body: history } = await new GetHistoryHandler(reader).execute(
-    new GetHistory(ALICE, at, Number.MAX_SAFE_INTEGER, undefined),
+    new GetHistory({ trisId: ALICE, coordinates: at, limit: Number.MAX_SAFE_INTEGER, cursor: undefined, recorded: {} }),
   );
-  const { body: explanation } = await new GetExplanationHandler(reader).execute(new GetExplanation(ALICE, at));
+  const { body: explanation } = await new GetExplanationHandler(reader).execute(
+    new GetExplanation({ trisId: ALICE, coordinates: at }),
+  );
   const { body: list } = await new ListCredonationsHandler(views as unknown as Views).execute(
-    new ListCredonations(ALICE, Number.MAX_SAFE_INTEGER, undefined),
+    new ListCredonations({ trisId: ALICE, limit: Number.MAX_SAFE_INTEGER, cursor: undefined }),
   );
   return {
     score: score(seen, LOG),

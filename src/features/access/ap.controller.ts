@@ -69,7 +69,7 @@ export class AccessPoliciesController {
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
     const content = toAccessPolicy(body);
     const context = request.of(hashed(content));
-    const result = await this.commands.execute(new CreateAccessPolicy(content, context));
+    const result = await this.commands.execute(new CreateAccessPolicy({ content, context }));
     return Written.created(result, ['v1', 'policies', 'ap', body.policy_id]);
   }
 
@@ -99,7 +99,9 @@ export class AccessPoliciesController {
     const check = { policy_id, subject_tris, audience, target };
     // `wallet: null`, so that a request without a target has the same hash in builds without vouchers.
     const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
-    return Written.of(await this.commands.execute(new CheckAccess(check, context, request.hasWaited)));
+    return Written.of(
+      await this.commands.execute(new CheckAccess({ request: check, context, hasWaited: request.hasWaited })),
+    );
   }
 
   @Post('/check/batch')
@@ -118,7 +120,7 @@ export class AccessPoliciesController {
   async checkMany(@Body() body: CheckManyDto, @Context() request: RequestContext) {
     const checks = checksOf(body);
     const { audience = null } = body;
-    const command = new CheckAccessOfMany(checks, audience, request, request.hasWaited);
+    const command = new CheckAccessOfMany({ checks, audience, request, hasWaited: request.hasWaited });
     const outcomes = await this.commands.execute(command);
     const results = outcomes.map((outcome, i): CheckManyItemDto => {
       if (outcome instanceof Error) return { ...checks[i]!, ...itemProblem(outcome) };
@@ -141,7 +143,12 @@ export class AccessPoliciesController {
   async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
     const rule = validRules(rules);
     return this.queries.execute(
-      new EvaluateRules({ rule, evaluate: compile(rule) }, vp ?? null, subjects, actor.organization),
+      new EvaluateRules({
+        rules: { rule, evaluate: compile(rule) },
+        vp: vp ?? null,
+        subjects,
+        organization: actor.organization,
+      }),
     );
   }
 
@@ -161,7 +168,7 @@ export class AccessPoliciesController {
   async replay(@Body() body: ReplayDecisionsDto, @Context() request: RequestContext) {
     const asked = replayRequestOf(body);
     const context = request.of({ ...asked, replay: true });
-    return new Written(await this.commands.execute(new ReplayDecisions(asked, context)), null);
+    return new Written(await this.commands.execute(new ReplayDecisions({ asked, context })), null);
   }
 
   @Get()
@@ -172,7 +179,7 @@ export class AccessPoliciesController {
     problems: ['identity_not_found'],
   })
   async list(@Query() { limit, cursor, tris_org }: PoliciesQuery, @RequestCaller() caller: Caller | null) {
-    return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org, caller));
+    return this.queries.execute(new ListAccessPolicies({ limit, cursor, trisOrg: tris_org, caller }));
   }
 
   @Get('/:policy_id')
@@ -184,7 +191,7 @@ export class AccessPoliciesController {
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
-    return readOf(await this.queries.execute(new GetAccessPolicy(policy_id, caller)));
+    return readOf(await this.queries.execute(new GetAccessPolicy({ policyId: policy_id, caller })));
   }
 
   @Post('/:policy_id/population')
@@ -201,7 +208,7 @@ export class AccessPoliciesController {
   })
   async population(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, population: true });
-    return new Written(await this.commands.execute(new StartPopulation(policy_id, context)), null);
+    return new Written(await this.commands.execute(new StartPopulation({ policyId: policy_id, context })), null);
   }
 
   @Post('/:policy_id/retire')
@@ -214,7 +221,7 @@ export class AccessPoliciesController {
   })
   async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    return Written.of(await this.commands.execute(new RetireAccessPolicy(policy_id, context)));
+    return Written.of(await this.commands.execute(new RetireAccessPolicy({ policyId: policy_id, context })));
   }
 }
 

@@ -1,7 +1,8 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import type { CommandContext, Created, Recorded } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -22,14 +23,10 @@ import {
 } from './domain/access-policy.js';
 
 /** Creates an access policy, which can never be changed. Its rules have already been validated. */
-export class CreateAccessPolicy extends Command<Created<AccessPolicyDto>> {
-  constructor(
-    readonly content: AccessPolicyContent,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class CreateAccessPolicy extends CommandWith<
+  { content: AccessPolicyContent; context: CommandContext },
+  Created<AccessPolicyDto>
+> {}
 
 const ACCESS_POLICY = {
   streamOf: accessPolicyStream,
@@ -45,7 +42,7 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
   ) {}
 
   /** @throws Problem policy_not_found for the VP, policy_conflict, policy_name_not_owned */
-  async execute({ content, context }: CreateAccessPolicy) {
+  async execute({ input: { content, context } }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
     const { organization } = context.actor;
     if (vp !== null) await this.lenses.of(vp);
@@ -57,14 +54,10 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
 }
 
 /** Retires an access policy, so that it can no longer be checked. */
-export class RetireAccessPolicy extends Command<Recorded<RetiredAccessPolicyDto>> {
-  constructor(
-    readonly policyId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RetireAccessPolicy extends CommandWith<
+  { policyId: string; context: CommandContext },
+  Recorded<RetiredAccessPolicyDto>
+> {}
 
 @CommandHandler(RetireAccessPolicy)
 export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPolicy> {
@@ -74,7 +67,7 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
-  async execute({ policyId, context }: RetireAccessPolicy) {
+  async execute({ input: { policyId, context } }: RetireAccessPolicy) {
     await this.policies.get(policyId);
     const { position } = await this.writer.execute(accessPolicyStream(policyId), context, (history) =>
       decideRetire(accessPolicyOf(history)!, context.actor.organization),
@@ -84,45 +77,43 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
 }
 
 /** One access policy, read from its own stream, so always current. */
-export class GetAccessPolicy extends Query<AccessPolicyDto> {
-  constructor(
-    readonly policyId: string,
+export class GetAccessPolicy extends QueryWith<
+  {
+    policyId: string;
     /** null: without a credential. */
-    readonly caller: Reader | null,
-  ) {
-    super();
-  }
-}
+    caller: Reader | null;
+  },
+  AccessPolicyDto
+> {}
 
 @QueryHandler(GetAccessPolicy)
 export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
   constructor(private readonly policies: AccessPolicies) {}
 
   /** @throws Problem policy_not_found, unauthorized, forbidden */
-  async execute({ policyId, caller }: GetAccessPolicy): Promise<AccessPolicyDto> {
+  async execute({ input: { policyId, caller } }: GetAccessPolicy): Promise<AccessPolicyDto> {
     return policyDto(await this.policies.readable(policyId, caller));
   }
 }
 
 /** Access policies by id. */
-export class ListAccessPolicies extends Query<AccessPoliciesDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-    readonly trisOrg: string | undefined,
+export class ListAccessPolicies extends QueryWith<
+  {
+    limit: number;
+    cursor: string | undefined;
+    trisOrg: string | undefined;
     /** null: without a credential. */
-    readonly caller: Reader | null,
-  ) {
-    super();
-  }
-}
+    caller: Reader | null;
+  },
+  AccessPoliciesDto
+> {}
 
 @QueryHandler(ListAccessPolicies)
 export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ limit, cursor, trisOrg, caller }: ListAccessPolicies): Promise<AccessPoliciesDto> {
+  async execute({ input: { limit, cursor, trisOrg, caller } }: ListAccessPolicies): Promise<AccessPoliciesDto> {
     const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
     const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
     if (page.length === 0) refuseMisspelled(trisOrg);

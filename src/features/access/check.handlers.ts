@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Optional } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Registry } from 'prom-client';
 import { Chains } from '../accounts/chains.js';
 import type { RecordedEvent } from '../../kernel/event.js';
@@ -8,6 +8,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Batches, keyOfItem, type ItemOutcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext, ownerOfTurns, type Recorded } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { Staleness } from '../../read-side/staleness.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
@@ -30,17 +31,16 @@ import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
 /** Checks a subject by an access policy, and records the decision. */
-export class CheckAccess extends Command<Recorded<AccessDto>> {
-  constructor(
-    readonly request: CheckRequest,
-    readonly context: CommandContext,
+export class CheckAccess extends CommandWith<
+  {
+    request: CheckRequest;
+    context: CommandContext;
     /** The caller has chosen how old the read models may be: it has waited for a position. */
-    readonly hasWaited: boolean,
-    readonly isOfMany = false,
-  ) {
-    super();
-  }
-}
+    hasWaited: boolean;
+    isOfMany?: boolean;
+  },
+  Recorded<AccessDto>
+> {}
 
 @CommandHandler(CheckAccess)
 export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
@@ -72,7 +72,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    * vouchers_not_configured, identity_not_found if the subject is misspelled, personal_data, idempotency_key_reused,
    * projection_rebuilding, projection_behind
    */
-  async execute({ request, context, hasWaited, isOfMany }: CheckAccess): Promise<Recorded<AccessDto>> {
+  async execute({ input: { request, context, hasWaited, isOfMany } }: CheckAccess): Promise<Recorded<AccessDto>> {
     const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
     if (earlier) return this.repeat(earlier, context);
@@ -194,16 +194,15 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 export type CheckOfMany = Pick<CheckRequest, 'policy_id' | 'subject_tris'>;
 
 /** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
-export class CheckAccessOfMany extends Command<ItemOutcome<Recorded<AccessDto>>[]> {
-  constructor(
-    readonly checks: readonly CheckOfMany[],
-    readonly audience: string | null,
-    readonly request: Omit<CommandContext, 'body_hash'>,
-    readonly hasWaited: boolean,
-  ) {
-    super();
-  }
-}
+export class CheckAccessOfMany extends CommandWith<
+  {
+    checks: readonly CheckOfMany[];
+    audience: string | null;
+    request: Omit<CommandContext, 'body_hash'>;
+    hasWaited: boolean;
+  },
+  ItemOutcome<Recorded<AccessDto>>[]
+> {}
 
 @CommandHandler(CheckAccessOfMany)
 export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMany> {
@@ -221,12 +220,14 @@ export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMa
    * @throws StoreUnavailable if the log took none of them, Problem projection_behind if none was made since the read
    * models are too far behind: the whole request can be repeated
    */
-  async execute({ checks, audience, request, hasWaited }: CheckAccessOfMany) {
+  async execute({ input: { checks, audience, request, hasWaited } }: CheckAccessOfMany) {
     const { actor, correlation_id, idempotency, trace } = request;
     const outcomes = await this.batches.execute(ownerOfTurns(actor), checks, (check, index) => {
       const body_hash = bodyHash({ audience, wallet: null, ...check });
       const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
-      return this.single.execute(new CheckAccess({ audience, target: null, ...check }, context, hasWaited, true));
+      return this.single.execute(
+        new CheckAccess({ request: { audience, target: null, ...check }, context, hasWaited, isOfMany: true }),
+      );
     });
     const behind = outcomes.find((outcome) => outcome instanceof Problem && outcome.code === 'projection_behind');
     if (behind && outcomes.every((outcome) => outcome instanceof Error)) throw behind;

@@ -1,7 +1,8 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from '../../../projections/decisions.js';
 import type { CommandContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
@@ -31,14 +32,7 @@ const REPLAY = { kind: 'ap_replay', prefix: 'apr', plural: 'replays of decisions
 const READ_AT_ONCE = 250;
 
 /** Starts a replay of recorded decisions under a candidate. */
-export class ReplayDecisions extends Command<JobStartedDto> {
-  constructor(
-    readonly asked: ReplayRequest,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ReplayDecisions extends CommandWith<{ asked: ReplayRequest; context: CommandContext }, JobStartedDto> {}
 
 /** Decides recorded decisions again by a candidate, each as of its own check, as a job. Records nothing. */
 @CommandHandler(ReplayDecisions)
@@ -66,7 +60,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ asked, context }: ReplayDecisions): Promise<JobStartedDto> {
+  async execute({ input: { asked, context } }: ReplayDecisions): Promise<JobStartedDto> {
     const { owner } = readableBy(context.actor);
     const { policy_id } = asked;
     if (policy_id !== null) {

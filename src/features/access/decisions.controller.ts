@@ -35,7 +35,9 @@ export class DecisionsController {
     if (from !== undefined && to !== undefined && from > to) {
       throw refusalOf('?to', 'before_from', 'to must not be before from');
     }
-    return this.queries.execute(new ListDecisions({ subject, policy_id, granted, from, to }, { limit, cursor }, actor));
+    return this.queries.execute(
+      new ListDecisions({ filter: { subject, policy_id, granted, from, to }, page: { limit, cursor }, actor }),
+    );
   }
 
   @Get('/:jti')
@@ -48,7 +50,7 @@ export class DecisionsController {
     problems: ['decision_not_found'],
   })
   async get(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetDecision(jti, actor));
+    return this.queries.execute(new GetDecision({ jti, actor }));
   }
 
   @Get('/:jti/notice')
@@ -64,7 +66,7 @@ export class DecisionsController {
     problems: ['decision_not_found'],
   })
   async notice(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {
-    const { notice, lines } = await this.queries.execute(new GetNotice(jti, actor));
+    const { notice, lines } = await this.queries.execute(new GetNotice({ jti, actor }));
     return new ForPeople(notice, lines);
   }
 }

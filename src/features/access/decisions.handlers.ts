@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import {
   DECISIONS,
   DECISION_SORT,
@@ -11,6 +11,7 @@ import {
   timeOfSort,
 } from '../../../projections/decisions.js';
 import { type Actor, keyIdOf } from '../../commands/context.js';
+import { QueryWith } from '../../commands/messages.js';
 import { unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
@@ -38,15 +39,10 @@ export interface DecisionFilter {
 }
 
 /** Access decisions, the latest first. */
-export class ListDecisions extends Query<DecisionsDto> {
-  constructor(
-    readonly filter: DecisionFilter,
-    readonly page: { limit: number; cursor: string | undefined },
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class ListDecisions extends QueryWith<
+  { filter: DecisionFilter; page: { limit: number; cursor: string | undefined }; actor: Actor },
+  DecisionsDto
+> {}
 
 @QueryHandler(ListDecisions)
 export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
@@ -60,7 +56,13 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
    * A page looks at a bounded number of rows, so a filter that few decisions meet can give pages with few or none.
    * @throws Problem forbidden, policy_not_found, identity_not_found if the subject is misspelled, validation_failed for the cursor
    */
-  async execute({ filter, page: { limit, cursor }, actor }: ListDecisions): Promise<DecisionsDto> {
+  async execute({
+    input: {
+      filter,
+      page: { limit, cursor },
+      actor,
+    },
+  }: ListDecisions): Promise<DecisionsDto> {
     if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
     const { policy_id, from = 0, to } = filter;
     const { owner, subject = filter.subject } = readableBy(actor);
@@ -122,14 +124,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
 }
 
 /** One access decision. */
-export class GetDecision extends Query<OneDecisionDto> {
-  constructor(
-    readonly jti: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetDecision extends QueryWith<{ jti: string; actor: Actor }, OneDecisionDto> {}
 
 @QueryHandler(GetDecision)
 export class GetDecisionHandler implements IQueryHandler<GetDecision> {
@@ -140,7 +135,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   ) {}
 
   /** @throws Problem as `readableDecision` */
-  async execute({ jti, actor }: GetDecision): Promise<OneDecisionDto> {
+  async execute({ input: { jti, actor } }: GetDecision): Promise<OneDecisionDto> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const reasons = await reasonsOf(decision.event, this.identities, false);
     return { ...dtoOf(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };

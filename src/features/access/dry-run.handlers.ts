@@ -1,4 +1,5 @@
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
+import { QueryWith } from '../../commands/messages.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -10,18 +11,17 @@ import { codesOf } from './notice.js';
 import { Subjects } from './subjects.js';
 
 /** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
-export class EvaluateRules extends Query<DryRunDto> {
-  constructor(
-    readonly rules: CompiledRules,
+export class EvaluateRules extends QueryWith<
+  {
+    rules: CompiledRules;
     /** Id of the validation policy to use as the lens; null: the organization's lens, or the platform's. */
-    readonly vp: string | null,
-    readonly subjects: readonly string[],
+    vp: string | null;
+    subjects: readonly string[];
     /** The organization that would own the policy; null: the platform's operators. */
-    readonly organization: string | null,
-  ) {
-    super();
-  }
-}
+    organization: string | null;
+  },
+  DryRunDto
+> {}
 
 @QueryHandler(EvaluateRules)
 export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
@@ -31,7 +31,7 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   ) {}
 
   /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
-  async execute({ rules, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
+  async execute({ input: { rules, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];

@@ -35,7 +35,7 @@ export class EligibilityController {
     type: EligibilityDto,
   })
   async verify(@Body() { token, audience, policy_id }: VerifyEligibilityDto) {
-    return this.queries.execute(new VerifyEligibility(token, audience, policy_id));
+    return this.queries.execute(new VerifyEligibility({ token, audience, policyId: policy_id }));
   }
 
   @Post('/revoke')
@@ -49,7 +49,7 @@ export class EligibilityController {
   async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
     const jti = this.jtiOf(body);
     const context = request.of({ jti, revoked: true });
-    return Written.of(await this.commands.execute(new RevokeEligibility(jti, context)));
+    return Written.of(await this.commands.execute(new RevokeEligibility({ jti, context })));
   }
 
   @Get('/issuers')

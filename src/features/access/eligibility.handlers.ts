@@ -1,7 +1,8 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import type { EligibilityClaims } from '../../credentials/jws.js';
 import { AccessPolicies } from './access-policies.js';
@@ -12,15 +13,10 @@ import { JTI, accessStream, decideRevoke, grantOf } from './domain/decision.js';
 import { EligibilityTokens } from './tokens.js';
 
 /** Whether a token is valid now. */
-export class VerifyEligibility extends Query<EligibilityDto> {
-  constructor(
-    readonly token: string,
-    readonly audience: string | undefined,
-    readonly policyId: string | undefined,
-  ) {
-    super();
-  }
-}
+export class VerifyEligibility extends QueryWith<
+  { token: string; audience: string | undefined; policyId: string | undefined },
+  EligibilityDto
+> {}
 
 @QueryHandler(VerifyEligibility)
 export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility> {
@@ -29,7 +25,7 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  async execute({ token, audience, policyId }: VerifyEligibility): Promise<EligibilityDto> {
+  async execute({ input: { token, audience, policyId } }: VerifyEligibility): Promise<EligibilityDto> {
     const verification = this.tokens.verify(token, { audience, policy: policyId });
     if (!verification.active) return verification;
     const { claims } = verification;
@@ -55,14 +51,10 @@ const isOf = (decision: AccessDecision, { sub, aud, exp, policy_id, policy_hash 
   policy_hash === decision.policy_hash;
 
 /** Revokes a token. */
-export class RevokeEligibility extends Command<Recorded<RevokedEligibilityDto>> {
-  constructor(
-    readonly jti: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RevokeEligibility extends CommandWith<
+  { jti: string; context: CommandContext },
+  Recorded<RevokedEligibilityDto>
+> {}
 
 @CommandHandler(RevokeEligibility)
 export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibility> {
@@ -76,7 +68,7 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
    * An organization's key can revoke tokens of its own policies, and those that it requested itself.
    * @throws Problem not_found, forbidden
    */
-  async execute({ jti, context }: RevokeEligibility) {
+  async execute({ input: { jti, context } }: RevokeEligibility) {
     const stream = accessStream(jti);
     const grant = grantOf(await this.store.readStream(stream));
     if (!grant) throw new Problem('not_found', `No token has the jti ${jti}.`);

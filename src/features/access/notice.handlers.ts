@@ -1,6 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
+import { QueryWith } from '../../commands/messages.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -21,14 +22,7 @@ const DISPUTE =
   'event_id.';
 
 /** A notice of an access decision, and the same for people; the first line is the title. */
-export class GetNotice extends Query<{ notice: NoticeDto; lines: string[] }> {
-  constructor(
-    readonly jti: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetNotice extends QueryWith<{ jti: string; actor: Actor }, { notice: NoticeDto; lines: string[] }> {}
 
 @QueryHandler(GetNotice)
 export class GetNoticeHandler implements IQueryHandler<GetNotice> {
@@ -41,7 +35,7 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
   ) {}
 
   /** @throws Problem forbidden, decision_not_found */
-  async execute({ jti, actor }: GetNotice) {
+  async execute({ input: { jti, actor } }: GetNotice) {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const { data, occurred_at } = decision.event;
     const reasons = await reasonsOf(decision.event, this.identities, mayReadRules(policy, actor));

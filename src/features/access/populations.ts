@@ -1,7 +1,8 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { IdentityRow } from '../../../projections/identities.js';
 import type { CommandContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -25,14 +26,7 @@ type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
 /** Starts the evaluation of a policy for all identities. */
-export class StartPopulation extends Command<JobStartedDto> {
-  constructor(
-    readonly policyId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class StartPopulation extends CommandWith<{ policyId: string; context: CommandContext }, JobStartedDto> {}
 
 /** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
 @CommandHandler(StartPopulation)
@@ -64,7 +58,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ policyId: policy_id, context }: StartPopulation): Promise<JobStartedDto> {
+  async execute({ input: { policyId: policy_id, context } }: StartPopulation): Promise<JobStartedDto> {
     // A list of those who pass reveals as much as the rules.
     await this.policies.readable(policy_id, context.actor);
     const { organization } = context.actor;

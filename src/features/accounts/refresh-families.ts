@@ -1,12 +1,13 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact } from '../../kernel/event-definition.js';
 import { jobContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -47,14 +48,7 @@ interface Family {
 }
 
 /** Ends the session of a refresh token, whether the token is current or replaced. Does nothing for an unknown token. */
-export class RevokeSession extends Command<Position | null> {
-  constructor(
-    readonly refreshToken: string,
-    readonly correlationId: string,
-  ) {
-    super();
-  }
-}
+export class RevokeSession extends CommandWith<{ refreshToken: string; correlationId: string }, Position | null> {}
 
 /**
  * Refresh tokens: a handle that identifies the family, and a secret of 256 bits that is replaced with every use. A
@@ -152,7 +146,7 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     throw new Problem('refresh_revoked', 'The contract wallet no longer accepts this sign-in. Sign in again.');
   }
 
-  async execute({ refreshToken, correlationId }: RevokeSession): Promise<Position | null> {
+  async execute({ input: { refreshToken, correlationId } }: RevokeSession): Promise<Position | null> {
     if (!TOKEN.test(refreshToken)) return null;
     const { id } = read(refreshToken);
     const family = await this.find(id);

@@ -46,7 +46,7 @@ export class SessionsController {
     type: ChallengeDto,
   })
   async start(@Body() body: StartSignInDto) {
-    return new Written(await this.commands.execute(new StartSignIn(challengeRequestOf(body))), null);
+    return new Written(await this.commands.execute(new StartSignIn({ request: challengeRequestOf(body) })), null);
   }
 
   @Post('/auth/siwe/verify')
@@ -72,7 +72,10 @@ export class SessionsController {
     problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked', 'chain_not_configured', 'chain_unavailable'],
   })
   async refresh(@Body() { refresh_token }: RefreshTokenDto, @Req() { id }: FastifyRequest) {
-    return new Written(await this.commands.execute(new RefreshSession(refresh_token, id)), null);
+    return new Written(
+      await this.commands.execute(new RefreshSession({ refreshToken: refresh_token, correlationId: id })),
+      null,
+    );
   }
 
   @Post('/token/revoke')
@@ -83,7 +86,7 @@ export class SessionsController {
     type: RevokedDto,
   })
   async revoke(@Body() { refresh_token }: RefreshTokenDto, @Req() { id }: FastifyRequest) {
-    const position = await this.commands.execute(new RevokeSession(refresh_token, id));
+    const position = await this.commands.execute(new RevokeSession({ refreshToken: refresh_token, correlationId: id }));
     return new Written({ revoked: true }, position);
   }
 

@@ -1,6 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
 import { bodyHash, jobContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { EndSessions, WalletLinks } from './wallet-links.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './refresh-families.js';
@@ -11,17 +12,13 @@ import { Problem } from '../../kernel/problems.js';
 import { isFounder, ownTris, signedLink } from './domain/wallet.js';
 
 /** Issues a message for a wallet to sign. */
-export class StartSignIn extends Command<ChallengeDto> {
-  constructor(readonly request: ChallengeRequest) {
-    super();
-  }
-}
+export class StartSignIn extends CommandWith<{ request: ChallengeRequest }, ChallengeDto> {}
 
 @CommandHandler(StartSignIn)
 export class StartSignInHandler implements ICommandHandler<StartSignIn> {
   constructor(private readonly challenges: Challenges) {}
 
-  async execute({ request }: StartSignIn): Promise<ChallengeDto> {
+  async execute({ input: { request } }: StartSignIn): Promise<ChallengeDto> {
     const { nonce, message, expires_at } = await this.challenges.give(request);
     return { nonce, message, expires_at: new Date(expires_at).toISOString() };
   }
@@ -77,21 +74,14 @@ export class SignInHandler implements ICommandHandler<SignIn> {
 }
 
 /** Replaces a refresh token and issues an access token. */
-export class RefreshSession extends Command<TokensDto> {
-  constructor(
-    readonly refreshToken: string,
-    readonly correlationId: string,
-  ) {
-    super();
-  }
-}
+export class RefreshSession extends CommandWith<{ refreshToken: string; correlationId: string }, TokensDto> {}
 
 @CommandHandler(RefreshSession)
 export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
   constructor(private readonly families: RefreshFamilies) {}
 
   /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked, chain_not_configured, chain_unavailable */
-  execute({ refreshToken, correlationId }: RefreshSession): Promise<TokensDto> {
+  execute({ input: { refreshToken, correlationId } }: RefreshSession): Promise<TokensDto> {
     return this.families.rotate(refreshToken, correlationId);
   }
 }
@@ -112,7 +102,7 @@ export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
     const chain_id = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
     const context = jobContext(`wallet:${wallet.toLowerCase()}`, correlationId, bodyHash(signed));
-    const command = new EndSessions(wallet, { reason: 'signed', chain_id }, context);
+    const command = new EndSessions({ wallet, by: { reason: 'signed', chain_id }, context });
     return { wallet, position: await this.links.execute(command) };
   }
 }

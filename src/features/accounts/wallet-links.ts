@@ -1,8 +1,9 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { type Update, Writer } from '../../commands/writer.js';
 import {
   type Link,
@@ -14,15 +15,10 @@ import {
   walletStream,
 } from './domain/wallet.js';
 
-export class EndSessions extends Command<Position> {
-  constructor(
-    readonly wallet: string,
-    readonly by: Parameters<typeof decideEndSessions>[1],
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class EndSessions extends CommandWith<
+  { wallet: string; by: Parameters<typeof decideEndSessions>[1]; context: CommandContext },
+  Position
+> {}
 
 /** Reads and changes the links of wallets. Reads use the wallet's own stream, so they are always current. */
 @CommandHandler(EndSessions)
@@ -41,7 +37,7 @@ export class WalletLinks implements ICommandHandler<EndSessions> {
   }
 
   /** @throws Problem idempotency_key_reused */
-  async execute({ wallet, by, context }: EndSessions): Promise<Position> {
+  async execute({ input: { wallet, by, context } }: EndSessions): Promise<Position> {
     const { position } = await this.writer.execute(walletStream(wallet), context, () => decideEndSessions(wallet, by));
     return position;
   }

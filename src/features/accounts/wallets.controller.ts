@@ -45,7 +45,7 @@ export class WalletsController {
     // Part of the body hash, since a key and a session create different links.
     const by = request.actor.session ? { session: request.actor.session.chainId } : { key: true };
     const context = request.of({ wallet, tris_id, ...by });
-    const position = await this.commands.execute(new LinkAccount(wallet, tris_id, context));
+    const position = await this.commands.execute(new LinkAccount({ wallet, trisId: tris_id, context }));
     return new Written<AccountLinkedDto>({ status: 'linked' }, position);
   }
 
@@ -62,7 +62,9 @@ export class WalletsController {
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
     const signed = { message, signature };
-    const { wallet, trisId, position } = await this.commands.execute(new LinkWallet(signed, request.of(signed)));
+    const { wallet, trisId, position } = await this.commands.execute(
+      new LinkWallet({ signed, context: request.of(signed) }),
+    );
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
 
@@ -84,7 +86,9 @@ export class WalletsController {
     const given = { ...(message && { message }), ...(signature && { signature }), ...(reason_code && { reason_code }) };
     const context = request.of({ wallet, unlink: true, ...given });
     const consent = message !== undefined && signature !== undefined ? { message, signature } : null;
-    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, consent, reason_code, context));
+    const { trisId, position } = await this.commands.execute(
+      new UnlinkWallet({ wallet, consent, reasonCode: reason_code, context }),
+    );
     const answer = { status: 'unlinked', wallet: getAddress(wallet.toLowerCase()), tris_id: trisId } as const;
     return new Written<WalletUnlinkedDto>(answer, position);
   }
@@ -99,7 +103,7 @@ export class WalletsController {
   })
   async endSessions(@Body() { wallet, reason_code }: EndSessionsDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, reason_code, end_sessions: true });
-    const command = new EndSessions(wallet, { reason: 'operator', reason_code }, context);
+    const command = new EndSessions({ wallet, by: { reason: 'operator', reason_code }, context });
     const position = await this.commands.execute(command);
     return new Written<SessionsEndedDto>({ wallet: getAddress(wallet.toLowerCase()), ended: true }, position);
   }
@@ -114,6 +118,6 @@ export class WalletsController {
     problems: ['identity_not_found'],
   })
   async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {
-    return this.queries.execute(new ListWallets(tris_id, actor, limit, cursor));
+    return this.queries.execute(new ListWallets({ trisId: tris_id, actor, limit, cursor }));
   }
 }

@@ -1,8 +1,9 @@
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { type WalletRow, walletsAssertedBy, walletsOf } from '../../../projections/wallets.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import type { Session } from '../../credentials/caller.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
@@ -16,14 +17,10 @@ import type { WalletDto, WalletsDto } from './wallets.dto.js';
 import { type Link, isAssertedBy, isFounder, ownTris, signedLink, trisActedFor } from './domain/wallet.js';
 
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
-export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
-  constructor(
-    readonly signed: SignedMessage,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class LinkWallet extends CommandWith<
+  { signed: SignedMessage; context: CommandContext },
+  { wallet: string; trisId: string; position: Position }
+> {}
 
 @CommandHandler(LinkWallet)
 export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
@@ -36,7 +33,12 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   ) {}
 
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
-  async execute({ signed: { message, signature }, context }: LinkWallet) {
+  async execute({
+    input: {
+      signed: { message, signature },
+      context,
+    },
+  }: LinkWallet) {
     const session = context.actor.session && (await this.standing.of(context.actor.session));
     const first = await this.writer.firstTry(context);
     if (first) {
@@ -56,15 +58,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
 }
 
 /** Links a wallet on the statement of a key, or of the session of the wallet itself (requirement 30). */
-export class LinkAccount extends Command<Position> {
-  constructor(
-    readonly wallet: string,
-    readonly trisId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class LinkAccount extends CommandWith<{ wallet: string; trisId: string; context: CommandContext }, Position> {}
 
 @CommandHandler(LinkAccount)
 export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
@@ -74,7 +68,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   ) {}
 
   /** @throws Problem forbidden, self_statement, wallet_already_linked, idempotency_key_reused */
-  async execute({ wallet, trisId, context }: LinkAccount) {
+  async execute({ input: { wallet, trisId, context } }: LinkAccount) {
     const { session: claimed, organization } = context.actor;
     refuseSelfStatement(organization, trisId);
     if (!claimed) {
@@ -97,18 +91,17 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   }
 }
 
-export class UnlinkWallet extends Command<{ trisId: string; position: Position }> {
-  constructor(
-    readonly wallet: string,
+export class UnlinkWallet extends CommandWith<
+  {
+    wallet: string;
     /** By the wallet, with the purpose `unlink`. */
-    readonly consent: SignedMessage | null,
+    consent: SignedMessage | null;
     /** Of an operator. */
-    readonly reasonCode: string | null,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+    reasonCode: string | null;
+    context: CommandContext;
+  },
+  { trisId: string; position: Position }
+> {}
 
 @CommandHandler(UnlinkWallet)
 export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
@@ -124,7 +117,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
    * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden, signature_required,
    * siwe_*, nonce_used
    */
-  async execute({ wallet, consent, reasonCode, context }: UnlinkWallet) {
+  async execute({ input: { wallet, consent, reasonCode, context } }: UnlinkWallet) {
     const { organization, scopes } = context.actor;
     if (reasonCode !== null && !(organization === null && scopes.has('ops')))
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
@@ -186,23 +179,17 @@ function refuseToKey(actor: Actor, link: Link, history: readonly RecordedEvent[]
 }
 
 /** The wallets of a TRIS by address: for its own session or an operator's key; for an organization's those it asserted. */
-export class ListWallets extends Query<WalletsDto> {
-  constructor(
-    readonly trisId: string,
-    readonly actor: Actor,
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
-    super();
-  }
-}
+export class ListWallets extends QueryWith<
+  { trisId: string; actor: Actor; limit: number; cursor: string | undefined },
+  WalletsDto
+> {}
 
 @QueryHandler(ListWallets)
 export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if it is misspelled, validation_failed for a cursor of another list */
-  async execute({ trisId, actor, limit, cursor }: ListWallets): Promise<WalletsDto> {
+  async execute({ input: { trisId, actor, limit, cursor } }: ListWallets): Promise<WalletsDto> {
     const { organization } = actor;
     const { page, next_cursor } = await this.views.page<WalletRow>(
       organization === null ? walletsOf(trisId) : walletsAssertedBy(organization, trisId),

@@ -1,6 +1,7 @@
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf, withdrawnRow } from '../../../projections/credonations.js';
 import { identityRow } from '../../../projections/identities.js';
+import { QueryWith } from '../../commands/messages.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { unknownIdentity } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -8,22 +9,17 @@ import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { ValidationsDto } from './credonations.dto.js';
 
 /** The credonations that an identity received, in log order. */
-export class ListCredonations extends Query<{ body: ValidationsDto; etagParts: (string | number)[] }> {
-  constructor(
-    readonly trisId: string,
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
-    super();
-  }
-}
+export class ListCredonations extends QueryWith<
+  { trisId: string; limit: number; cursor: string | undefined },
+  { body: ValidationsDto; etagParts: (string | number)[] }
+> {}
 
 @QueryHandler(ListCredonations)
 export class ListCredonationsHandler implements IQueryHandler<ListCredonations> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found */
-  async execute({ trisId, limit, cursor }: ListCredonations) {
+  async execute({ input: { trisId, limit, cursor } }: ListCredonations) {
     const after = rowAfter(cursor);
     const queries = [{ get: identityRow(trisId) }, { range: { ...credonationsOf(trisId), after, limit: limit + 1 } }];
     const { results, position, generation } = await this.views.lookUp(

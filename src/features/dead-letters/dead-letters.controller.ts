@@ -22,7 +22,7 @@ export class DeadLettersController {
   @Get()
   @Keyed({ scope: 'ops', summary: 'List events that could not be decoded', type: DeadLettersDto })
   async list(@Query() { state, limit, cursor }: DeadLettersQuery) {
-    return this.queries.execute(new ListDeadLetters(state, limit, cursor));
+    return this.queries.execute(new ListDeadLetters({ state, limit, cursor }));
   }
 
   @Post('/:event_id/acknowledge')

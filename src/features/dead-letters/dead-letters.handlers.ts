@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import {
   ACKNOWLEDGED_DEAD_LETTERS,
   type DeadLetterRow,
@@ -8,7 +8,7 @@ import {
 } from '../../../projections/dead-letters.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Recorded } from '../../commands/context.js';
-import { CommandWith } from '../../commands/messages.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { type Decoded, fact } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
@@ -60,21 +60,16 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
 }
 
 /** Open or acknowledged dead letters in log order. */
-export class ListDeadLetters extends Query<DeadLettersDto> {
-  constructor(
-    readonly state: DeadLetterState,
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
-    super();
-  }
-}
+export class ListDeadLetters extends QueryWith<
+  { state: DeadLetterState; limit: number; cursor: string | undefined },
+  DeadLettersDto
+> {}
 
 @QueryHandler(ListDeadLetters)
 export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
   constructor(private readonly views: Views) {}
 
-  async execute({ state, limit, cursor }: ListDeadLetters): Promise<DeadLettersDto> {
+  async execute({ input: { state, limit, cursor } }: ListDeadLetters): Promise<DeadLettersDto> {
     const list = state === 'open' ? OPEN_DEAD_LETTERS : ACKNOWLEDGED_DEAD_LETTERS;
     const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, /^\d{16}$/);
     return {

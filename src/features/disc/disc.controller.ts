@@ -70,7 +70,9 @@ export class DiscController {
     problems: ['identity_not_found'],
   })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    const snapshot = only(await this.queries.execute(new GetIdentities([tris_id], selectorOf(caller))));
+    const snapshot = only(
+      await this.queries.execute(new GetIdentities({ trisIds: [tris_id], coordinates: selectorOf(caller) })),
+    );
     return new Read(new JsonText(this.answers.of(snapshot)), etagPartsOf(snapshot));
   }
 
@@ -84,7 +86,7 @@ export class DiscController {
     problems: ['organization_not_vetted'],
   })
   async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    return readOf(await this.queries.execute(new GetRank(tris_id, selectorOf(caller))));
+    return readOf(await this.queries.execute(new GetRank({ trisId: tris_id, selector: selectorOf(caller) })));
   }
 
   @Get('/v1/disc/overview')
@@ -112,7 +114,11 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const snapshot = only(await this.queries.execute(new GetIdentities([tris_id], this.coordinates(query, caller))));
+    const snapshot = only(
+      await this.queries.execute(
+        new GetIdentities({ trisIds: [tris_id], coordinates: this.coordinates(query, caller) }),
+      ),
+    );
     return new Read(score(snapshot, this.gate.logId), etagPartsOf(snapshot));
   }
 
@@ -133,7 +139,9 @@ export class DiscController {
   ) {
     const coordinates = this.coordinates(query, caller);
     return readOf(
-      await this.queries.execute(new GetHistory(tris_id, coordinates, limit, cursor, toRange({ from, to }))),
+      await this.queries.execute(
+        new GetHistory({ trisId: tris_id, coordinates, limit, cursor, recorded: toRange({ from, to }) }),
+      ),
     );
   }
 
@@ -150,7 +158,9 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return readOf(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query, caller))));
+    return readOf(
+      await this.queries.execute(new GetExplanation({ trisId: tris_id, coordinates: this.coordinates(query, caller) })),
+    );
   }
 
   @Get('/v1/disc/metrics/:tris_id')
@@ -166,7 +176,14 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     return only(
-      await this.queries.execute(new GetMetrics([tris_id], this.coordinates(query, caller), metrics, '?metrics')),
+      await this.queries.execute(
+        new GetMetrics({
+          trisIds: [tris_id],
+          coordinates: this.coordinates(query, caller),
+          names: metrics,
+          pointer: '?metrics',
+        }),
+      ),
     );
   }
 
@@ -184,7 +201,7 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const coordinates = this.coordinates(query, caller);
-    const report = only(await this.queries.execute(new GetReports([tris_id], coordinates, window, depth)));
+    const report = only(await this.queries.execute(new GetReports({ trisIds: [tris_id], coordinates, window, depth })));
     // By disc-1 the hash does not cover the BAD status. The head of the proof names its key, which may be revoked.
     const [proofHead] = report.proof.split('.');
     return new Read(report, [
@@ -206,7 +223,7 @@ export class DiscController {
   })
   async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');
-    const snapshots = await this.queries.execute(new GetIdentities(tris_ids, coordinates));
+    const snapshots = await this.queries.execute(new GetIdentities({ trisIds: tris_ids, coordinates }));
     return batch(
       tris_ids,
       snapshots.map((snapshot) => (snapshot instanceof Problem ? snapshot : score(snapshot, this.gate.logId))),
@@ -227,7 +244,12 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const coordinates = this.coordinates(query, caller, '/');
-    return batch(tris_ids, await this.queries.execute(new GetMetrics(tris_ids, coordinates, metrics, '/metrics')));
+    return batch(
+      tris_ids,
+      await this.queries.execute(
+        new GetMetrics({ trisIds: tris_ids, coordinates, names: metrics, pointer: '/metrics' }),
+      ),
+    );
   }
 
   @Post('/v1/disc/report/batch')
@@ -241,7 +263,10 @@ export class DiscController {
   })
   async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');
-    return batch(tris_ids, await this.queries.execute(new GetReports(tris_ids, coordinates, window, depth)));
+    return batch(
+      tris_ids,
+      await this.queries.execute(new GetReports({ trisIds: tris_ids, coordinates, window, depth })),
+    );
   }
 
   @Get('/v1/disc/changes')
@@ -252,7 +277,7 @@ export class DiscController {
     type: ChangesDto,
   })
   async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
-    return this.queries.execute(new GetChanges(limit, cursor, selectorOf(caller)));
+    return this.queries.execute(new GetChanges({ limit, cursor, selector: selectorOf(caller) }));
   }
 
   @Get('/v1/disc/changes/stream')
@@ -272,7 +297,9 @@ export class DiscController {
   async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
     const misspelled = tris_ids?.filter(isMisspelled) ?? [];
     if (misspelled.length > 0) {
-      const answers = await this.queries.execute(new GetIdentities(misspelled, this.coordinates({}, caller)));
+      const answers = await this.queries.execute(
+        new GetIdentities({ trisIds: misspelled, coordinates: this.coordinates({}, caller) }),
+      );
       for (const answer of answers) only([answer]);
     }
     return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));

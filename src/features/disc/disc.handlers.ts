@@ -1,8 +1,9 @@
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityRow, identityRow, newIdentity } from '../../../projections/identities.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
+import { QueryWith } from '../../commands/messages.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -31,33 +32,22 @@ export interface QueryAnswer<T> {
 }
 
 /** The states of identities as of one viewpoint, from which scores and metrics are computed. */
-export class GetIdentities extends Query<(IdentitySnapshot | Problem)[]> {
-  constructor(
-    readonly trisIds: readonly string[],
-    readonly coordinates: Coordinates,
-  ) {
-    super();
-  }
-}
+export class GetIdentities extends QueryWith<
+  { trisIds: readonly string[]; coordinates: Coordinates },
+  (IdentitySnapshot | Problem)[]
+> {}
 
 @QueryHandler(GetIdentities)
 export class GetIdentitiesHandler implements IQueryHandler<GetIdentities> {
   constructor(private readonly identities: IdentityReader) {}
 
-  execute({ trisIds, coordinates }: GetIdentities): Promise<(IdentitySnapshot | Problem)[]> {
+  execute({ input: { trisIds, coordinates } }: GetIdentities): Promise<(IdentitySnapshot | Problem)[]> {
     return this.identities.snapshots(trisIds, coordinates);
   }
 }
 
 /** Rank and TCT total of a vetted organization. */
-export class GetRank extends Query<QueryAnswer<DiscRankDto>> {
-  constructor(
-    readonly trisId: string,
-    readonly selector: LensSelector,
-  ) {
-    super();
-  }
-}
+export class GetRank extends QueryWith<{ trisId: string; selector: LensSelector }, QueryAnswer<DiscRankDto>> {}
 
 @QueryHandler(GetRank)
 export class GetRankHandler implements IQueryHandler<GetRank> {
@@ -67,7 +57,7 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
   ) {}
 
   /** @throws Problem organization_not_vetted */
-  async execute({ trisId, selector }: GetRank): Promise<QueryAnswer<DiscRankDto>> {
+  async execute({ input: { trisId, selector } }: GetRank): Promise<QueryAnswer<DiscRankDto>> {
     const queries = [{ get: organizationRow(trisId) }, { get: identityRow(trisId) }, ...this.lenses.queries(selector)];
     const { manifest, results, position, generation } = await this.views.lookUp(
       () => this.views.read(queries),
@@ -89,24 +79,25 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
 }
 
 /** The events behind a score, in log order, each with the standing after it. */
-export class GetHistory extends Query<QueryAnswer<HistoryDto>> {
-  constructor(
-    readonly trisId: string,
-    readonly coordinates: Coordinates,
-    readonly limit: number,
-    readonly cursor: string | undefined,
+export class GetHistory extends QueryWith<
+  {
+    trisId: string;
+    coordinates: Coordinates;
+    limit: number;
+    cursor: string | undefined;
     /** ms: only events that were recorded in this time, both ends included. */
-    readonly recorded: { from?: number; to?: number } = {},
-  ) {
-    super();
-  }
-}
+    recorded: { from?: number; to?: number };
+  },
+  QueryAnswer<HistoryDto>
+> {}
 
 @QueryHandler(GetHistory)
 export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({ trisId, coordinates, limit, cursor, recorded }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
+  async execute({
+    input: { trisId, coordinates, limit, cursor, recorded },
+  }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
     const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
     // The cursor may be of a history without this `from`.
@@ -142,37 +133,32 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
 }
 
 /** The contributions to a score. */
-export class GetExplanation extends Query<QueryAnswer<ExplanationDto>> {
-  constructor(
-    readonly trisId: string,
-    readonly coordinates: Coordinates,
-  ) {
-    super();
-  }
-}
+export class GetExplanation extends QueryWith<
+  { trisId: string; coordinates: Coordinates },
+  QueryAnswer<ExplanationDto>
+> {}
 
 @QueryHandler(GetExplanation)
 export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({ trisId, coordinates }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
+  async execute({ input: { trisId, coordinates } }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
     const snapshot = await this.identities.snapshot(trisId, coordinates);
     return { body: await explain(snapshot, this.identities.logId), etagParts: etagPartsOf(snapshot) };
   }
 }
 
 /** The health of several identities by name, each with a proof. */
-export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
-  constructor(
-    readonly trisIds: readonly string[],
-    readonly coordinates: Coordinates,
-    readonly names: readonly string[] | undefined,
+export class GetMetrics extends QueryWith<
+  {
+    trisIds: readonly string[];
+    coordinates: Coordinates;
+    names: readonly string[] | undefined;
     /** Pointer to the names, for errors. */
-    readonly pointer: string,
-  ) {
-    super();
-  }
-}
+    pointer: string;
+  },
+  (MetricsDto | Problem)[]
+> {}
 
 @QueryHandler(GetMetrics)
 export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
@@ -184,7 +170,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   ) {}
 
   /** @throws Problem unknown_metric if no identity has the metrics; if some have, it is the result of the others */
-  async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
+  async execute({ input: { trisIds, coordinates, names, pointer } }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
     const all = await answers<MetricsDto>(snapshots, async (snapshot) => {
@@ -208,16 +194,10 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
 }
 
 /** Reports of several identities over a window of months, each with a proof. */
-export class GetReports extends Query<(ReportDto | Problem)[]> {
-  constructor(
-    readonly trisIds: readonly string[],
-    readonly coordinates: Coordinates,
-    readonly window: Window,
-    readonly depth: Depth,
-  ) {
-    super();
-  }
-}
+export class GetReports extends QueryWith<
+  { trisIds: readonly string[]; coordinates: Coordinates; window: Window; depth: Depth },
+  (ReportDto | Problem)[]
+> {}
 
 @QueryHandler(GetReports)
 export class GetReportsHandler implements IQueryHandler<GetReports> {
@@ -228,7 +208,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async execute({ trisIds, coordinates, window, depth }: GetReports): Promise<(ReportDto | Problem)[]> {
+  async execute({ input: { trisIds, coordinates, window, depth } }: GetReports): Promise<(ReportDto | Problem)[]> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
     return answers(snapshots, (snapshot) => this.report(snapshot, window, depth));
   }
@@ -264,21 +244,16 @@ async function answers<T>(
 }
 
 /** Identities in the order of their last change, each once, with its current score. */
-export class GetChanges extends Query<ChangesDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-    readonly selector: LensSelector,
-  ) {
-    super();
-  }
-}
+export class GetChanges extends QueryWith<
+  { limit: number; cursor: string | undefined; selector: LensSelector },
+  ChangesDto
+> {}
 
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
   constructor(private readonly feed: ChangeFeed) {}
 
-  async execute({ limit, cursor, selector }: GetChanges): Promise<ChangesDto> {
+  async execute({ input: { limit, cursor, selector } }: GetChanges): Promise<ChangesDto> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
     let part = await this.feed.after(from?.p ?? 0, limit, selector);
     const reset = from !== undefined && !isSameScope(from, part.scope);

@@ -31,13 +31,15 @@ export class AccreditationController {
   })
   async accredit(@Body() { issuer, statuses }: AccreditIssuerDto, @Context() request: RequestContext) {
     const context = request.of({ issuer, statuses });
-    return Written.of(await this.commands.execute(new SetAccreditation(issuer, { accredit: statuses }, context)));
+    return Written.of(
+      await this.commands.execute(new SetAccreditation({ issuer, change: { accredit: statuses }, context })),
+    );
   }
 
   @Get()
   @Keyed({ scope: 'any', summary: 'List accredited issuers', type: AccreditedIssuersDto })
   async list(@Query() { limit, cursor }: PageQuery) {
-    return this.queries.execute(new ListAccreditedIssuers(limit, cursor));
+    return this.queries.execute(new ListAccreditedIssuers({ limit, cursor }));
   }
 
   @Delete('/:issuer')
@@ -55,7 +57,7 @@ export class AccreditationController {
   ) {
     const context = request.of({ issuer, withdrawn: statuses ?? null });
     return Written.of(
-      await this.commands.execute(new SetAccreditation(issuer, { withdraw: statuses ?? null }, context)),
+      await this.commands.execute(new SetAccreditation({ issuer, change: { withdraw: statuses ?? null }, context })),
     );
   }
 }

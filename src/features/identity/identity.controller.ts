@@ -118,9 +118,9 @@ export class IdentityController {
   }
 
   /** Returns the position of the written event, or of the last statement if this one changed nothing; 0: there is none. */
-  private async state(trisId: string, statement: StateAboutIdentity['statement'], request: RequestContext) {
+  private async state(trisId: string, statement: StateAboutIdentity['input']['statement'], request: RequestContext) {
     const context = request.of({ tris_id: trisId, ...statement });
-    const { position } = await this.commands.execute(new StateAboutIdentity(trisId, statement, context));
+    const { position } = await this.commands.execute(new StateAboutIdentity({ trisId, statement, context }));
     return position;
   }
 }

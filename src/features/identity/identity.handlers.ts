@@ -1,9 +1,10 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { FoldedStreams } from '../../commands/folded-streams.js';
+import { CommandWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
@@ -15,15 +16,10 @@ import {
   operatorStateOf,
 } from './domain/identity.js';
 
-export class StateAboutIdentity extends Command<{ position: Position }> {
-  constructor(
-    readonly trisId: string,
-    readonly statement: Statement,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class StateAboutIdentity extends CommandWith<
+  { trisId: string; statement: Statement; context: CommandContext },
+  { position: Position }
+> {}
 
 @CommandHandler(StateAboutIdentity)
 export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIdentity> {
@@ -45,7 +41,7 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
    * @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused,
    * write_conflict
    */
-  async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
+  async execute({ input: { trisId, statement, context } }: StateAboutIdentity): Promise<{ position: Position }> {
     const { organization, scopes } = context.actor;
     if (statement.kind === 'grant') refuseSelfStatement(organization, trisId);
     const byOperator = organization === null && scopes.has('ops');

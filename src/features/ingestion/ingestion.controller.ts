@@ -29,7 +29,7 @@ export class IngestionController {
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
     const asked = { wallet, chain_id, from_block: from_block ?? null };
-    const started = await this.commands.execute(new IngestWallet(asked, request.of(asked)));
+    const started = await this.commands.execute(new IngestWallet({ asked, context: request.of(asked) }));
     return new Written<JobStartedDto>(started, null);
   }
 
@@ -43,6 +43,6 @@ export class IngestionController {
     problems: ['ingestion_not_found'],
   })
   async get(@Param() { job_id }: IngestionParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetIngestion(job_id, actor));
+    return this.queries.execute(new GetIngestion({ id: job_id, actor }));
   }
 }

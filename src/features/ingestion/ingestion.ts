@@ -1,10 +1,11 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, bodyHash, internalActor, jobContext } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { FOREVER_MS, KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -51,14 +52,7 @@ interface KeptCursor extends Cursor {
   log: Checkpoint;
 }
 
-export class GetIngestion extends Query<IngestionDto> {
-  constructor(
-    readonly id: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetIngestion extends QueryWith<{ id: string; actor: Actor }, IngestionDto> {}
 
 /** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
 @QueryHandler(GetIngestion)
@@ -141,7 +135,7 @@ export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
    * @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS, or an organization's key
    * for one that its organization did not ask for
    */
-  async execute({ id, actor }: GetIngestion): Promise<IngestionDto> {
+  async execute({ input: { id, actor } }: GetIngestion): Promise<IngestionDto> {
     const job = await this.jobs.get(JOB_KIND, id);
     if (!job || (await this.isHidden(job, actor))) {
       throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
@@ -342,14 +336,10 @@ async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, 
 
 const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;
 
-export class IngestWallet extends Command<{ job_id: string }> {
-  constructor(
-    readonly asked: Omit<IngestionInput, 'tris_id'>,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class IngestWallet extends CommandWith<
+  { asked: Omit<IngestionInput, 'tris_id'>; context: CommandContext },
+  { job_id: string }
+> {}
 
 @CommandHandler(IngestWallet)
 export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
@@ -359,7 +349,7 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
   ) {}
 
   /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
-  async execute({ asked, context }: IngestWallet): Promise<{ job_id: string }> {
+  async execute({ input: { asked, context } }: IngestWallet): Promise<{ job_id: string }> {
     const { chain_id } = asked;
     if (!this.ingestion.knows(chain_id)) {
       throw new Problem(

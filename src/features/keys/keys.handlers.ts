@@ -1,5 +1,6 @@
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { type Actor, refuseUnlessAccepted } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { ApiKeys } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
 import { Writer } from '../../commands/writer.js';
@@ -9,16 +10,10 @@ import { Problem, refusalOf } from '../../kernel/problems.js';
 import type { CreatedKeyDto } from './keys.dto.js';
 
 /** Creates a key. */
-export class CreateKey extends Command<CreatedKeyDto> {
-  constructor(
-    readonly keyId: string,
-    readonly scopes: Scope[],
-    readonly organization: string | null,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class CreateKey extends CommandWith<
+  { keyId: string; scopes: Scope[]; organization: string | null; actor: Actor },
+  CreatedKeyDto
+> {}
 
 @CommandHandler(CreateKey)
 export class CreateKeyHandler implements ICommandHandler<CreateKey> {
@@ -29,7 +24,7 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
   ) {}
 
   /** @throws Problem forbidden, validation_failed, key_conflict, keys_read_only */
-  async execute({ keyId, scopes, organization, actor }: CreateKey): Promise<CreatedKeyDto> {
+  async execute({ input: { keyId, scopes, organization, actor } }: CreateKey): Promise<CreatedKeyDto> {
     // Every key may read.
     const lacking = scopes.filter((scope) => scope !== 'reads' && !actor.scopes.has(scope));
     if (lacking.length > 0) {
@@ -50,14 +45,7 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
 }
 
 /** Deletes a key: it is refused from now on. */
-export class DeleteKey extends Command<void> {
-  constructor(
-    readonly keyId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class DeleteKey extends CommandWith<{ keyId: string; actor: Actor }, void> {}
 
 @CommandHandler(DeleteKey)
 export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
@@ -67,7 +55,7 @@ export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
   ) {}
 
   /** @throws Problem key_not_found, forbidden, key_in_use, keys_read_only */
-  async execute({ keyId, actor }: DeleteKey): Promise<void> {
+  async execute({ input: { keyId, actor } }: DeleteKey): Promise<void> {
     if (actor.name === `key:${keyId}`) {
       throw new Problem('key_in_use', 'A key cannot delete itself: use another key with the scope ops.');
     }

@@ -43,14 +43,16 @@ export class OrganizationsController {
   @ApiResponse({ status: 200, description: 'Already registered with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
     const context = request.of({ tris_org, platform_ids });
-    const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
+    const result = await this.commands.execute(
+      new RegisterOrganization({ trisOrg: tris_org, platformIds: platform_ids, context }),
+    );
     return Written.created(result, ['v1', 'organizations', tris_org]);
   }
 
   @Get('/organizations')
   @Keyed({ scope: 'ops', summary: 'List registered organizations', type: OrganizationsDto })
   async list(@Query() { limit, cursor }: PageQuery) {
-    return this.queries.execute(new ListOrganizations(limit, cursor));
+    return this.queries.execute(new ListOrganizations({ limit, cursor }));
   }
 
   @Get('/organizations/:tris_id')
@@ -62,7 +64,7 @@ export class OrganizationsController {
     problems: ['organization_not_found'],
   })
   async get(@Param() { tris_id }: TrisIdParams) {
-    return this.queries.execute(new GetOrganization(tris_id));
+    return this.queries.execute(new GetOrganization({ trisOrg: tris_id }));
   }
 
   @Post('/organizations/:tris_id/vet')
@@ -101,12 +103,14 @@ export class OrganizationsController {
   @ApiResponse({ status: 200, description: 'Already registered to this organization', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
     const context = request.of({ platform_id, tris_org });
-    const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));
+    const result = await this.commands.execute(
+      new RegisterPlatform({ platformId: platform_id, trisOrg: tris_org, context }),
+    );
     return Written.created(result, ['v1', 'organizations', tris_org]);
   }
 
   private async setVetting(trisOrg: string, vetted: boolean, request: RequestContext) {
     const context = request.of({ tris_org: trisOrg, vetted });
-    return Written.of(await this.commands.execute(new SetVetting(trisOrg, vetted, context)));
+    return Written.of(await this.commands.execute(new SetVetting({ trisOrg, vetted, context })));
   }
 }

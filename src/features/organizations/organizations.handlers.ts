@@ -1,8 +1,9 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../../projections/organizations.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Created } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
@@ -13,15 +14,10 @@ import type { OrganizationDto, OrganizationsDto } from './organizations.dto.js';
 import { Platforms, platformStream } from './platforms.js';
 
 /** Registers an organization and its platforms. Each platform has its own stream; a retry adds those still missing. */
-export class RegisterOrganization extends Command<Created<OrganizationDto>> {
-  constructor(
-    readonly trisOrg: string,
-    readonly platformIds: readonly string[],
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RegisterOrganization extends CommandWith<
+  { trisOrg: string; platformIds: readonly string[]; context: CommandContext },
+  Created<OrganizationDto>
+> {}
 
 @CommandHandler(RegisterOrganization)
 export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrganization> {
@@ -31,7 +27,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
   ) {}
 
   /** @throws Problem platform_already_registered; nothing is written then, unless two requests race for a platform */
-  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Created<OrganizationDto>> {
+  async execute({ input: { trisOrg, platformIds, context } }: RegisterOrganization): Promise<Created<OrganizationDto>> {
     for (const [i, platformId] of platformIds.entries()) {
       await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
     }
@@ -63,15 +59,10 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
 }
 
 /** Makes an organization the permanent owner of a platform. */
-export class RegisterPlatform extends Command<Created<{ platform_id: string; tris_org: string }>> {
-  constructor(
-    readonly platformId: string,
-    readonly trisOrg: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RegisterPlatform extends CommandWith<
+  { platformId: string; trisOrg: string; context: CommandContext },
+  Created<{ platform_id: string; tris_org: string }>
+> {}
 
 @CommandHandler(RegisterPlatform)
 export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform> {
@@ -82,7 +73,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
   ) {}
 
   /** @throws Problem organization_not_found, platform_already_registered */
-  async execute({ platformId, trisOrg, context }: RegisterPlatform) {
+  async execute({ input: { platformId, trisOrg, context } }: RegisterPlatform) {
     requireRegistered(await this.store.readStream(organizationStream(trisOrg)), trisOrg);
     await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
     await this.writer.idempotency.claim(platformStream(platformId), context);
@@ -92,22 +83,17 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
 }
 
 /** Vets an organization, or revokes its vetting. */
-export class SetVetting extends Command<Created<{ tris_org: string; vetted: boolean }>> {
-  constructor(
-    readonly trisOrg: string,
-    readonly vetted: boolean,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class SetVetting extends CommandWith<
+  { trisOrg: string; vetted: boolean; context: CommandContext },
+  Created<{ tris_org: string; vetted: boolean }>
+> {}
 
 @CommandHandler(SetVetting)
 export class SetVettingHandler implements ICommandHandler<SetVetting> {
   constructor(private readonly writer: Writer) {}
 
   /** @throws Problem organization_not_found */
-  async execute({ trisOrg, vetted, context }: SetVetting) {
+  async execute({ input: { trisOrg, vetted, context } }: SetVetting) {
     const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) =>
       decideVetting(requireRegistered(history, trisOrg), trisOrg, vetted),
     );
@@ -116,11 +102,7 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
 }
 
 /** One organization: registration and vetting from its stream (always current), platforms from the read model. */
-export class GetOrganization extends Query<OrganizationDto> {
-  constructor(readonly trisOrg: string) {
-    super();
-  }
-}
+export class GetOrganization extends QueryWith<{ trisOrg: string }, OrganizationDto> {}
 
 @QueryHandler(GetOrganization)
 export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
@@ -130,7 +112,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
   ) {}
 
   /** @throws Problem organization_not_found, projection_behind */
-  async execute({ trisOrg }: GetOrganization): Promise<OrganizationDto> {
+  async execute({ input: { trisOrg } }: GetOrganization): Promise<OrganizationDto> {
     const history = await this.store.readStream(organizationStream(trisOrg));
     const { registered_at, vetted } = requireRegistered(history, trisOrg);
     await this.views.requirePosition(
@@ -143,20 +125,13 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
 }
 
 /** Registered organizations by TRIS id. */
-export class ListOrganizations extends Query<OrganizationsDto> {
-  constructor(
-    readonly limit: number,
-    readonly cursor: string | undefined,
-  ) {
-    super();
-  }
-}
+export class ListOrganizations extends QueryWith<{ limit: number; cursor: string | undefined }, OrganizationsDto> {}
 
 @QueryHandler(ListOrganizations)
 export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations> {
   constructor(private readonly views: Views) {}
 
-  async execute({ limit, cursor }: ListOrganizations) {
+  async execute({ input: { limit, cursor } }: ListOrganizations) {
     const { page, next_cursor } = await this.views.page<OrganizationRow>(ORGANIZATIONS, { cursor, limit }, TRIS_ID);
     return {
       organizations: page.map(({ tris_org, vetted, registered_at }) => ({

@@ -24,7 +24,7 @@ export class PersonController {
   })
   async get(@RequestCaller() { keyId, scopes, organization, session, expiresAt }: Caller): Promise<MeDto> {
     const me = { key_id: keyId, scopes: [...scopes], organization };
-    return session ? { ...me, ...(await this.queries.execute(new GetPerson(session, expiresAt!))) } : me;
+    return session ? { ...me, ...(await this.queries.execute(new GetPerson({ session, expiresAt: expiresAt! }))) } : me;
   }
 
   @Get('/export')
@@ -38,6 +38,6 @@ export class PersonController {
     lines: true,
   })
   async export(@RequestCaller() { session }: Caller) {
-    return new Lines(await this.queries.execute(new ExportPerson(session as Session)));
+    return new Lines(await this.queries.execute(new ExportPerson({ session: session as Session })));
   }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { eventsNaming } from '../../../projections/actions.js';
 import { credonationsOf } from '../../../projections/credonations.js';
@@ -11,6 +11,7 @@ import { timelineOf } from '../../../projections/timeline.js';
 import { type TroveEntry, troveList } from '../../../projections/trove.js';
 import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
 import { keptText } from '../../commands/kept-texts.js';
+import { QueryWith } from '../../commands/messages.js';
 import type { Session } from '../../credentials/caller.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { ERASURE } from '../../kernel/personal-data.js';
@@ -35,15 +36,14 @@ import type { MeDto } from './person.dto.js';
 type Person = Omit<MeDto, 'key_id' | 'scopes' | 'organization'>;
 
 /** Whom a session acts for. */
-export class GetPerson extends Query<Person> {
-  constructor(
-    readonly session: Session,
+export class GetPerson extends QueryWith<
+  {
+    session: Session;
     /** ms: when its access token expires. */
-    readonly expiresAt: number,
-  ) {
-    super();
-  }
-}
+    expiresAt: number;
+  },
+  Person
+> {}
 
 @QueryHandler(GetPerson)
 export class GetPersonHandler implements IQueryHandler<GetPerson> {
@@ -53,7 +53,12 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
   ) {}
 
   /** @throws Problem identity_not_found while the read models do not know the link of the wallet yet */
-  async execute({ session: { wallet, chainId, trisId }, expiresAt }: GetPerson): Promise<Person> {
+  async execute({
+    input: {
+      session: { wallet, chainId, trisId },
+      expiresAt,
+    },
+  }: GetPerson): Promise<Person> {
     const session = {
       wallet: getAddress(wallet),
       chain_id: chainId,
@@ -78,11 +83,7 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
 }
 
 /** Everything that is recorded about the TRIS of a session, as lines. */
-export class ExportPerson extends Query<AsyncIterable<string>> {
-  constructor(readonly session: Session) {
-    super();
-  }
-}
+export class ExportPerson extends QueryWith<{ session: Session }, AsyncIterable<string>> {}
 
 /** Rows read at a time. */
 const ROWS = 250;
@@ -104,7 +105,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
   ) {}
 
   /** @throws Problem forbidden for a session without a TRIS */
-  async execute({ session }: ExportPerson): Promise<AsyncIterable<string>> {
+  async execute({ input: { session } }: ExportPerson): Promise<AsyncIterable<string>> {
     const { trisId } = session;
     if (trisId === null) throw new Problem('forbidden', 'The session acts for no TRIS: nothing is recorded about it.');
     return this.lines(trisId, session);

@@ -66,7 +66,9 @@ export class RelayController {
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
-    const { action_id, source, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
+    const { action_id, source, position } = await this.commands.execute(
+      new RelayAction({ action, context: request.of(action) }),
+    );
     this.tellQuota(request);
     const message = `Action received for scoring. ${WHY[source]}`;
     const answer: RelayedDto = { status: 'received', message, action_id, source };
@@ -99,7 +101,7 @@ export class RelayController {
       actions.push(this.actionOf(item));
       await yieldIfDue();
     }
-    const outcomes = await this.commands.execute(new RelayActions(actions, request));
+    const outcomes = await this.commands.execute(new RelayActions({ actions, request }));
     this.tellQuota(request);
     const results = outcomes.map((outcome, index): RelayBatchItemDto => {
       if (outcome instanceof Error) return { index, ...itemProblem(outcome) };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { Batches, type ItemOutcome, keyOfItem } from '../../commands/batches.js';
 import { type CommandContext, bodyHash, ownerOfTurns, refuseSelfStatement } from '../../commands/context.js';
@@ -11,6 +11,7 @@ import { Staleness } from '../../read-side/staleness.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
+import { CommandWith } from '../../commands/messages.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
 import { idempotencyKeyReused, Problem, fieldProblem } from '../../kernel/problems.js';
@@ -27,14 +28,7 @@ export interface Relayed {
   position: Position;
 }
 
-export class RelayAction extends Command<Relayed> {
-  constructor(
-    readonly action: Action,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RelayAction extends CommandWith<{ action: Action; context: CommandContext }, Relayed> {}
 
 /** An action to be recorded. */
 interface Recording {
@@ -107,7 +101,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
    * @throws Problem self_statement, platform_not_owned, quota_exceeded, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
   async execute(command: RelayAction, decided?: Source): Promise<Relayed> {
-    const { platform_id } = command.action;
+    const { platform_id } = command.input.action;
     try {
       const relayed = await this.relay(command, decided);
       this.metrics.relays.inc(platform_id, 'accepted');
@@ -118,7 +112,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     }
   }
 
-  private async relay({ action, context }: RelayAction, decided: Source | undefined): Promise<Relayed> {
+  private async relay({ input: { action, context } }: RelayAction, decided: Source | undefined): Promise<Relayed> {
     const { organization } = context.actor;
     refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
@@ -160,15 +154,14 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
 export type ActionOutcome = ItemOutcome<Relayed>;
 
 /** Records many actions, each as if it were relayed alone: what happens to one makes no difference to the others. */
-export class RelayActions extends Command<ActionOutcome[]> {
-  constructor(
+export class RelayActions extends CommandWith<
+  {
     /** Validated actions, or why they are refused. */
-    readonly actions: readonly (Action | Problem)[],
-    readonly request: Omit<CommandContext, 'body_hash'>,
-  ) {
-    super();
-  }
-}
+    actions: readonly (Action | Problem)[];
+    request: Omit<CommandContext, 'body_hash'>;
+  },
+  ActionOutcome[]
+> {}
 
 @CommandHandler(RelayActions)
 export class RelayActionsHandler implements ICommandHandler<RelayActions> {
@@ -187,7 +180,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
    * @returns the outcome of each action, in order
    * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
    */
-  async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
+  async execute({ input: { actions, request } }: RelayActions): Promise<ActionOutcome[]> {
     const { actor, correlation_id, idempotency, trace } = request;
     let source: Source;
     return this.batches.execute(
@@ -196,7 +189,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
       (action, index) => {
         const own = keyOfItem(idempotency, index);
         const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
-        return this.single.execute(new RelayAction(action, context), source);
+        return this.single.execute(new RelayAction({ action, context }), source);
       },
       {
         holdBack: () => this.staleness.holdBack(actions.length),

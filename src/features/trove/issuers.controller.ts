@@ -34,14 +34,16 @@ export class IssuersController {
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
     const content = toIssuer(body);
     const context = request.of(content);
-    const result = await this.commands.execute(new ChangeIssuer(content.issuer_id, { register: content }, context));
+    const result = await this.commands.execute(
+      new ChangeIssuer({ issuerId: content.issuer_id, change: { register: content }, context }),
+    );
     return Written.created(result, ['v1', 'trove-issuers', content.issuer_id]);
   }
 
   @Get('/:issuer_id')
   @Keyed({ scope: 'any', at: LAB, summary: 'Get an issuer', type: IssuerDto, problems: ['issuer_not_found'] })
   async get(@Param() { issuer_id }: IssuerParams) {
-    return this.queries.execute(new GetIssuer(issuer_id));
+    return this.queries.execute(new GetIssuer({ issuerId: issuer_id }));
   }
 
   @Post('/:issuer_id/retire')
@@ -54,6 +56,8 @@ export class IssuersController {
   })
   async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
     const context = request.of({ issuer_id, retired: true });
-    return Written.of(await this.commands.execute(new ChangeIssuer(issuer_id, 'retire', context)));
+    return Written.of(
+      await this.commands.execute(new ChangeIssuer({ issuerId: issuer_id, change: 'retire', context })),
+    );
   }
 }

@@ -1,6 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { CommandContext, Created } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -13,11 +14,7 @@ import {
   issuerStream,
 } from './domain/issuer.js';
 
-export class GetIssuer extends Query<Issuer> {
-  constructor(readonly issuerId: string) {
-    super();
-  }
-}
+export class GetIssuer extends QueryWith<{ issuerId: string }, Issuer> {}
 
 /** Issuers whose proofs are trusted, each read from its own stream, so always current. */
 @QueryHandler(GetIssuer)
@@ -29,7 +26,7 @@ export class Issuers implements IQueryHandler<GetIssuer> {
   }
 
   /** @throws Problem issuer_not_found */
-  async execute({ issuerId }: Pick<GetIssuer, 'issuerId'>): Promise<Issuer> {
+  async execute({ input: { issuerId } }: Pick<GetIssuer, 'input'>): Promise<Issuer> {
     const issuer = await this.find(issuerId);
     if (!issuer) throw new Problem('issuer_not_found', `There is no issuer ${issuerId}.`);
     return issuer;
@@ -37,15 +34,10 @@ export class Issuers implements IQueryHandler<GetIssuer> {
 }
 
 /** Trusts an issuer's proofs from now on, or no longer. */
-export class ChangeIssuer extends Command<Created<Issuer>> {
-  constructor(
-    readonly issuerId: string,
-    readonly change: { register: IssuerContent } | 'retire',
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ChangeIssuer extends CommandWith<
+  { issuerId: string; change: { register: IssuerContent } | 'retire'; context: CommandContext },
+  Created<Issuer>
+> {}
 
 @CommandHandler(ChangeIssuer)
 export class ChangeIssuerHandler implements ICommandHandler<ChangeIssuer> {
@@ -55,11 +47,11 @@ export class ChangeIssuerHandler implements ICommandHandler<ChangeIssuer> {
   ) {}
 
   /** @throws Problem issuer_not_found, issuer_conflict, idempotency_key_reused */
-  async execute({ issuerId, change, context }: ChangeIssuer): Promise<Created<Issuer>> {
-    if (change === 'retire') await this.issuers.execute({ issuerId });
+  async execute({ input: { issuerId, change, context } }: ChangeIssuer): Promise<Created<Issuer>> {
+    if (change === 'retire') await this.issuers.execute({ input: { issuerId } });
     const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
       change === 'retire' ? decideRetire(issuerOf(history)!) : decideRegister(issuerOf(history), change.register),
     );
-    return { body: await this.issuers.execute({ issuerId }), position, own };
+    return { body: await this.issuers.execute({ input: { issuerId } }), position, own };
   }
 }

@@ -53,7 +53,7 @@ export class TroveController {
     // The submitter is known by the key.
     const { submitter: _submitter, ...command } = submission;
     const context = request.of(command);
-    return Written.of(await this.commands.execute(new SubmitRecord(submission, context)));
+    return Written.of(await this.commands.execute(new SubmitRecord({ submission, context })));
   }
 
   @Get()
@@ -64,13 +64,13 @@ export class TroveController {
     problems: ['identity_not_found'],
   })
   async list(@Query() query: RecordsQuery) {
-    return this.queries.execute(new ListRecords(query));
+    return this.queries.execute(new ListRecords({ query }));
   }
 
   @Get('/:record_id')
   @Keyed({ scope: 'any', at: RECORD, summary: 'Get a record', type: RecordDto, problems: ['record_not_found'] })
   async get(@Param() { record_id }: RecordParams) {
-    return this.queries.execute(new GetRecord(record_id));
+    return this.queries.execute(new GetRecord({ recordId: record_id }));
   }
 
   @Post('/:record_id/review')
@@ -102,7 +102,11 @@ export class TroveController {
     // The reviewer is part of the decision.
     const actor = request.actor.name;
     const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
-    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), context);
+    const review = new ReviewRecord({
+      recordId: record_id,
+      decision: reviewOf(decision, reason_code, platform_id),
+      context,
+    });
     return Written.of(await this.commands.execute(review));
   }
 }

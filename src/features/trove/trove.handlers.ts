@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { troveList } from '../../../projections/trove.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -8,6 +8,7 @@ import { type Update, Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Vetting } from '../organizations/vetting.js';
 import { Problem, refuseMisspelled, refusalOf } from '../../kernel/problems.js';
@@ -43,14 +44,7 @@ import { ProofChecks } from './proof-checks.js';
 type Submitted = Recorded<SubmittedRecordDto>;
 
 /** Stores a submitted record and enqueues the verification of its proof. */
-export class SubmitRecord extends Command<Submitted> {
-  constructor(
-    readonly submission: Submission,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class SubmitRecord extends CommandWith<{ submission: Submission; context: CommandContext }, Submitted> {}
 
 @CommandHandler(SubmitRecord)
 export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
@@ -63,7 +57,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
   ) {}
 
   /** @throws Problem validation_failed for an unknown issuer, record_conflict, record_decided, idempotency_key_reused */
-  async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
+  async execute({ input: { submission, context } }: SubmitRecord): Promise<Submitted> {
     const stream = troveStream(recordIdOf(submission.content_hash, submission.submitter));
     const update = (await this.writer.firstTry(context)) ?? (await this.submit(stream, submission, context));
     await this.verification.enqueue(troveRecordOf(await this.store.readStream(stream))!);
@@ -112,15 +106,10 @@ export type Review =
   | { kind: 'revoke'; reason: Reason };
 
 /** A reviewer's decision on a pending record, the end of an operator's rejection, or of an approval. */
-export class ReviewRecord extends Command<Submitted> {
-  constructor(
-    readonly recordId: string,
-    readonly decision: Review,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ReviewRecord extends CommandWith<
+  { recordId: string; decision: Review; context: CommandContext },
+  Submitted
+> {}
 
 @CommandHandler(ReviewRecord)
 export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
@@ -138,7 +127,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
    * @throws Problem record_not_found, forbidden, self_statement, own_submission, platform_not_owned, record_decided,
    * record_counted, write_conflict, idempotency_key_reused
    */
-  async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
+  async execute({ input: { recordId, decision, context } }: ReviewRecord): Promise<Submitted> {
     const stream = troveStream(recordId);
     const before = await this.store.readStream(stream);
     const record = troveRecordOf(before);
@@ -207,11 +196,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
 }
 
 /** One record, read from its own stream, so always current. */
-export class GetRecord extends Query<RecordDto> {
-  constructor(readonly recordId: string) {
-    super();
-  }
-}
+export class GetRecord extends QueryWith<{ recordId: string }, RecordDto> {}
 
 @QueryHandler(GetRecord)
 export class GetRecordHandler implements IQueryHandler<GetRecord> {
@@ -221,18 +206,14 @@ export class GetRecordHandler implements IQueryHandler<GetRecord> {
   ) {}
 
   /** @throws Problem record_not_found */
-  async execute({ recordId }: GetRecord): Promise<RecordDto> {
+  async execute({ input: { recordId } }: GetRecord): Promise<RecordDto> {
     const record = troveRecordOf(await this.store.readStream(troveStream(recordId)));
     if (!record) throw unknownRecord(recordId);
     return recordDto(record, this.keyValue);
   }
 }
 
-export class ListRecords extends Query<RecordsDto> {
-  constructor(readonly query: RecordsQuery) {
-    super();
-  }
-}
+export class ListRecords extends QueryWith<{ query: RecordsQuery }, RecordsDto> {}
 
 @QueryHandler(ListRecords)
 export class ListRecordsHandler implements IQueryHandler<ListRecords> {
@@ -242,7 +223,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ query }: ListRecords): Promise<RecordsDto> {
+  async execute({ input: { query } }: ListRecords): Promise<RecordsDto> {
     const { tris_id = null, status = null, limit, cursor } = query;
     const { records, last } = await pageOfRecords(this.views, troveList(tris_id, status), rowAfter(cursor), limit);
     if (records.length === 0 && cursor === undefined) refuseMisspelled(tris_id);

@@ -1,6 +1,7 @@
 import { type Actor, ownerOfTurns, refuseUnlessAccepted } from '../../commands/context.js';
+import { QueryWith } from '../../commands/messages.js';
 import { Inject } from '@nestjs/common';
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -33,21 +34,20 @@ import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lense
 const MAX_WAITING = 8;
 
 /** Previews the effect of a policy on some identities or on all. Writes nothing. */
-export class EvaluatePolicy extends Query<EvaluationDto> {
-  constructor(
+export class EvaluatePolicy extends QueryWith<
+  {
     /** The id of a stored policy, or the content of one that need not be stored. */
-    readonly policy: string | PolicyContent,
-    readonly scope: LensScope,
-    readonly subjects: readonly string[] | undefined,
-    readonly accessPolicies: readonly string[],
-    readonly actor: Actor,
-    readonly signal: AbortSignal,
+    policy: string | PolicyContent;
+    scope: LensScope;
+    subjects: readonly string[] | undefined;
+    accessPolicies: readonly string[];
+    actor: Actor;
+    signal: AbortSignal;
     /** Version of the model for both sides. Default: the platform's. */
-    readonly model?: ModelId,
-  ) {
-    super();
-  }
-}
+    model?: ModelId;
+  },
+  EvaluationDto
+> {}
 
 @QueryHandler(EvaluatePolicy)
 export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
@@ -65,8 +65,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
    * @throws Problem policy_not_found, forbidden, weight_criticality_mismatch, duplicate_metric,
    * total_weight_out_of_range, preview_busy, projection_rebuilding
    */
-  async execute(query: EvaluatePolicy): Promise<EvaluationDto> {
-    const { policy, scope, subjects, accessPolicies, actor, signal, model } = query;
+  async execute({ input }: EvaluatePolicy): Promise<EvaluationDto> {
+    const { policy, scope, subjects, accessPolicies, actor, signal, model } = input;
     const content = typeof policy === 'string' ? await this.lenses.policy(policy) : policy;
     refuseUnlessOwner(actor, content.tris_org);
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');

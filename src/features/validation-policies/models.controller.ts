@@ -47,7 +47,9 @@ export class ModelsController {
   ) {
     const context = request.of({ model_id, access_policies: access_policies ?? null, replay: true });
     return new Written(
-      await this.commands.execute(new StartReplay({ modelId: model_id }, access_policies, context)),
+      await this.commands.execute(
+        new StartReplay({ of: { modelId: model_id }, accessPolicies: access_policies, context }),
+      ),
       null,
     );
   }
@@ -66,7 +68,9 @@ export class ModelsController {
   async promote(@Param() { model_id }: ModelParams, @Body() body: PromoteModelDto, @Context() request: RequestContext) {
     const replayId = body.replay_id ?? null;
     const context = request.of({ model_id, replay_id: replayId, promote: true });
-    return writtenSwitch(await this.commands.execute(new SwitchModel(model_id, { replayId }, context)));
+    return writtenSwitch(
+      await this.commands.execute(new SwitchModel({ modelId: model_id, how: { replayId }, context })),
+    );
   }
 
   @Post('/models/:model_id/rollback')
@@ -80,7 +84,7 @@ export class ModelsController {
   @ApiResponse(SWITCHING)
   async rollBack(@Param() { model_id }: ModelParams, @Context() request: RequestContext) {
     const context = request.of({ model_id, rollback: true });
-    return writtenSwitch(await this.commands.execute(new SwitchModel(model_id, 'rollback', context)));
+    return writtenSwitch(await this.commands.execute(new SwitchModel({ modelId: model_id, how: 'rollback', context })));
   }
 }
 

@@ -1,10 +1,11 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import { FoldedStreams } from '../../commands/folded-streams.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { formatPosition } from '../../kernel/positions.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -49,8 +50,8 @@ export type How = { replayId: string | null } | 'rollback';
 /** A command that switches a lens or a version of the model. */
 interface Switch {
   context: CommandContext;
-  /** How long it waits for the read models to apply it. */
-  waitMs: number;
+  /** How long it waits for the read models to apply it; default 2,000. */
+  waitMs?: number;
 }
 
 /** What a switch replaced, and the replay that it was based on. */
@@ -67,11 +68,7 @@ export interface Switched<B = SwitchDto> {
 }
 
 /** The status of a switch that outlasted its request. */
-export class GetPromotion extends Query<PromotionDto> {
-  constructor(readonly jobId: string) {
-    super();
-  }
-}
+export class GetPromotion extends QueryWith<{ jobId: string }, PromotionDto> {}
 
 /** Switches the lens of the platform or of an organization, and the platform's version of the model. */
 @QueryHandler(GetPromotion)
@@ -125,7 +122,7 @@ export class Promotions implements IQueryHandler<GetPromotion> {
   private async switch<S, B extends object>(
     owner: LensOwner,
     streams: FoldedStreams<S>,
-    { context, waitMs }: Switch,
+    { context, waitMs = WAIT_MS }: Switch,
     decide: (state: S) => Fact[],
     bodyOf: (data: JsonObject | undefined, before: S) => B,
   ): Promise<Switched<B & Applied>> {
@@ -156,7 +153,7 @@ export class Promotions implements IQueryHandler<GetPromotion> {
   }
 
   /** @throws Problem not_found */
-  async execute({ jobId }: GetPromotion): Promise<PromotionDto> {
+  async execute({ input: { jobId } }: GetPromotion): Promise<PromotionDto> {
     const kept = await this.keyValue.get(keyOf(jobId));
     if (!kept) {
       const detail = 'Promotions can be queried for a day, if they were answered with 202.';
@@ -181,17 +178,7 @@ function conflict({ tris_org }: LensOwner): Problem {
 }
 
 /** Makes a policy the lens of the platform or of its organization, or returns to the lens that was active before it. */
-export class SwitchPolicy extends Command<Switched> {
-  constructor(
-    readonly policyId: string,
-    readonly scope: LensScope,
-    readonly how: How,
-    readonly context: CommandContext,
-    readonly waitMs = WAIT_MS,
-  ) {
-    super();
-  }
-}
+export class SwitchPolicy extends CommandWith<Switch & { policyId: string; scope: LensScope; how: How }, Switched> {}
 
 @CommandHandler(SwitchPolicy)
 export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
@@ -205,19 +192,17 @@ export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
    * @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired,
    * total_weight_out_of_range, policy_not_active, promotion_conflict
    */
-  async execute(command: SwitchPolicy): Promise<Switched> {
-    const { policyId, scope, how, context } = command;
+  async execute({ input }: SwitchPolicy): Promise<Switched> {
+    const { policyId, scope, how, context } = input;
     const policy = await this.lenses.policy(policyId);
     refuseSwitch(context.actor, scope, policy.tris_org);
     const owner = lensOwner(scope, policy.tris_org);
     if (how === 'rollback') {
-      return this.promotions.switchLens(owner, policyId, command, (stack) => decideRollback(stack, owner, policyId));
+      return this.promotions.switchLens(owner, policyId, input, (stack) => decideRollback(stack, owner, policyId));
     }
     const { replayId } = how;
     if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
-    return this.promotions.switchLens(owner, policyId, command, (stack) =>
-      decidePromote(stack, owner, policy, replayId),
-    );
+    return this.promotions.switchLens(owner, policyId, input, (stack) => decidePromote(stack, owner, policy, replayId));
   }
 }
 
@@ -235,16 +220,7 @@ export class ListModelsHandler implements IQueryHandler<ListModels> {
 }
 
 /** Makes a version of the model the one that serves the platform, or returns to the one that was active before it. */
-export class SwitchModel extends Command<Switched<ModelSwitchDto>> {
-  constructor(
-    readonly modelId: ModelId,
-    readonly how: How,
-    readonly context: CommandContext,
-    readonly waitMs: number = WAIT_MS,
-  ) {
-    super();
-  }
-}
+export class SwitchModel extends CommandWith<Switch & { modelId: ModelId; how: How }, Switched<ModelSwitchDto>> {}
 
 @CommandHandler(SwitchModel)
 export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
@@ -254,13 +230,13 @@ export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
   ) {}
 
   /** @throws Problem forbidden, replay_not_found, replay_not_usable, model_not_active, promotion_conflict */
-  async execute(command: SwitchModel): Promise<Switched<ModelSwitchDto>> {
-    const { modelId, how, context } = command;
+  async execute({ input }: SwitchModel): Promise<Switched<ModelSwitchDto>> {
+    const { modelId, how, context } = input;
     refuseUnlessOwner(context.actor, null);
     const model = modelOf(modelId);
-    if (how === 'rollback') return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
+    if (how === 'rollback') return this.promotions.switchModel(input, (stack) => decideRollbackModel(stack, model));
     const { replayId } = how;
     if (replayId !== null) refuseUnlessModelBasis(await this.replays.find(replayId), model);
-    return this.promotions.switchModel(command, (stack) => decidePromoteModel(stack, model, replayId));
+    return this.promotions.switchModel(input, (stack) => decidePromoteModel(stack, model, replayId));
   }
 }

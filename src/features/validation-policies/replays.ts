@@ -1,8 +1,9 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import type { Actor, CommandContext } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
@@ -51,14 +52,7 @@ export interface Proposal {
   reader?: Reader;
 }
 
-export class GetReplay extends Query<ReplayDto> {
-  constructor(
-    readonly replayId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class GetReplay extends QueryWith<{ replayId: string; actor: Actor }, ReplayDto> {}
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
 @QueryHandler(GetReplay)
@@ -97,7 +91,7 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
     return replayOf(await this.shownTo(context.actor, await this.kinds.start(REPLAY, input, context)));
   }
 
-  execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
+  execute({ input: { replayId, actor } }: GetReplay): Promise<ReplayDto> {
     return this.find(replayId, actor);
   }
 
@@ -238,16 +232,15 @@ function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }
 
-export class StartReplay extends Command<ReplayDto> {
-  constructor(
+export class StartReplay extends CommandWith<
+  {
     /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or a version. */
-    readonly of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId },
-    readonly accessPolicies: readonly string[] | undefined,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+    of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId };
+    accessPolicies: readonly string[] | undefined;
+    context: CommandContext;
+  },
+  ReplayDto
+> {}
 
 @CommandHandler(StartReplay)
 export class StartReplayHandler implements ICommandHandler<StartReplay> {
@@ -257,7 +250,7 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
-  async execute({ of, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
+  async execute({ input: { of, accessPolicies, context } }: StartReplay): Promise<ReplayDto> {
     if ('modelId' in of) {
       refuseUnlessOwner(context.actor, null);
       const { id, hash } = modelOf(of.modelId);
@@ -271,21 +264,14 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   }
 }
 
-export class CancelReplay extends Command<ReplayDto> {
-  constructor(
-    readonly replayId: string,
-    readonly actor: Actor,
-  ) {
-    super();
-  }
-}
+export class CancelReplay extends CommandWith<{ replayId: string; actor: Actor }, ReplayDto> {}
 
 @CommandHandler(CancelReplay)
 export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
   constructor(private readonly replays: Replays) {}
 
   /** @throws Problem replay_not_found, also for a replay that the actor may not read */
-  async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
+  async execute({ input: { replayId, actor } }: CancelReplay): Promise<ReplayDto> {
     await this.replays.find(replayId, actor);
     return this.replays.cancel(replayId, actor);
   }

@@ -86,7 +86,7 @@ export class ValidationPoliciesController {
   async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
     const content = toContent(body);
     const context = request.of(identityOf(content));
-    const result = await this.commands.execute(new CreatePolicy(content, context));
+    const result = await this.commands.execute(new CreatePolicy({ content, context }));
     return Written.created(result, ['v1', 'policies', 'vp', content.policy_id]);
   }
 
@@ -98,7 +98,7 @@ export class ValidationPoliciesController {
     problems: ['identity_not_found'],
   })
   async list(@Query() query: PoliciesQuery) {
-    return this.queries.execute(new ListPolicies(query));
+    return this.queries.execute(new ListPolicies({ query }));
   }
 
   @Get('/policies/vp/:policy_id')
@@ -110,7 +110,7 @@ export class ValidationPoliciesController {
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: PolicyParams) {
-    return readOf(await this.queries.execute(new GetPolicy(policy_id)));
+    return readOf(await this.queries.execute(new GetPolicy({ policyId: policy_id })));
   }
 
   @Post('/policies/vp/:policy_id/retire')
@@ -123,7 +123,7 @@ export class ValidationPoliciesController {
   })
   async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    return Written.of(await this.commands.execute(new RetirePolicy(policy_id, context)));
+    return Written.of(await this.commands.execute(new RetirePolicy({ policyId: policy_id, context })));
   }
 
   @Post('/policies/vp/evaluate')
@@ -151,7 +151,15 @@ export class ValidationPoliciesController {
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
     return this.queries.execute(
-      new EvaluatePolicy(which, body.scope ?? scopeOf(actor), subjects, access_policies, actor, signal, model),
+      new EvaluatePolicy({
+        policy: which,
+        scope: body.scope ?? scopeOf(actor),
+        subjects,
+        accessPolicies: access_policies,
+        actor,
+        signal,
+        model,
+      }),
     );
   }
 
@@ -173,7 +181,7 @@ export class ValidationPoliciesController {
     const basis = { policy_id, scope, access_policies: access_policies ?? null, ...(model && { model }) };
     const context = request.of({ ...basis, replay: true });
     const replay = await this.commands.execute(
-      new StartReplay({ policyId: policy_id, scope, model }, access_policies, context),
+      new StartReplay({ of: { policyId: policy_id, scope, model }, accessPolicies: access_policies, context }),
     );
     return new Written(replay, null);
   }
@@ -186,7 +194,7 @@ export class ValidationPoliciesController {
     problems: ['replay_not_found'],
   })
   async getReplay(@Param() { replay_id }: ReplayParams, @RequestActor() actor: Actor) {
-    return this.queries.execute(new GetReplay(replay_id, actor));
+    return this.queries.execute(new GetReplay({ replayId: replay_id, actor }));
   }
 
   @Delete('/replays/:replay_id')
@@ -198,7 +206,7 @@ export class ValidationPoliciesController {
     problems: ['replay_not_found'],
   })
   async cancelReplay(@Param() { replay_id }: ReplayParams, @RequestActor() actor: Actor) {
-    return new Written(await this.commands.execute(new CancelReplay(replay_id, actor)), null);
+    return new Written(await this.commands.execute(new CancelReplay({ replayId: replay_id, actor })), null);
   }
 
   @Post('/policies/vp/:policy_id/promote')
@@ -229,7 +237,9 @@ export class ValidationPoliciesController {
     const { scope } = body;
     const replayId = body.replay_id ?? null;
     const context = request.of({ policy_id, scope, replay_id: replayId, promote: true });
-    return writtenSwitch(await this.commands.execute(new SwitchPolicy(policy_id, scope, { replayId }, context)));
+    return writtenSwitch(
+      await this.commands.execute(new SwitchPolicy({ policyId: policy_id, scope, how: { replayId }, context })),
+    );
   }
 
   @Post('/policies/vp/:policy_id/rollback')
@@ -249,7 +259,9 @@ export class ValidationPoliciesController {
   ) {
     const scope = body.scope ?? scopeOf(request.actor);
     const context = request.of({ policy_id, scope, rollback: true });
-    return writtenSwitch(await this.commands.execute(new SwitchPolicy(policy_id, scope, 'rollback', context)));
+    return writtenSwitch(
+      await this.commands.execute(new SwitchPolicy({ policyId: policy_id, scope, how: 'rollback', context })),
+    );
   }
 
   @Get('/promotions/:job_id')
@@ -260,7 +272,7 @@ export class ValidationPoliciesController {
     problems: ['not_found'],
   })
   async promotion(@Param() { job_id }: PromotionParams) {
-    return this.queries.execute(new GetPromotion(job_id));
+    return this.queries.execute(new GetPromotion({ jobId: job_id }));
   }
 }
 

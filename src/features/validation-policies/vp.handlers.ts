@@ -1,10 +1,11 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Created, Recorded } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -37,14 +38,10 @@ import {
   writtenInputs,
 } from '../lenses/domain/validation-policy.js';
 
-export class CreatePolicy extends Command<Created<CreatedPolicyDto>> {
-  constructor(
-    readonly content: PolicyContent,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class CreatePolicy extends CommandWith<
+  { content: PolicyContent; context: CommandContext },
+  Created<CreatedPolicyDto>
+> {}
 
 const VALIDATION_POLICY = {
   streamOf: policyStream,
@@ -62,7 +59,7 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
    * @throws Problem forbidden, policy_name_not_owned, weight_criticality_mismatch, duplicate_metric,
    * total_weight_out_of_range, policy_conflict
    */
-  async execute({ content, context }: CreatePolicy) {
+  async execute({ input: { content, context } }: CreatePolicy) {
     const { policy_id, tris_org } = content;
     refuseUnlessOwner(context.actor, tris_org);
     refuseUnsound(content);
@@ -74,14 +71,10 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
 }
 
 /** Retires a policy, so that it can no longer be promoted. */
-export class RetirePolicy extends Command<Recorded<RetiredPolicyDto>> {
-  constructor(
-    readonly policyId: string,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class RetirePolicy extends CommandWith<
+  { policyId: string; context: CommandContext },
+  Recorded<RetiredPolicyDto>
+> {}
 
 @CommandHandler(RetirePolicy)
 export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
@@ -91,7 +84,7 @@ export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
-  async execute({ policyId, context }: RetirePolicy) {
+  async execute({ input: { policyId, context } }: RetirePolicy) {
     // A policy's owner never changes.
     const { tris_org } = await this.lenses.policy(policyId);
     refuseUnlessOwner(context.actor, tris_org);
@@ -103,18 +96,14 @@ export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
 }
 
 /** One policy and its history, read from the streams, so always current. */
-export class GetPolicy extends Query<PolicyDto> {
-  constructor(readonly policyId: string) {
-    super();
-  }
-}
+export class GetPolicy extends QueryWith<{ policyId: string }, PolicyDto> {}
 
 @QueryHandler(GetPolicy)
 export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
   /** @throws Problem policy_not_found */
-  async execute({ policyId }: GetPolicy): Promise<PolicyDto> {
+  async execute({ input: { policyId } }: GetPolicy): Promise<PolicyDto> {
     const own = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId)) : [];
     const policy = policyOf(own);
     if (!policy) throw unknownPolicy(policyId);
@@ -132,18 +121,18 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
   }
 }
 
-export class ListPolicies extends Query<PoliciesDto> {
-  constructor(readonly query: PoliciesQuery) {
-    super();
-  }
-}
+export class ListPolicies extends QueryWith<{ query: PoliciesQuery }, PoliciesDto> {}
 
 @QueryHandler(ListPolicies)
 export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ query: { limit, cursor, tris_org } }: ListPolicies): Promise<PoliciesDto> {
+  async execute({
+    input: {
+      query: { limit, cursor, tris_org },
+    },
+  }: ListPolicies): Promise<PoliciesDto> {
     const list = tris_org === undefined ? POLICIES : policiesOf(tris_org);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
     if (page.length === 0) {

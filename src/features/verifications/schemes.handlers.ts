@@ -1,8 +1,9 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, Created } from '../../commands/context.js';
+import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, refusal, refusalOf } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -24,11 +25,7 @@ import {
 import type { SchemeDto, SchemesDto } from './verifications.dto.js';
 import { ProofVerifier } from './verifier.js';
 
-export class GetScheme extends Query<SchemeDto> {
-  constructor(readonly scheme: string) {
-    super();
-  }
-}
+export class GetScheme extends QueryWith<{ scheme: string }, SchemeDto> {}
 
 /** Schemes by id, each read from its own stream, so always current. */
 @QueryHandler(GetScheme)
@@ -42,7 +39,7 @@ export class Schemes implements IQueryHandler<GetScheme> {
     return scheme;
   }
 
-  async execute({ scheme }: GetScheme): Promise<SchemeDto> {
+  async execute({ input: { scheme } }: GetScheme): Promise<SchemeDto> {
     return viewOf(await this.get(scheme));
   }
 }
@@ -53,15 +50,10 @@ type SchemeChange =
   | { kind: 'retire' };
 
 /** Registers a scheme, adds or removes an accepted root, or retires the scheme. */
-export class ChangeScheme extends Command<Created<SchemeDto>> {
-  constructor(
-    readonly scheme: string,
-    readonly change: SchemeChange,
-    readonly context: CommandContext,
-  ) {
-    super();
-  }
-}
+export class ChangeScheme extends CommandWith<
+  { scheme: string; change: SchemeChange; context: CommandContext },
+  Created<SchemeDto>
+> {}
 
 @CommandHandler(ChangeScheme)
 export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
@@ -72,7 +64,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
   ) {}
 
   /** @throws Problem scheme_not_found, scheme_retired, validation_failed, scheme_conflict, verifier_unavailable */
-  async execute({ scheme: id, change, context }: ChangeScheme): Promise<Created<SchemeDto>> {
+  async execute({ input: { scheme: id, change, context } }: ChangeScheme): Promise<Created<SchemeDto>> {
     if (change.kind === 'register') await this.refuseUnsound(change.definition, context.actor);
     else await this.schemes.get(id);
     const { position, own } = await this.writer.execute(schemeStream(id), context, (history) =>
@@ -100,17 +92,17 @@ function decide(scheme: Scheme | undefined, change: SchemeChange): Fact[] {
   return decideAddRoot(scheme!, change.root);
 }
 
-export class ListSchemes extends Query<SchemesDto> {
-  constructor(readonly query: { limit: number; cursor?: string }) {
-    super();
-  }
-}
+export class ListSchemes extends QueryWith<{ query: { limit: number; cursor?: string } }, SchemesDto> {}
 
 @QueryHandler(ListSchemes)
 export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   constructor(private readonly views: Views) {}
 
-  async execute({ query: { limit, cursor } }: ListSchemes) {
+  async execute({
+    input: {
+      query: { limit, cursor },
+    },
+  }: ListSchemes) {
     const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
       schemes: page.map(({ registered_at, ...row }) => ({

@@ -52,7 +52,7 @@ export class VerificationsController {
     type: VerificationGrantedDto,
   })
   async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
-    const result = await this.commands.execute(new SubmitProof(body, request));
+    const result = await this.commands.execute(new SubmitProof({ submission: body, request }));
     return Written.created(result, ['v1', 'disc', 'score', result.body.tris_id]);
   }
 
@@ -73,14 +73,16 @@ export class VerificationsController {
     const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
     const context = request.of(definition);
-    const result = await this.commands.execute(new ChangeScheme(scheme, { kind: 'register', definition }, context));
+    const result = await this.commands.execute(
+      new ChangeScheme({ scheme, change: { kind: 'register', definition }, context }),
+    );
     return Written.created(result, ['v1', 'verification-schemes', scheme]);
   }
 
   @Get('/verification-schemes')
   @PublicRead({ summary: 'List verification schemes', description: 'By id, without their keys.', type: SchemesDto })
   async list(@Query() query: PageQuery) {
-    return this.queries.execute(new ListSchemes(query));
+    return this.queries.execute(new ListSchemes({ query }));
   }
 
   @Get('/verification-schemes/:scheme')
@@ -91,7 +93,7 @@ export class VerificationsController {
     problems: ['scheme_not_found'],
   })
   async get(@Param() { scheme }: SchemeParams) {
-    return this.queries.execute(new GetScheme(scheme));
+    return this.queries.execute(new GetScheme({ scheme }));
   }
 
   @Post('/verification-schemes/:scheme/roots')
@@ -127,8 +129,8 @@ export class VerificationsController {
     return this.change(scheme, { kind: 'retire' }, request);
   }
 
-  private async change(scheme: string, change: ChangeScheme['change'], request: RequestContext) {
+  private async change(scheme: string, change: ChangeScheme['input']['change'], request: RequestContext) {
     const context = request.of({ scheme, ...change });
-    return Written.of(await this.commands.execute(new ChangeScheme(scheme, change, context)));
+    return Written.of(await this.commands.execute(new ChangeScheme({ scheme, change, context })));
   }
 }

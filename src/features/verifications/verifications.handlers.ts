@@ -1,11 +1,12 @@
 import { Inject } from '@nestjs/common';
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { NewEvent, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { Actor, CommandRequest, Created } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { type Update, Writer } from '../../commands/writer.js';
 import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
@@ -17,14 +18,10 @@ import type { SubmitProofDto, VerificationGrantedDto } from './verifications.dto
 import { ProofVerifier } from './verifier.js';
 
 /** Verifies a proof and grants the status of its scheme. */
-export class SubmitProof extends Command<Created<VerificationGrantedDto>> {
-  constructor(
-    readonly submission: SubmitProofDto,
-    readonly request: CommandRequest,
-  ) {
-    super();
-  }
-}
+export class SubmitProof extends CommandWith<
+  { submission: SubmitProofDto; request: CommandRequest },
+  Created<VerificationGrantedDto>
+> {}
 
 @CommandHandler(SubmitProof)
 export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
@@ -62,7 +59,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
    * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, self_statement,
    * public_signal_mismatch, verifier_unavailable, proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
-  private async submit({ submission, request }: SubmitProof) {
+  private async submit({ input: { submission, request } }: SubmitProof) {
     const { scheme: id, proof, public_signals: signals, tris_id: named } = submission;
     const trisId = await this.subjectOf(named, request.actor);
     // Without the proof: anyone can derive further proofs of the same statement.
