@@ -22,8 +22,7 @@ export class ConfigError extends Error {
 }
 
 interface Declared {
-  /** Default: CREDENCE_ and the name of the property. */
-  name?: string;
+  name: string;
   description: string;
   /** Ends the sentence "<name> must …". */
   must: string;
@@ -37,15 +36,11 @@ interface Declared {
   family?: RegExp;
 }
 
-const variables: { property: string; declared: Declared & { name: string } }[] = [];
+const variables: { property: string; declared: Declared }[] = [];
 
 /** Declares an environment variable: its validation, its error message and its row in docs/configuration.md. */
 function Variable(declared: Declared): PropertyDecorator {
-  return (_target, key) => {
-    const property = String(key);
-    const name = `CREDENCE_${property.replace(/[A-Z]/g, '_$&').toUpperCase()}`;
-    variables.push({ property, declared: { name, ...declared } });
-  };
+  return (_target, property) => void variables.push({ property: String(property), declared });
 }
 
 type Described = Omit<Declared, 'must'>;
@@ -87,9 +82,6 @@ const Text = (most: number, declared: Declared): PropertyDecorator =>
 const FilePath = (declared: Described): PropertyDecorator =>
   all(Text(4096, { ...declared, must: 'be the path of a file' }), IsOptional());
 
-const Form = (pattern: RegExp, declared: Declared): PropertyDecorator =>
-  all(Variable(declared), IsOptional(), Matches(pattern));
-
 export const MODULES = [
   'relay',
   'withdrawals',
@@ -123,16 +115,22 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 /** Everything an operator can set. Read once at boot by `loadConfig`; never read `process.env` elsewhere. */
 export class Config {
   @Text(255, {
+    name: 'CREDENCE_HOST',
     description: 'Address to listen on; a process that is only a worker serves health and metrics on it',
     default: '127.0.0.1',
     must: 'be a host name or an address',
   })
   readonly host: string;
 
-  @Whole(0, 65535, { description: 'Port to listen on; 0 takes any free port and prints it', default: '3000' })
+  @Whole(0, 65535, {
+    name: 'CREDENCE_PORT',
+    description: 'Port to listen on; 0 takes any free port and prints it',
+    default: '3000',
+  })
   readonly port: number;
 
   @Text(4096, {
+    name: 'CREDENCE_DATA',
     description:
       'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log, and temporary files of builds',
     default: './data',
@@ -141,6 +139,7 @@ export class Config {
   readonly data: string;
 
   @OneOf(PROFILES, {
+    name: 'CREDENCE_PROFILE',
     description:
       '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
     default: 'embedded',
@@ -148,22 +147,25 @@ export class Config {
   readonly profile: Profile;
 
   @ListOf(ROLES, {
+    name: 'CREDENCE_ROLES',
     description:
       'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs; the embedded profile does both',
     default: ROLES.join(','),
   })
   readonly roles: readonly Role[];
 
-  @Form(/^[a-z+]+:\/\/\S+$/, {
+  @Variable({
     name: 'EVENTSTORE_URL',
     description: 'Connection string of EventStoreDB, for the cluster profile',
     unset: 'none',
     must: 'be a connection string such as esdb://host:2113?tls=true or kurrentdb://host:2113',
     secret: true,
   })
+  @IsOptional()
+  @Matches(/^[a-z+]+:\/\/\S+$/)
   readonly eventStoreUrl?: string;
 
-  @Form(/^rediss?:\/\/\S+$/, {
+  @Variable({
     name: 'REDIS_URL',
     description:
       'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster, or Sentinels with `?sentinel=<name of the master>`',
@@ -171,24 +173,31 @@ export class Config {
     must: 'have the form redis://[user:password@]host:port[,host:port][/database], or rediss:// for TLS',
     secret: true,
   })
+  @IsOptional()
+  @Matches(/^rediss?:\/\/\S+$/)
   readonly redisUrl?: string;
 
-  @Form(/^postgres(ql)?:\/\/\S+$/, {
+  @Variable({
+    name: 'CREDENCE_DATABASE_URL',
     description:
       'Address of the PostgreSQL database with the read models, for the cluster profile; `?sslmode=verify-full` for TLS',
     unset: 'none',
     must: 'have the form postgres://user:password@host:port/database',
     secret: true,
   })
+  @IsOptional()
+  @Matches(/^postgres(ql)?:\/\/\S+$/)
   readonly databaseUrl?: string;
 
   @ListOf(MODULES, {
+    name: 'CREDENCE_MODULES',
     description: `Modules to serve, as a comma-separated list of ${MODULES.join(', ')}`,
     default: MODULES.join(','),
   })
   readonly modules: readonly ModuleName[];
 
   @Variable({
+    name: 'CREDENCE_PUBLIC_URL',
     description:
       'URL under which clients reach the service; the issuer of its proofs, and the site that wallets sign in to',
     unset: '`http://<host>:<port>`',
@@ -201,16 +210,22 @@ export class Config {
   readonly publicUrl?: string;
 
   @OneOf(PUBLIC_READS, {
+    name: 'CREDENCE_PUBLIC_READS',
     description:
       'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all, a session what is about its own TRIS; private access policies always need the owner’s or an operator’s',
     default: 'scores',
   })
   readonly publicReads: PublicReads;
 
-  @Switch({ description: 'Serve the [console](console.md) at `/console`, if it has been built', default: 'on' })
+  @Switch({
+    name: 'CREDENCE_CONSOLE',
+    description: 'Serve the [console](console.md) at `/console`, if it has been built',
+    default: 'on',
+  })
   readonly console: boolean;
 
   @Whole(0, 1_000_000_000, {
+    name: 'CREDENCE_RATE_LIMIT',
     description: 'Requests per minute and client address on public routes; 0 = no limit',
     default: '600',
   })
@@ -235,6 +250,7 @@ export class Config {
   readonly deliveryBytes: number;
 
   @Whole(0, 36_500, {
+    name: 'CREDENCE_DISPUTE_DAYS',
     description:
       'Days after which the dispute of an action lapses that nobody has answered: the action is withdrawn; 0 = never',
     default: '0',
@@ -242,6 +258,7 @@ export class Config {
   readonly disputeDays: number;
 
   @Whole(1, 1_000_000, {
+    name: 'CREDENCE_MAX_STALENESS_SECONDS',
     description:
       'Seconds for which the read models may be behind the log before access checks return 503 `projection_behind`, and reads say so in the header `Credence-Lag`',
     default: '10',
@@ -249,6 +266,7 @@ export class Config {
   readonly maxStalenessSeconds: number;
 
   @Whole(1, 100, {
+    name: 'CREDENCE_RETAINED_GENERATIONS',
     description:
       'Number of generations of read models that are kept beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
     default: '3',
@@ -256,6 +274,7 @@ export class Config {
   readonly retainedGenerations: number;
 
   @Whole(0, 1_000_000, {
+    name: 'CREDENCE_FREEZE_MINUTES',
     description:
       'Minutes for which a worker keeps a generation up to date that does not serve; after that, a swap or rollback to it catches up first; 0 = always up to date',
     default: '60',
@@ -263,15 +282,21 @@ export class Config {
   readonly freezeMinutes: number;
 
   @Switch({
+    name: 'CREDENCE_TRUST_PROXY',
     description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',
   })
   readonly trustProxy: boolean;
 
-  @Switch({ description: 'Let webhooks lead to this machine, also by http: for development', default: 'off' })
+  @Switch({
+    name: 'CREDENCE_WEBHOOK_LOOPBACK',
+    description: 'Let webhooks lead to this machine, also by http: for development',
+    default: 'off',
+  })
   readonly webhookLoopback: boolean;
 
   @Variable({
+    name: 'CREDENCE_WEBHOOK_PORTS',
     description: 'Ports to which webhooks may lead, as a comma-separated list; on this machine all',
     default: '443',
     must: 'be a comma-separated list of ports',
@@ -281,6 +306,7 @@ export class Config {
   readonly webhookPorts: readonly string[];
 
   @FilePath({
+    name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
     unset:
       'a development key with every scope in `<data>/dev-api-key`, not if NODE_ENV is `production`; required in the cluster profile',
@@ -288,18 +314,21 @@ export class Config {
   readonly apiKeys?: string;
 
   @FilePath({
+    name: 'CREDENCE_SIGNING_KEYS',
     description: 'JWK set with the private signing keys (Ed25519), created if absent',
     unset: '`<data>/signing-keys.json`; required in the cluster profile, the same file for all processes',
   })
   readonly signingKeys?: string;
 
   @FilePath({
+    name: 'CREDENCE_LOG_KEY',
     description: 'JWK set with the private key (Ed25519) that signs checkpoints of the log; without one, none is made',
     unset: '`<data>/log-key.json`; better a file that no backup of the data contains',
   })
   readonly logKey?: string;
 
   @FilePath({
+    name: 'CREDENCE_VOUCHER_KEYS',
     description: 'JWK set with the private keys (secp256k1) that sign vouchers, created if absent',
     unset:
       '`<data>/voucher-keys.json`; the cluster profile issues no vouchers without this file, which all processes share',
@@ -307,17 +336,21 @@ export class Config {
   readonly voucherKeys?: string;
 
   @OneOf(LOG_LEVELS, {
+    name: 'CREDENCE_LOG_LEVEL',
     description: `Least severe level to log: ${LOG_LEVELS.join(', ')}; requests are logged at debug`,
     default: 'info',
   })
   readonly logLevel: LogLevel;
 
-  @Form(ACTOR, {
+  @Variable({
+    name: 'CREDENCE_ACTOR',
     description:
       'Who runs commands of the CLI, recorded as `cli:<name>` with what they change: a claim that nobody checks',
     unset: 'the name of the user in the operating system',
     must: 'have 1 to 64 letters, digits or ._-',
   })
+  @IsOptional()
+  @Matches(ACTOR)
   readonly actor?: string;
 
   @Variable({
@@ -336,6 +369,7 @@ export class Config {
   readonly rpc: ReadonlyMap<string, string>;
 
   @FilePath({
+    name: 'CREDENCE_CHAIN_CONTRACTS',
     description:
       'JSON file `{"<chain id>": [{address, protocol, attesters?}]}`: contracts whose events count for linked wallets',
     unset: 'the list in `src/features/ingestion/chain-events.ts`',
