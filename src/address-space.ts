@@ -17,7 +17,10 @@ if (limit < NEEDED_GB) {
   process.exit(1);
 }
 
-/** A limit of this process, by its name in `/proc/self/limits` and in the unit there; Infinity if none is known. */
+/**
+ * A limit of this process, in the unit of `/proc/self/limits`; Infinity if there is none, or the system does not tell.
+ * @param name as that file names it, such as `Max open files`
+ */
 export function processLimit(name: string): number {
   try {
     const [, limit] = new RegExp(`^${name}\\s+(\\d+)`, 'm').exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

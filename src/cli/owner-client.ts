@@ -22,7 +22,11 @@ export interface Caller extends Pick<FolderContext, 'actor' | 'value' | 'items' 
   argv: readonly string[];
 }
 
-/** Lets the server of a folder carry out a command; undefined if there is none. @throws StartError if it does not */
+/**
+ * Lets the server that owns a folder carry out a command.
+ * @returns undefined if no server listens in the folder
+ * @throws StartError if the server cannot be reached, refuses it, or goes away
+ */
 export async function callOwner(data: string, caller: Caller) {
   const connected = await connect(data);
   if (!connected) return undefined;

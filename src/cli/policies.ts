@@ -115,7 +115,11 @@ function stepsOf(plan: Plan): number {
   return policiesToCreate(plan).length + plan.promotions.length;
 }
 
-/** Creates and promotes what the plan says, and returns what was done. It throws after saying how far it came. */
+/**
+ * Creates and promotes what the plan says.
+ * @returns what was done
+ * @throws CommandFailed, Problem after saying how far it came
+ */
 async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | undefined) {
   const { stores, config, note, print } = context;
   // The preview of a large population takes a while.

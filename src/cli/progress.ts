@@ -9,7 +9,11 @@ type Output = Writable & { isTTY?: boolean };
 /** Tells how much of the work is done. The number of all can be an estimate. */
 export type Update = (done: number, total: number) => void;
 
-/** Shows the progress of work: nothing in the first second, then a bar on a terminal or plain lines elsewhere. */
+/**
+ * Shows the progress of work: nothing in the first second, then a bar on a terminal or plain lines elsewhere.
+ * @param label the activity, such as "Reading"
+ * @param unit what is counted, in the plural
+ */
 export async function showProgress<T>(
   label: string,
   unit: string,

@@ -56,7 +56,10 @@ export async function applyAll(
   }
 }
 
-/** Does the same after an import, and shows the progress. @throws CommandFailed if a store is unavailable */
+/**
+ * Does the same after an import, and shows the progress.
+ * @throws CommandFailed, which says that all is recorded, if a store is unavailable
+ */
 export async function applyImported({ stores, config, progress }: Context & { stores: Stores }): Promise<void> {
   try {
     await progress('Updating the read models', 'events', (update) => applyAll(stores, config, update));

@@ -398,7 +398,10 @@ export class Config {
   }
 }
 
-/** Reads the environment. An empty variable counts as unset. @throws ConfigError for the first that is wrong */
+/**
+ * Reads and checks the environment. An empty variable counts as unset.
+ * @throws ConfigError naming the first unknown variable or invalid value
+ */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const isKnown = (name: string) =>
     variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));

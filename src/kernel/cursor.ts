@@ -15,7 +15,10 @@ export class Cursors {
     return `${state}.${this.mac(state, list)}`;
   }
 
-  /** @throws Problem validation_failed unless `seal` made it for this list @param isEventId it came as Last-Event-ID */
+  /**
+   * @param isEventId whether it came as the id of the last event of a stream
+   * @throws Problem validation_failed unless `seal` made it for this list
+   */
   open(cursor: string, list: string, isEventId = false): string {
     const dot = cursor.lastIndexOf('.');
     const state = cursor.slice(0, Math.max(0, dot));

@@ -118,7 +118,10 @@ export interface Undecodable extends EventHeader {
   data: { tris_id: string | null; event_type: string; reason: string };
 }
 
-/** For deciders, which must not ignore an event that may end a grant. @throws Problem history_unreadable */
+/**
+ * Returns a decoded event. Deciders use it: they must not ignore an event they cannot read, since it may end a grant.
+ * @throws Problem history_unreadable
+ */
 export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
   if (event.type !== 'Undecodable') return event as E;
   const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter; an operator must check it.`;

@@ -5,7 +5,10 @@ const NO_LOCKS = 'stop every process that uses the folder, and start again';
 const RIGHTS = 'run this as the user to whom the data folder belongs';
 const OTHER_DISK = 'put the folder on a local disk';
 
-/** Failures of the system and of the database library, none of damaged data: what is wrong, and what to do. */
+/**
+ * Errors of the file system and of the database library for which the data is not to blame: what is wrong, and what to
+ * do. None of them says that data is damaged.
+ */
 const FAILURES: Record<string, readonly [what: string, remedy: string]> = {
   EACCES: ['this user may not use it', RIGHTS],
   EPERM: ['this user may not use it', RIGHTS],

@@ -1,7 +1,10 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
-/** @param isSecret the message quotes nothing of the text @throws SyntaxError that says where it is not JSON */
+/**
+ * @param isSecret the message quotes nothing of the text, as that of JSON.parse would
+ * @throws SyntaxError that says where the text is not JSON
+ */
 export function parseJsonText(text: string, isSecret = false): unknown {
   try {
     return JSON.parse(text);

@@ -1,6 +1,9 @@
 import { isMisspelled, spellingOf } from './identifiers.js';
 
-/** Every refusal, by its HTTP status (RFC 9457), with its code, which is stable, its title, and when it is given. */
+/**
+ * Every refusal the service can give, by its HTTP status, with its title, and when it is given, in one place.
+ * The wire form is RFC 9457 `application/problem+json`; `code` is the stable, machine-readable name.
+ */
 const BY_STATUS = {
   400: {
     validation_failed: [
@@ -449,7 +452,10 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
 /** A problem lists at most so many errors, and counts the others. */
 export const MAX_ERRORS = 100;
 
-/** A refusal of input. Its code is that of all errors if they have one, and that is a problem's. */
+/**
+ * A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise
+ * `validation_failed`.
+ */
 export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
   const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;

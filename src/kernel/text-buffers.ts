@@ -3,7 +3,10 @@ const MAX_BYTES = 1_048_576;
 /** Buffers that `reset` keeps. */
 const KEPT = 8;
 
-/** Reusable buffers for texts that are written together: one for each would be most garbage of a large write. */
+/**
+ * Large reusable buffers for texts and entries that are written together. One small buffer for each would make most of
+ * the garbage of a large write.
+ */
 export class TextBuffers {
   private readonly chunks: Buffer[] = [];
   /** Index of the buffer being filled. */

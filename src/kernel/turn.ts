@@ -35,7 +35,10 @@ export class SharedLookUps<T> {
   }
 }
 
-/** Waits at most so many ms, perhaps over already, from the end of this turn on. @throws Error when they are over */
+/**
+ * Waits at most `milliseconds`, which may be over already, for a promise, from the end of this turn on.
+ * @throws Error when the time is over
+ */
 export function inTime<T>(
   answer: Promise<T>,
   milliseconds: number,
