@@ -1,0 +1,1 @@
+-- The view of events that this made is made by the next migration in its present form.
