@@ -15,14 +15,14 @@ import { QueryWith } from '../../commands/messages.js';
 import { unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
-import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
 import { reasonsOf } from './notice.js';
 import type { DecisionDto, DecisionsDto, OneDecisionDto } from './decisions.dto.js';
-import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
+import { type AccessPolicy, explanationOf, refuseUnlessOwner } from './domain/access-policy.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
 /** The most rows of a list that one page reads, and the number read at a time. */
@@ -56,20 +56,15 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
    * A page looks at a bounded number of rows, so a filter that few decisions meet can give pages with few or none.
    * @throws Problem forbidden, policy_not_found, identity_not_found if the subject is misspelled, validation_failed for the cursor
    */
-  async execute({
-    input: {
-      filter,
-      page: { limit, cursor },
-      actor,
-    },
-  }: ListDecisions): Promise<DecisionsDto> {
+  async execute({ input: { filter, page: asked, actor } }: ListDecisions): Promise<DecisionsDto> {
+    const { limit, cursor } = asked;
     if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
     const { policy_id, from = 0, to } = filter;
     const { owner, subject = filter.subject } = readableBy(actor);
     if (filter.subject !== undefined && subject !== filter.subject) {
       throw new Problem('forbidden', `This session reads the decisions about ${subject} only.`);
     }
-    if (policy_id !== undefined) await this.refuseOther(policy_id, owner);
+    if (policy_id !== undefined) refuseUnlessOwner(await this.policies.get(policy_id), owner);
     // Of an organization's own decisions alone: pages and cursors would show how many there are of others.
     const list =
       subject !== undefined
@@ -83,43 +78,32 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
       (policy_id === undefined || row.policy_id === policy_id) &&
       (filter.granted === undefined || row.granted === filter.granted);
 
-    const found: { sort: string; jti: string }[] = [];
     const start = to === undefined ? undefined : sortByTime(to + 1);
     // The cursor may be of a list without this `to`.
-    let after = cursor === undefined || (start !== undefined && start < cursor) ? start : cursor;
+    const after = cursor === undefined || (start !== undefined && start < cursor) ? start : cursor;
+    const found: { sort: string; jti: string }[] = [];
     let seen = 0;
-    let isEnd = false;
-    // One more than the page has, to know whether there is a next page.
-    while (!isEnd && found.length <= limit && seen < MAX_SEEN) {
-      await yieldIfDue();
-      const rows = await this.views.range({ ...list, after, reverse: true, limit: SEEN_AT_ONCE });
-      isEnd = rows.length < SEEN_AT_ONCE;
-      for (const { sort, value } of rows) {
-        if (timeOfSort(sort) < from) {
-          isEnd = true;
-          break;
-        }
+    /** The last row seen, if there are more; null: there are none. */
+    let last: string | null = null;
+    for await (const rows of this.views.parts({ ...list, after, reverse: true, limit: SEEN_AT_ONCE })) {
+      const inTime = rows.filter(({ sort }) => timeOfSort(sort) >= from);
+      for (const { sort, value } of inTime) {
         const row = value as DecisionRow;
         if (meets(row)) found.push({ sort, jti: row.jti });
       }
       seen += rows.length;
-      after = rows.at(-1)?.sort ?? after;
+      last = inTime.length < SEEN_AT_ONCE ? null : rows.at(-1)!.sort;
+      // One more than the page has shows that there is a next page.
+      if (last === null || found.length > limit || seen >= MAX_SEEN) break;
     }
     if (seen === 0 && cursor === undefined) refuseMisspelled(subject);
     const page = found.slice(0, limit);
-    const next_cursor = found.length > limit ? page.at(-1)!.sort : isEnd ? null : after!;
+    const next_cursor = found.length > limit ? page.at(-1)!.sort : last;
     const decisions = await mapInParts(page, async ({ jti }) => {
       const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
       return dtoOf(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
     });
     return { decisions, next_cursor };
-  }
-
-  /** An organization's key sees decisions by its own policies only. @throws Problem policy_not_found, forbidden */
-  private async refuseOther(policyId: string, owner: string | null): Promise<void> {
-    const policy = await this.policies.get(policyId);
-    if (owner === null || policy.owner === owner) return;
-    throw new Problem('forbidden', `${policyId} belongs to ${policy.owner ?? 'the operators'}, not to ${owner}.`);
   }
 }
 

@@ -33,12 +33,8 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   ) {}
 
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
-  async execute({
-    input: {
-      signed: { message, signature },
-      context,
-    },
-  }: LinkWallet) {
+  async execute({ input: { signed, context } }: LinkWallet) {
+    const { message, signature } = signed;
     const session = context.actor.session && (await this.standing.of(context.actor.session));
     const first = await this.writer.firstTry(context);
     if (first) {

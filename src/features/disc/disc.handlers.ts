@@ -95,9 +95,8 @@ export class GetHistory extends QueryWith<
 export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({
-    input: { trisId, coordinates, limit, cursor, recorded },
-  }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
+  async execute({ input }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
+    const { trisId, coordinates, limit, cursor, recorded } = input;
     const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
     // The cursor may be of a history without this `from`.

@@ -53,16 +53,12 @@ export class GetPersonHandler implements IQueryHandler<GetPerson> {
   ) {}
 
   /** @throws Problem identity_not_found while the read models do not know the link of the wallet yet */
-  async execute({
-    input: {
-      session: { wallet, chainId, trisId },
-      expiresAt,
-    },
-  }: GetPerson): Promise<Person> {
+  async execute({ input }: GetPerson): Promise<Person> {
+    const { wallet, chainId, trisId } = input.session;
     const session = {
       wallet: getAddress(wallet),
       chain_id: chainId,
-      expires_at: new Date(expiresAt).toISOString(),
+      expires_at: new Date(input.expiresAt).toISOString(),
     };
     if (trisId === null) return { tris_ids: [], session, wallets: [], verification: [], disputes: [] };
     const snapshot = await this.identities.snapshot(trisId, {});

@@ -128,11 +128,8 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({
-    input: {
-      query: { limit, cursor, tris_org },
-    },
-  }: ListPolicies): Promise<PoliciesDto> {
+  async execute({ input: { query } }: ListPolicies): Promise<PoliciesDto> {
+    const { limit, cursor, tris_org } = query;
     const list = tris_org === undefined ? POLICIES : policiesOf(tris_org);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
     if (page.length === 0) {

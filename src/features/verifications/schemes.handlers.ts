@@ -98,11 +98,8 @@ export class ListSchemes extends QueryWith<{ query: { limit: number; cursor?: st
 export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   constructor(private readonly views: Views) {}
 
-  async execute({
-    input: {
-      query: { limit, cursor },
-    },
-  }: ListSchemes) {
+  async execute({ input: { query } }: ListSchemes) {
+    const { limit, cursor } = query;
     const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
       schemes: page.map(({ registered_at, ...row }) => ({

@@ -108,14 +108,21 @@ function conflict(policyId: string, why: string): Problem {
   return fieldProblem('/policy_id', 'policy_conflict', message, `${message}.`);
 }
 
+/** @param organization null: the operators, to whom every policy is open @throws Problem forbidden */
+export function refuseUnlessOwner(
+  { policy_id, owner }: Pick<AccessPolicy, 'policy_id' | 'owner'>,
+  organization: string | null,
+): void {
+  if (organization === null || organization === owner) return;
+  throw new Problem('forbidden', `${policy_id} belongs to ${owner ?? 'the operators'}, not to ${organization}.`);
+}
+
 /**
  * Does nothing for a retired policy. Tokens that it granted stay valid until they expire.
  * @param organization of the key; null: an operator's key
  * @throws Problem forbidden
  */
-export function decideRetire({ policy_id, owner, retired }: AccessPolicy, organization: string | null): Fact[] {
-  if (organization !== null && organization !== owner) {
-    throw new Problem('forbidden', `${policy_id} belongs to ${owner ?? 'the operators'}, not to ${organization}.`);
-  }
-  return retired ? [] : [fact(accessPolicyRetired, { policy_id })];
+export function decideRetire(policy: AccessPolicy, organization: string | null): Fact[] {
+  refuseUnlessOwner(policy, organization);
+  return policy.retired ? [] : [fact(accessPolicyRetired, { policy_id: policy.policy_id })];
 }
