@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Consumers } from '../../read-side/consumers.js';
+import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './refresh-families.js';
@@ -9,8 +9,8 @@ import { Signatures } from './signatures.js';
 
 /** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
-  imports: [WalletLinksModule],
-  providers: [Consumers, Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
+  imports: [WalletLinksModule, ConsumersModule],
+  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
   exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds],
 })
 export class SiweModule {}

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Consumers } from '../../read-side/consumers.js';
+import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { SiweModule } from '../accounts/siwe.module.js';
 import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
@@ -16,10 +16,9 @@ import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
 
 @Module({
-  imports: [SiweModule],
+  imports: [SiweModule, ConsumersModule],
   controllers: [DiscController],
   providers: [
-    Consumers,
     GetIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Consumers } from '../../read-side/consumers.js';
+import { ConsumersModule } from '../../read-side/consumers.module.js';
 import { Deliveries } from './deliveries.js';
 import { DeliveryCreator } from './delivery-creator.js';
 import { DifferingDecisions } from '../withdrawals/differing-decisions.js';
@@ -24,9 +24,9 @@ import {
 import { Webhooks } from './webhooks.js';
 
 @Module({
+  imports: [ConsumersModule],
   controllers: [WebhooksController],
   providers: [
-    Consumers,
     Webhooks,
     Receivers,
     Signatures,
