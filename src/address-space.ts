@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { processLimit } from './kernel/process-limit.js';
 
 /**
  * Ends the process with one sentence if the system limits its address space (`ulimit -v`). WebAssembly reserves 10 GB for
@@ -15,17 +15,4 @@ if (limit < NEEDED_GB) {
       'of its container instead.\n',
   );
   process.exit(1);
-}
-
-/**
- * A limit of this process, in the unit of `/proc/self/limits`; Infinity if there is none, or the system does not tell.
- * @param name as that file names it, such as `Max open files`
- */
-export function processLimit(name: string): number {
-  try {
-    const [, limit] = new RegExp(`^${name}\\s+(\\d+)`, 'm').exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return limit === undefined ? Infinity : Number(limit);
-  } catch {
-    return Infinity;
-  }
 }

@@ -1,5 +1,6 @@
 import './node-version.mjs';
-import { processLimit } from './address-space.js';
+import './address-space.js';
+import { processLimit } from './kernel/process-limit.js';
 
 /**
  * The entry point of the server. It loads the rest only where enough files can be open at once: Node opens many modules

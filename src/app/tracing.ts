@@ -176,8 +176,9 @@ function tracedHandle(jobs: Jobs, tracing: Tracing): Jobs['handle'] {
  */
 export function traceCommands(bus: CommandBus, tracing: Tracing): void {
   const execute = bus.execute.bind(bus) as (command: object) => Promise<unknown>;
-  bus.execute = ((command: { context?: { trace?: string }; request?: { trace?: string } }) => {
-    const context = command.context ?? command.request;
+  type Traced = { trace?: string };
+  bus.execute = ((command: { input?: { context?: Traced; request?: Traced } }) => {
+    const context = command.input?.context ?? command.input?.request;
     if (context?.trace === undefined) return execute(command);
     const span = tracing.start(command.constructor.name, { kind: 'internal', parent: context.trace });
     if (span) context.trace = span.traceparent;

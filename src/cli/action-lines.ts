@@ -27,7 +27,7 @@ const FORMATS = {
 };
 export type Format = keyof typeof FORMATS;
 
-export interface LineError extends FieldError {
+interface LineError extends FieldError {
   line: number;
 }
 

@@ -46,7 +46,7 @@ export function policiesCommands(cli: Cli): void {
       'show what apply would do, and what that changes for all identities. Exit code 1: there is something to do',
     )
     .option('--json', 'print the plan as JSON')
-    .action(withHandlers(cli, 'existing', FEATURES, plan, readAll));
+    .action(withHandlers(cli, 'existing', FEATURES, showPlan, readAll));
 
   policies
     .command('apply <folder>')
@@ -56,7 +56,7 @@ export function policiesCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, apply, readAll));
 }
 
-async function plan(context: PoliciesContext, _folder: string, options: Options): Promise<ExitCode> {
+async function showPlan(context: PoliciesContext, _folder: string, options: Options): Promise<ExitCode> {
   const { plan, preview } = await shownPlan(context, options);
   if (options.json) context.print(JSON.stringify(jsonOf(plan, preview)));
   return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;

@@ -191,7 +191,7 @@ export async function previewOf(
   return result;
 }
 
-/** Identities that pass an access policy; null: before it is there. */
+/** Identities that pass an access policy before and after; null: the policy is new. */
 function accessOf({ policy_id, granted_before, granted_after, gained, lost }: AccessChangeDto, isNew: boolean) {
   const before = isNew
     ? { pass_before: null, gained: null, lost: null }

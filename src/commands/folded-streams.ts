@@ -8,7 +8,7 @@ export interface FoldedStream<S> {
   /** Events of the stream. */
   events: number;
   /** The last of them, if there is any. */
-  last: RecordedEvent | undefined;
+  last: Pick<RecordedEvent, 'id' | 'position'> | undefined;
 }
 
 const KEPT = 1_000;
@@ -27,9 +27,9 @@ export class FoldedStreams<S> {
   async of(stream: string): Promise<FoldedStream<S>> {
     const known = this.known.get(stream) ?? { state: this.empty(stream), events: 0, last: undefined };
     const news = await this.store.readStream(stream, { from: known.events });
-    const last = news.at(-1);
-    if (!last) return known;
-    const next = { state: this.fold(known.state, news), events: known.events + news.length, last };
+    if (news.length === 0) return known;
+    const { id, position } = news.at(-1)!;
+    const next = { state: this.fold(known.state, news), events: known.events + news.length, last: { id, position } };
     this.known.set(stream, next);
     return next;
   }

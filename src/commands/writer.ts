@@ -29,7 +29,7 @@ export interface Update extends CommandEffect {
   isNew: boolean;
 }
 
-/** The same, with the state of the stream on which it was decided. */
+/** The same, with the state of the stream before it; of a retry, the present one. */
 interface FoldedUpdate<S> extends CommandEffect {
   before: FoldedStream<S>;
 }

@@ -45,11 +45,9 @@ interface Turn<K> {
   key: K;
   /** ms since the epoch; −Infinity for a key without a start time. */
   signsFrom: number;
-  /** As it is in the file. */
-  raw: JsonObject;
 }
 
-/** A key file as the command line changes it: each change is made under a lock and replaces the whole file. */
+/** A key file. The command line changes it: each change is made under a lock and replaces the whole file. */
 export class KeyFile<K extends Key> {
   constructor(
     readonly path: string,
@@ -185,7 +183,7 @@ export class KeyFile<K extends Key> {
   }
 
   /** @throws ConfigError */
-  read(): Turn<K>[] {
+  read(): (Turn<K> & { raw: JsonObject })[] {
     const turns = this.set().keys.map((raw: unknown, index) => {
       const wrong = (what: string) => new ConfigError(`${this.path}: key ${index + 1} ${what}.`);
       const jwk = isObject(raw) ? (raw as JsonObject) : {};
@@ -294,7 +292,8 @@ export class KeyRing<K extends Key> {
   }
 
   private load(): void {
-    const all = this.file.read();
+    // Without what is in the file: the text of a private key is not kept in memory.
+    const all = this.file.read().map(({ key, signsFrom }) => ({ key, signsFrom }));
     this.shared = this.file.sharedSecret();
     this.former = this.file.formerSecret();
     this.derived.clear();

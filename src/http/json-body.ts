@@ -60,9 +60,12 @@ export function registerJsonBody(
         if (bytes.length === 0) return undefined;
         return list ? parseList(bytes, list) : parseJson(bytes);
       };
-      Promise.resolve(admit(request))
-        .then(parsed)
-        .then((value) => done(null, value), done);
+      const admitting = admit(request);
+      if (admitting || list) {
+        Promise.resolve(admitting)
+          .then(parsed)
+          .then((value) => done(null, value), done);
+      } else done(null, parsed());
     } catch (error) {
       done(error as Error);
     }
@@ -178,10 +181,17 @@ function inspect(value: unknown, path: (string | number)[], errors: FieldError[]
     note(errors, path, 'too_deep', `a body may have at most ${MAX_DEPTH} levels`);
     return 0;
   }
-  const entries = Object.entries(value);
-  let members = Array.isArray(value) ? 0 : entries.length;
-  // The names in an array are its indexes.
-  for (const [name, member] of entries) {
+  let members = 0;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      path.push(i);
+      members += inspect(value[i], path, errors);
+      path.pop();
+    }
+    return members;
+  }
+  for (const [name, member] of Object.entries(value)) {
+    members++;
     path.push(name);
     if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
       note(errors, path, 'unknown_field', `${JSON.stringify(name)} cannot be the name of a field`);

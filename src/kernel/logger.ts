@@ -1,4 +1,5 @@
 import type { LoggerService } from '@nestjs/common';
+import { BoundedMap } from './bounded-map.js';
 import { LOG_LEVELS, type LogLevel } from './config.js';
 
 type Fields = Record<string, unknown>;
@@ -13,7 +14,7 @@ const MAX_REASONS = 100;
  */
 export class Logger implements LoggerService {
   private readonly threshold: number;
-  private readonly saidAt = new Map<string, number>();
+  private readonly saidAt = new BoundedMap<string, number>(MAX_REASONS);
 
   constructor(
     level: LogLevel,
@@ -28,7 +29,6 @@ export class Logger implements LoggerService {
 
   /** Whether a reason was not told within the last minute: for what would be logged for every request. */
   isNews(reason: string): boolean {
-    if (this.saidAt.size >= MAX_REASONS) this.saidAt.clear();
     const now = performance.now();
     if (now - (this.saidAt.get(reason) ?? -Infinity) < REPEAT_MS) return false;
     this.saidAt.set(reason, now);

@@ -95,7 +95,7 @@ export async function inclusionPath(index: number, size: number, read: HashReade
 
 /** The consistency proof (RFC 9162, section 2.1.4.1) of the first `from` leaves, at least 1, and the first `to`. */
 export async function consistencyPath(from: number, to: number, read: HashReader): Promise<string[]> {
-  const { path, start } = await descent(from, to, (_start, end) => end === from, read);
+  const { path, start } = await descent(from, to, (_start, end) => end <= from, read);
   // The old tree, unless it is a part that the verifier knows.
   if (start > 0) path.unshift(await range(start, from, read));
   return path;

@@ -26,7 +26,7 @@ export interface CompiledRules {
 /** Access policies by id, each read from its own stream, so always current; and their rules, compiled once. */
 @Injectable()
 export class AccessPolicies {
-  private readonly read = new BoundedMap<string, AccessPolicy>(CACHED);
+  private readonly active = new BoundedMap<string, AccessPolicy>(CACHED);
   private readonly lookUps = new SharedLookUps<AccessPolicy>();
   private readonly compiled = new BoundedMap<string, CompiledRules>(CACHED);
 
@@ -36,12 +36,13 @@ export class AccessPolicies {
   async get(policyId: string): Promise<AccessPolicy> {
     return this.lookUps.of(policyId, async () => {
       const stream = accessPolicyStream(policyId);
-      const known = this.read.get(policyId);
+      const known = this.active.get(policyId);
       // The content never changes, but the policy may have been retired since.
       if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
       const policy = AP_ID.test(policyId) ? accessPolicyOf(await this.store.readStream(stream)) : undefined;
       if (!policy) throw new Problem('policy_not_found', `There is no access policy ${policyId}.`);
-      this.read.set(policyId, policy);
+      if (policy.retired) this.active.delete(policyId);
+      else this.active.set(policyId, policy);
       return policy;
     });
   }

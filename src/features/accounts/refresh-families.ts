@@ -84,8 +84,10 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
       endings: await this.links.endings(wallet, chainId),
       ...(chainId !== null && { signed }),
     };
+    // First what may fail: a family that is stored without its tokens could never be used.
+    const tokens = await this.tokensOf(id, family, token);
     await this.keyValue.put(keyOf(id), asJson(family), FAMILY_MS);
-    return this.tokensOf(id, family, token);
+    return tokens;
   }
 
   private async tokensOf(family: string, { wallet, chain_id: chainId }: Family, token: Buffer): Promise<TokensDto> {

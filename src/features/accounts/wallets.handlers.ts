@@ -117,10 +117,12 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     const { organization, scopes } = context.actor;
     if (reasonCode !== null && !(organization === null && scopes.has('ops')))
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
+    let session = context.actor.session && (await this.standing.of(context.actor.session));
     const first = await this.writer.firstTry(context);
     // The message of a first try cannot be used again.
     const agreed = consent && !first ? await this.agreedBy(wallet, consent) : null;
-    const session = context.actor.session && (await this.standing.of(context.actor.session));
+    // While a chain was asked, the session may have ended.
+    if (agreed && session) session = await this.standing.of(session);
     const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
       if (now === null) throw notLinked();
       if (session) refuseToSession(session, wallet, now, agreed);

@@ -78,7 +78,7 @@ export class LogProofs {
       const where = formatPosition(this.views.logId, incomplete);
       throw new Problem('not_found', `The tree of the log ends before the damaged event at ${where}.`);
     }
-    const within = sizeOf('size', of, index + 1, size, size);
+    const within = sizeOf('size', of, { least: index + 1, most: size, all: size });
     const proof = await inclusionPath(index, within, reader.hash);
     return {
       position: formatPosition(this.views.logId, position),
@@ -103,8 +103,8 @@ export class LogProofs {
   /** @throws Problem validation_failed, projection_rebuilding */
   async consistency(from: number, to?: number): Promise<ConsistencyDto> {
     const { size, reader } = await this.tree();
-    const newer = sizeOf('to', to, 1, size, size);
-    const older = sizeOf('from', from, 1, newer, size);
+    const newer = sizeOf('to', to, { least: 1, most: size, all: size });
+    const older = sizeOf('from', from, { least: 1, most: newer, all: size });
     const proof = await consistencyPath(older, newer, reader.hash);
     return {
       from: older,
@@ -156,7 +156,11 @@ export class LogProofs {
 }
 
 /** @param all the number of events in the whole tree */
-function sizeOf(name: string, asked: number | undefined, least: number, most: number, all: number): number {
+function sizeOf(
+  name: string,
+  asked: number | undefined,
+  { least, most, all }: { least: number; most: number; all: number },
+): number {
   const size = asked ?? most;
   if (size >= least && size <= most) return size;
   throw refused(`?${name}`, `${name} must be from ${least} to ${most}; the tree has ${all} events`);

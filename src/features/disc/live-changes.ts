@@ -78,10 +78,12 @@ export class LiveChanges implements OnModuleDestroy {
   private readonly groups = new Map<string | null, Group>();
   private readonly streams = new Set<Stream>();
   private readonly turns = new Turns<Stream>(MAX_CATCHING_UP, 1);
-  /** Streams of sessions, and those without a credential. */
+  /** Streams of sessions. */
+  private sessions = 0;
+  /** Those and the streams without a credential. */
   private keyless = 0;
   private closed = false;
-  /** From the first stream of a session on, while there are streams without a key: notices the ends of sessions. */
+  /** While streams of sessions are open: whether the ends of sessions are noticed. */
   private watch: { begun: Promise<void>; stop: AbortController } | undefined;
   private readonly open: Gauge;
   private readonly cuts: Counter;
@@ -133,6 +135,7 @@ export class LiveChanges implements OnModuleDestroy {
       const scope = from ?? group.scope;
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
+      if (caller?.session) this.sessions++;
       if (isKeyless(caller)) this.keyless++;
       group.streams.add(stream);
       this.open.set(this.streams.size);
@@ -187,7 +190,8 @@ export class LiveChanges implements OnModuleDestroy {
       this.groups.delete(group.organization);
     }
     this.open.set(this.streams.size);
-    if (!isKeyless(caller) || --this.keyless > 0) return;
+    if (isKeyless(caller)) this.keyless--;
+    if (!caller?.session || --this.sessions > 0) return;
     this.watch?.stop.abort();
     this.watch = undefined;
   }

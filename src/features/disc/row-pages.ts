@@ -15,7 +15,7 @@ const FIRST_MS = 2;
 interface Part {
   /** It begins after this sort key. */
   after?: string;
-  /** It ends before the first row that is not in it. */
+  /** Whether a row is in it. After one that is not, all others are not in it either. */
   isIn?: (row: RangeRow) => boolean;
   /** Rows in one read. */
   page?: number;

@@ -77,7 +77,7 @@ export class SpreadEvidence {
   /** At most `limit` names of metrics, including those added after the position. */
   async metrics(limit: number): Promise<string[]> {
     const names: string[] = [];
-    for await (const rows of this.rows.of(metricsOf(this.identity.tris_id))) {
+    for await (const rows of this.rows.of(metricsOf(this.identity.tris_id), { page: Math.min(PAGE, limit) })) {
       for (const { sort } of rows) names.push(sort);
       if (names.length >= limit) break;
     }

@@ -225,7 +225,7 @@ export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
     const isOwn = kept?.job === id;
     const continues = kept !== undefined && (isOwn || fromBlock === null);
     // An older copy may have replaced the log, so that what was recorded is gone.
-    const isLost = continues && !(await isInLog(kept.log, this.store));
+    const isLost = continues && kept.log !== undefined && !(await isInLog(kept.log, this.store));
     const cursor: Cursor = continues ? kept : { ...startAt(fromBlock ?? 0), attestations: kept?.attestations ?? {} };
     return { cursor, result: isOwn ? kept.result : nothingFrom(cursor), isLost };
   }

@@ -25,8 +25,12 @@ export class Issuers implements IQueryHandler<GetIssuer> {
     return issuerOf(await this.store.readStream(issuerStream(issuerId)));
   }
 
+  execute({ input: { issuerId } }: GetIssuer): Promise<Issuer> {
+    return this.get(issuerId);
+  }
+
   /** @throws Problem issuer_not_found */
-  async execute({ input: { issuerId } }: Pick<GetIssuer, 'input'>): Promise<Issuer> {
+  async get(issuerId: string): Promise<Issuer> {
     const issuer = await this.find(issuerId);
     if (!issuer) throw new Problem('issuer_not_found', `There is no issuer ${issuerId}.`);
     return issuer;
@@ -48,10 +52,10 @@ export class ChangeIssuerHandler implements ICommandHandler<ChangeIssuer> {
 
   /** @throws Problem issuer_not_found, issuer_conflict, idempotency_key_reused */
   async execute({ input: { issuerId, change, context } }: ChangeIssuer): Promise<Created<Issuer>> {
-    if (change === 'retire') await this.issuers.execute({ input: { issuerId } });
+    if (change === 'retire') await this.issuers.get(issuerId);
     const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
       change === 'retire' ? decideRetire(issuerOf(history)!) : decideRegister(issuerOf(history), change.register),
     );
-    return { body: await this.issuers.execute({ input: { issuerId } }), position, own };
+    return { body: await this.issuers.get(issuerId), position, own };
   }
 }

@@ -52,6 +52,7 @@ export interface Proposal {
   reader?: Reader;
 }
 
+/** Progress and result of a replay. */
 export class GetReplay extends QueryWith<{ replayId: string; actor: Actor }, ReplayDto> {}
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
@@ -232,6 +233,7 @@ function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }
 
+/** Starts a replay over the whole population. */
 export class StartReplay extends CommandWith<
   {
     /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or a version. */
@@ -264,6 +266,7 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   }
 }
 
+/** Cancels a queued or running replay. */
 export class CancelReplay extends CommandWith<{ replayId: string; actor: Actor }, ReplayDto> {}
 
 @CommandHandler(CancelReplay)

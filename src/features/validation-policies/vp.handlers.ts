@@ -121,6 +121,7 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
   }
 }
 
+/** Validation policies, all or those of an organization. */
 export class ListPolicies extends QueryWith<{ query: PoliciesQuery }, PoliciesDto> {}
 
 @QueryHandler(ListPolicies)

@@ -98,7 +98,7 @@ export class Deliveries {
     }
   }
 
-  /** Removes those that are too old to be kept once there are new ones, from the number `from` on. */
+  /** Removes those that are too old to be kept. @param from the number of the first that is new */
   async trim(webhookId: string, from: number, { next, open }: Progress): Promise<void> {
     const waiting = new Set(open);
     const old = numbers(from - KEPT, next - KEPT).filter((n) => !waiting.has(n));
@@ -149,9 +149,10 @@ export class Deliveries {
     const next = before ?? progress?.next ?? 0;
     // Where some of these have expired, so have those before, except for those that still wait.
     const older = (progress?.open ?? []).filter((n) => n < next - limit).sort((a, b) => b - a);
-    const listed = [...numbers(next - limit, next).reverse(), ...older.slice(0, limit)];
-    const found = await mapInParts(listed, (n) => this.get(webhookId, n));
-    return found.filter((delivery) => delivery !== undefined).slice(0, limit);
+    const read = async (places: readonly number[]) =>
+      (await mapInParts(places, (n) => this.get(webhookId, n))).filter((delivery) => delivery !== undefined);
+    const found = await read(numbers(next - limit, next).reverse());
+    return [...found, ...(await read(older.slice(0, limit - found.length)))];
   }
 }
 

@@ -149,7 +149,7 @@ export class Dispatcher extends Sweeper implements OnModuleInit {
     const begin = (after === null ? undefined : parsePosition(after, this.views.logId)) ?? at;
     // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
     const head = known ? Infinity : await this.store.head();
-    const last = known?.progress ?? stored ?? NONE;
+    const last = { ...NONE, ...(known?.progress ?? stored) };
     const position = last.began === at ? Math.min(last.position, head) : begin;
     const progress = { ...last, began: at, position };
     if (known) {

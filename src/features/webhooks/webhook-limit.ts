@@ -20,7 +20,7 @@ type Created = Record<string, number>;
  */
 @Injectable()
 export class WebhookLimit {
-  /** Changes of this process are made one after the other; those of others are found by comparison. */
+  /** In this process the changes of an owner are made one after the other; those of others are found by comparison. */
   private readonly turns = new Turns<string | null>(Infinity, 1);
 
   constructor(

@@ -63,7 +63,7 @@ const MAX_SENDING_OF_ONE = 4;
 /** The content of a webhook that a client asks for. */
 type WebhookRequest = Omit<WebhookContent, 'url_hash'> & { url: string };
 
-/** What every command on a webhook needs. */
+/** What the commands on a webhook have in common. */
 type OnWebhook = { webhook_id: string; context: CommandContext };
 
 /** @throws Problem validation_failed */

@@ -28,6 +28,7 @@ export interface Scheme extends Omit<Decoded<typeof schemeRegistered>['data'], '
 
 /** What an operator registers. */
 export interface SchemeDefinition extends Omit<Scheme, 'verification_key_hash' | 'retired' | 'registered_at'> {
+  /** Of a registered scheme it is null if that was before hashes were required and none was declared since. */
   transcript_hash: string;
 }
 
