@@ -168,6 +168,18 @@ test('a gap in the log is detected, and nothing is written into it', async () =>
   await store.close();
 });
 
+test('a log of events in the text form of an earlier build is refused with one sentence, and left as it is', async () => {
+  await log(2);
+  const text = '{"stream":"action-1","revision":0,"data":{"note":"two\\nlines"},"crc":"0123456789abcdef"}';
+  await change((env) => void entries(env).putSync(1, Buffer.from(text)));
+  for (let n = 0; n < 2; n++) {
+    await expect(LmdbEventStore.open(folder.path)).rejects.toThrow(
+      /^The log in \S+ has events in the form of an earlier build, which this one cannot read: export .* empty folder\.$/,
+    );
+  }
+  await change((env) => expect(entries(env).get(1)!.toString()).toBe(text));
+});
+
 describe('the stored index of streams', () => {
   const BULK = 4;
   const warnings: string[] = [];

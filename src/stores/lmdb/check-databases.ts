@@ -20,6 +20,8 @@ export async function checkDatabases(data: string): Promise<void> {
     if (LmdbEnvironment.isOpenHere(folder)) continue;
     const path = join(folder, 'data.mdb');
     const flaw = await flawOf(path).catch((error: unknown) => {
+      // A file is in the place of the folder: whatever opens the folder says so.
+      if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined;
       throw new StartError(sentenceFor(`${path} cannot be read and written`, error));
     });
     if (flaw) throw new StartError(`${path} ${flaw}: ${remedy}.`);

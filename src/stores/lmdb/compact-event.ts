@@ -458,7 +458,7 @@ function takeTime(): string {
   const time = bytes.readUIntBE(at, TIME_BYTES);
   at += TIME_BYTES;
   const date = floor(time / CLOCKS);
-  const clock = time % CLOCKS;
+  const clock = time - date * CLOCKS;
   const place = (date ^ clock) & (KEPT - 1);
   if (TIMES[place] !== time) {
     TIMES[place] = time;

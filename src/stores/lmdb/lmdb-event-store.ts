@@ -88,7 +88,7 @@ export class LmdbEventStore implements EventStore {
   private readonly closing = new AbortController();
 
   /**
-   * @throws StartError if the folder contains a different or shorter log than before (see LogMarker)
+   * @throws StartError if the folder contains a different or shorter log than before (see LogMarker), or one of an earlier form
    */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
@@ -99,6 +99,7 @@ export class LmdbEventStore implements EventStore {
     LmdbEventStore.opened.add(env.folder);
     try {
       const [head, known] = readAtStart(folder, () => [headPosition(env), logIdIn(env)] as const);
+      refuseText(folder, env);
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
         if (known !== undefined) return known;
@@ -458,6 +459,21 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
 
 function logIdIn(env: LmdbEnvironment): string | undefined {
   return env.database<string | undefined>('meta').get(LOG_ID);
+}
+
+/** @throws StartError for a log whose events are JSON text */
+function refuseText(folder: string, env: LmdbEnvironment): void {
+  let first = '';
+  try {
+    first = env.read(() => env.database<Buffer, number>('events').getBinary(1))?.toString('latin1') ?? '';
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+  if (!first.startsWith('{') || !first.endsWith('}')) return;
+  throw new StartError(
+    `The log in ${folder} has events in the form of an earlier build, which this one cannot read: export them with that ` +
+      'build, and import the export into an empty folder.',
+  );
 }
 
 /** Runs a read while a log is opened. @throws StartError if the log is damaged there */

@@ -196,7 +196,7 @@ export class LmdbGeneration {
 
   /**
    * Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped.
-   * @throws GenerationDamaged
+   * @throws GenerationDamaged, or the library's error of a damaged page
    */
   read(queries: readonly RowQuery[]): Omit<ReadResult, 'status'> | undefined {
     return this.env.read(() => {

@@ -8,7 +8,7 @@ import { type KeyValue, storedKey } from '../ports/key-value.js';
 import { Sweeper } from '../sweeper.js';
 
 const SWEEP_MS = 60_000;
-/** Entries checked in one transaction. */
+/** Entries read at once. */
 const PAGE = 1_000;
 
 const DATABASES = { databases: { entries: { encoding: 'string' } } } as const;

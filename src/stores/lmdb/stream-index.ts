@@ -107,7 +107,7 @@ export class StreamIndex {
     return this.newest.last(stream) ?? this.leaving?.last(stream);
   }
 
-  /** Revision of the last event; undefined for a stream that does not exist. */
+  /** Revision of the last event; undefined for a stream that does not exist. @param stream checked by `checkAppend` */
   last(stream: string): number | undefined {
     const newest = this.lastOfNewest(stream);
     if (newest !== undefined) return newest;

@@ -6,7 +6,7 @@ const TEXT = 25;
 const ARRAY_HEADER = 20;
 
 /** Bytes that are written one after the other. */
-class Bytes {
+abstract class Bytes {
   protected bytes = Buffer.allocUnsafe(FIRST_BYTES);
   protected used = 0;
 

@@ -80,8 +80,6 @@ export class BullmqJobs implements Jobs {
   private readonly roleTimer: NodeJS.Timeout;
   private closing = false;
 
-  private readonly prefix: string;
-
   /**
    * @param options.prefix of all keys, in braces so that they share a hash slot
    * @param options.lockMs how long a worker holds a job without a sign of life, for tests
@@ -92,7 +90,6 @@ export class BullmqJobs implements Jobs {
     private readonly url: string,
     private readonly options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
   ) {
-    this.prefix = options.prefix;
     this.client = createRedis(parseRedisUrl(url));
     // Connections recover by themselves; the error of a command is thrown to its caller.
     this.client.on('error', () => undefined);
@@ -112,7 +109,7 @@ export class BullmqJobs implements Jobs {
     const processors = [...this.kinds].map(([kind, registration]) => this.processor(kind, registration));
     const runtime: DynamicModule = {
       module: class JobsRuntime {},
-      imports: [BullModule.forRoot({ connection: client, prefix: this.prefix }), BullModule.registerQueue()],
+      imports: [BullModule.forRoot({ connection: client, prefix: this.options.prefix }), BullModule.registerQueue()],
       providers: processors,
     };
     const options = { logger: this.options.logger ?? false, abortOnError: false } as const;
@@ -223,14 +220,14 @@ export class BullmqJobs implements Jobs {
   /** Adds the job to the list of all jobs, once. */
   private async note(kind: string, id: string): Promise<void> {
     if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
-    const serial = await this.client.incr(`${this.prefix}.serial`);
+    const serial = await this.client.incr(`${this.options.prefix}.serial`);
     await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
   }
 
   /** The turn of a new job, which is its priority: the next one of its owner, or the one that others have now. */
   private async turnOf(kind: string, id: string, owner: string): Promise<number> {
     const queue = this.queue(kind);
-    const keys = [queue.toKey('prioritized'), queue.toKey(keyOf(id)), `${this.prefix}.turn.${kind}:${owner}`];
+    const keys = [queue.toKey('prioritized'), queue.toKey(keyOf(id)), `${this.options.prefix}.turn.${kind}:${owner}`];
     return (await this.client.eval(TURN, keys.length, ...keys)) as number;
   }
 
@@ -400,7 +397,7 @@ export class BullmqJobs implements Jobs {
   private queue(kind: string): Queue<Payload, Json> {
     let queue = this.queues.get(kind);
     if (!queue) {
-      queue = new Queue<Payload, Json>(kind, { connection: this.client, prefix: this.prefix });
+      queue = new Queue<Payload, Json>(kind, { connection: this.client, prefix: this.options.prefix });
       queue.on('error', () => undefined);
       this.queues.set(kind, queue);
     }
@@ -418,13 +415,13 @@ export class BullmqJobs implements Jobs {
   }
 
   private get orderKey(): string {
-    return `${this.prefix}.order`;
+    return `${this.options.prefix}.order`;
   }
   private jobKey({ name, id }: StoredJob): string {
     return this.queue(name).toKey(id!);
   }
   private outcomeKey(kind: string, id: string): string {
-    return `${this.prefix}.fate.${kind}:${id}`;
+    return `${this.options.prefix}.fate.${kind}:${id}`;
   }
 }
 
