@@ -1,5 +1,6 @@
 import { internalActor } from '../../src/commands/context.js';
 import { Ingestion, type IngestionInput } from '../../src/features/ingestion/ingestion.js';
+import { JobKinds } from '../../src/features/jobs/job-kinds.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { eventually } from '../contracts/harness.js';
@@ -16,10 +17,11 @@ describeRedis('ingestion by several processes', () => {
       const jobs = new BullmqJobs(url, { prefix: `{${prefix}-jobs}` });
       const keyValue = await RedisKeyValue.open({ url, prefix, clock: Date.now });
       const none = undefined as never; // to ask for a reading takes the queue and the short-lived state only
+      const kinds = new JobKinds(jobs, keyValue, Date.now);
       return {
         jobs,
         keyValue,
-        ingestion: new Ingestion(none, none, none, none, none, none, none, none, none, none, keyValue, jobs),
+        ingestion: new Ingestion(none, none, none, none, none, none, kinds, none, none, none, keyValue, jobs),
       };
     };
     const processes = [await open(), await open()] as const;
