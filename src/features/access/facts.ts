@@ -50,9 +50,15 @@ export function factsFrom(measured: Measured): Facts {
   };
 }
 
-/** The facts of an identity that is known but has no evidence, as a version of the model measures them. */
-export const factsWithoutEvidence = (model: ScoringModel): Facts =>
-  factsOf(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false);
+const WITHOUT_EVIDENCE = new Map<ScoringModel, Facts>();
+
+/** The facts of an identity that is known but has no evidence, as a version of the model measures them, once for all. */
+export function factsWithoutEvidence(model: ScoringModel): Facts {
+  let facts = WITHOUT_EVIDENCE.get(model);
+  if (!facts)
+    WITHOUT_EVIDENCE.set(model, (facts = factsOf(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false)));
+  return facts;
+}
 
 /** Whether the subject holds a verification as a condition requires it: an accredited one, or one by whom it names. */
 export function isVerified(facts: Facts, { status, issuers, schemes }: Condition & { rule: 'verification' }): boolean {
