@@ -48,7 +48,8 @@ export class AccessPolicies {
   }
 
   /**
-   * A policy for what reveals its rules. @param caller null: without a credential
+   * A policy whose rules the caller may read.
+   * @param caller null: without a credential
    * @throws Problem as `get`; unauthorized, forbidden
    */
   async readable(policyId: string, caller: Reader | null): Promise<AccessPolicy> {

@@ -98,7 +98,7 @@ export class ValidationPoliciesController {
     problems: ['identity_not_found'],
   })
   async list(@Query() query: PoliciesQuery) {
-    return this.queries.execute(new ListPolicies({ query }));
+    return this.queries.execute(new ListPolicies(query));
   }
 
   @Get('/policies/vp/:policy_id')

@@ -122,22 +122,21 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
 }
 
 /** Validation policies, all or those of an organization. */
-export class ListPolicies extends QueryWith<{ query: PoliciesQuery }, PoliciesDto> {}
+export class ListPolicies extends QueryWith<PoliciesQuery, PoliciesDto> {}
 
 @QueryHandler(ListPolicies)
 export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ input: { query } }: ListPolicies): Promise<PoliciesDto> {
-    const { limit, cursor, tris_org } = query;
+  async execute({ input: { limit, cursor, tris_org } }: ListPolicies): Promise<PoliciesDto> {
     const list = tris_org === undefined ? POLICIES : policiesOf(tris_org);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
     if (page.length === 0) {
       refuseMisspelled(tris_org);
       return { policies: [], next_cursor };
     }
-    const owners = [...new Set(page.map(({ tris_org }) => tris_org))];
+    const owners = [...new Set(page.map((row) => row.tris_org))];
     const { manifest, results } = await this.views.read(owners.map((owner) => ({ get: lensRow(owner) })));
     const own = new Map(owners.map((owner, i) => [owner, (results[i] as LensRow | undefined)?.policy_id]));
     return {

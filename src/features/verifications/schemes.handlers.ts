@@ -92,14 +92,14 @@ function decide(scheme: Scheme | undefined, change: SchemeChange): Fact[] {
   return decideAddRoot(scheme!, change.root);
 }
 
-export class ListSchemes extends QueryWith<{ query: { limit: number; cursor?: string } }, SchemesDto> {}
+/** The schemes of proofs, by id. */
+export class ListSchemes extends QueryWith<{ limit: number; cursor?: string }, SchemesDto> {}
 
 @QueryHandler(ListSchemes)
 export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   constructor(private readonly views: Views) {}
 
-  async execute({ input: { query } }: ListSchemes) {
-    const { limit, cursor } = query;
+  async execute({ input: { limit, cursor } }: ListSchemes) {
     const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
       schemes: page.map(({ registered_at, ...row }) => ({

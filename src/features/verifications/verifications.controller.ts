@@ -82,7 +82,7 @@ export class VerificationsController {
   @Get('/verification-schemes')
   @PublicRead({ summary: 'List verification schemes', description: 'By id, without their keys.', type: SchemesDto })
   async list(@Query() query: PageQuery) {
-    return this.queries.execute(new ListSchemes({ query }));
+    return this.queries.execute(new ListSchemes(query));
   }
 
   @Get('/verification-schemes/:scheme')
