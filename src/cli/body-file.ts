@@ -5,7 +5,10 @@ import { UsageError } from './exit.js';
 
 const REASONS: Record<string, string> = { ENOENT: 'does not exist', EISDIR: 'is a folder', EACCES: 'is not readable' };
 
-/** A file with the body of a request, checked as that is. @throws UsageError if it is unreadable, Problem if no JSON */
+/**
+ * A file with the body of a request, checked as that is.
+ * @throws UsageError if it cannot be read, Problem if it is not JSON
+ */
 export function readBodyFile(file: string): unknown {
   let bytes: Buffer;
   try {

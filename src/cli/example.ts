@@ -60,7 +60,10 @@ export class Example {
     private readonly marker: Marker,
   ) {}
 
-  /** Marks a folder without a log, which this process owns. @throws StartError if the example cannot be recorded */
+  /**
+   * Marks a folder without a log. This process owns it.
+   * @throws StartError for a folder with other events, and where the example cannot be recorded
+   */
   static open({ data, profile, modules }: Config): Example {
     if (profile !== 'embedded')
       throw new StartError('Example data is for the embedded profile: unset CREDENCE_PROFILE.');
@@ -79,7 +82,11 @@ export class Example {
     return example;
   }
 
-  /** Records what is missing, also after an interruption. @returns what there is, for a new user */
+  /**
+   * Records what is missing, with the commands that requests cause. Each is repeated without a second effect, so that
+   * an interrupted recording is continued.
+   * @returns what there is, for a new user
+   */
   async fill(host: Host): Promise<string> {
     const data = (await import(DATA.href)) as ExampleData;
     if (!this.marker.complete) {

@@ -45,7 +45,10 @@ export class OwnerServer {
     });
   }
 
-  /** Listens in a folder that this process owns. Commands wait until `start`. @throws StartError if it cannot */
+  /**
+   * Listens in a folder that this process owns. Commands wait until `start`.
+   * @throws StartError if there can be no socket in the folder
+   */
   static async listen(data: string): Promise<OwnerServer> {
     const folder = realpathSync(data);
     const file = join(folder, SOCKET);

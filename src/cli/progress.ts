@@ -28,7 +28,7 @@ export async function showProgress<T>(
   }
 }
 
-/** Does the same until `stop` is called, which must be called also when the work fails. */
+/** Shows progress until `stop` is called, which must be called also when the work fails. */
 export function startProgress(label: string, unit: string, output: Output): { update: Update; stop(): void } {
   let started: number | undefined;
   let bar: SingleBar | undefined;

@@ -222,7 +222,10 @@ function authorization(pattern: string, policy: RoutePolicy, turnOf: Admit | und
   });
 }
 
-/** Authorises it once more, before the handler: its key may be gone since the wait for body, turn and read models. */
+/**
+ * Authentication and authorisation once more, before the handler: its client may have held back the body until its key was
+ * deleted, and it may have waited for its turn and for the read models.
+ */
 function secondLook(policy: RoutePolicy, parts: EdgeParts): Hook {
   return hook((request) => {
     if (request.isAccepted()) return;

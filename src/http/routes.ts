@@ -99,7 +99,10 @@ export interface RouteOptions {
   list?: ListOfBody;
   /** A batch: each item of this list of its body counts as a request, where requests are limited. */
   counts?: string;
-  /** A batch: counts as appending only until its body is read, since its handler admits each item. So does a `list`. */
+  /**
+   * A batch of commands: the request counts as one that appends only until the body is read, since the handler admits
+   * each item itself. So does every `list`.
+   */
   admitsEach?: true;
   /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
   etag?: true;

@@ -105,7 +105,9 @@ export interface EventHeader {
   position: number;
   occurred_at: number;
   recorded_at: number;
-  /** Computes its leaf (docs/decisions/0034). Only of an event that is folded; absent if it is damaged. */
+  /**
+   * Computes the leaf of the recorded event (docs/decisions/0034). Only of an event that is folded; absent if it is damaged.
+   */
   leaf?: () => string;
 }
 

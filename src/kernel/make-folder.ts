@@ -1,7 +1,10 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** As mkdir with `recursive`, which never ends on /proc, and says ENOENT of a file system that is read-only. */
+/**
+ * mkdir with `recursive` never ends on file systems such as /proc, which return ENOENT for every attempt, and says ENOENT
+ * of a file system that is read-only.
+ */
 export function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
