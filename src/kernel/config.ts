@@ -1,19 +1,5 @@
-import 'reflect-metadata';
 import { join, resolve } from 'node:path';
-import { plainToInstance, Transform } from 'class-transformer';
-import {
-  IsIn,
-  IsInt,
-  IsOptional,
-  IsString,
-  IsUrl,
-  Length,
-  Matches,
-  Max,
-  Min,
-  ArrayNotEmpty,
-  validateSync,
-} from 'class-validator';
+import { isURL, length } from 'class-validator';
 import { similarName } from './misspelling.js';
 
 /** The configuration is invalid. The message is one sentence for the operator; the boot stops with it. */
@@ -21,7 +7,8 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-interface Declared {
+/** An environment variable: its row in docs/configuration.md, its error message, and how it is read. */
+interface Variable<T> {
   name: string;
   description: string;
   /** Ends the sentence "<name> must …". */
@@ -31,56 +18,14 @@ interface Declared {
   /** What an unset variable means, if there is no plain default. */
   unset?: string;
   /** May hold a password: its value is never repeated. */
-  secret?: true;
-  /** For a family of variables: the pattern of their names. Its first group is the key in the property's record. */
+  secret?: boolean;
+  /** For a family of variables: the pattern of their names. Its first group is the key in the property's map. */
   family?: RegExp;
+  /** The value of what an operator wrote, of a family for each of its variables; undefined if that is not valid. */
+  read(text: string): T | undefined;
 }
-
-const variables: { property: string; declared: Declared }[] = [];
-
-/** Declares an environment variable: its validation, its error message and its row in docs/configuration.md. */
-function Variable(declared: Declared): PropertyDecorator {
-  return (_target, property) => void variables.push({ property: String(property), declared });
-}
-
+type Declared = Omit<Variable<unknown>, 'read'>;
 type Described = Omit<Declared, 'must'>;
-
-/** As Nest's `applyDecorators`, which commands that need nothing else of Nest would load for this alone. */
-const all =
-  (...decorators: PropertyDecorator[]): PropertyDecorator =>
-  (target, property) =>
-    decorators.forEach((decorate) => decorate(target, property));
-
-const Whole = (min: number, max: number, declared: Described): PropertyDecorator =>
-  all(
-    Variable({ ...declared, must: `be an integer from ${min} to ${max}` }),
-    Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value)),
-    IsInt(),
-    Min(min),
-    Max(max),
-  );
-/** A bound for each organization, or key without one. */
-const Bound = (name: string, initial: string, what: string): PropertyDecorator =>
-  Whole(0, 1e12, { name: `CREDENCE_ORG_${name}`, description: `${what}; 0 = no limit`, default: initial });
-const Switch = (declared: Described): PropertyDecorator =>
-  all(
-    Variable({ ...declared, must: 'be "on" or "off"' }),
-    Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value)),
-    IsIn([true, false]),
-  );
-const OneOf = (values: readonly string[], declared: Described): PropertyDecorator =>
-  all(Variable({ ...declared, must: `be one of ${values.join(', ')}` }), IsIn(values));
-const ListOf = (values: readonly string[], declared: Described): PropertyDecorator =>
-  all(
-    Variable({ ...declared, must: `be a comma-separated list of ${values.join(', ')}` }),
-    Transform(({ value }) => [...new Set((value as string).split(',').map((item) => item.trim()))]),
-    ArrayNotEmpty(),
-    IsIn(values, { each: true }),
-  );
-const Text = (most: number, declared: Declared): PropertyDecorator =>
-  all(Variable(declared), IsString(), Length(1, most));
-const FilePath = (declared: Described): PropertyDecorator =>
-  all(Text(4096, { ...declared, must: 'be the path of a file' }), IsOptional());
 
 export const MODULES = [
   'relay',
@@ -109,251 +54,224 @@ export const PUBLIC_READS = ['all', 'scores', 'none'] as const;
 export type PublicReads = (typeof PUBLIC_READS)[number];
 /** The name of who runs a command: no e-mail address. */
 export const ACTOR = /^[A-Za-z0-9._-]{1,64}$/;
+/** Without `@`, `?` and `#`; what RFC 3986 does not allow would break the messages that wallets sign (ERC-4361). */
+const PUBLIC_URL = /^https?:\/\/[A-Za-z0-9.:[\]-]+(\/([A-Za-z0-9._~!$&'()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$/;
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Everything an operator can set. Read once at boot by `loadConfig`; never read `process.env` elsewhere. */
-export class Config {
-  @Text(255, {
+const isHttpUrl = (text: string, options: Parameters<typeof isURL>[1]): boolean =>
+  isURL(text, { protocols: ['http', 'https'], require_protocol: true, require_tld: false, ...options });
+
+/** A text that is kept as it is. */
+const text = (accepts: (text: string) => boolean, declared: Declared): Variable<string> => ({
+  ...declared,
+  read: (given) => (accepts(given) ? given : undefined),
+});
+/** The same; undefined if it is not set. */
+const optional: (...args: Parameters<typeof text>) => Variable<string | undefined> = text;
+const isPath = (given: string): boolean => length(given, 1, 4096);
+const filePath = (described: Described): Variable<string | undefined> =>
+  text(isPath, { ...described, must: 'be the path of a file' });
+const whole = (min: number, max: number, described: Described): Variable<number> => ({
+  ...described,
+  must: `be an integer from ${min} to ${max}`,
+  read: (given) => (/^\d{1,15}$/.test(given) && +given >= min && +given <= max ? +given : undefined),
+});
+/** A bound for each organization, or key without one. */
+const bound = (name: string, initial: string, what: string): Variable<number> =>
+  whole(0, 1e12, { name: `CREDENCE_ORG_${name}`, description: `${what}; 0 = no limit`, default: initial });
+const onOff = (described: Described): Variable<boolean> => ({
+  ...described,
+  must: 'be "on" or "off"',
+  read: (given) => (given === 'on' ? true : given === 'off' ? false : undefined),
+});
+const oneOf = <T extends string>(values: readonly T[], described: Described): Variable<T> => ({
+  ...described,
+  must: `be one of ${values.join(', ')}`,
+  read: (given) => values.find((value) => value === given),
+});
+/** Some of these values, by default all. */
+const someOf = <T extends string>(values: readonly T[], described: Described): Variable<readonly T[]> => ({
+  default: values.join(','),
+  ...described,
+  must: `be a comma-separated list of ${values.join(', ')}`,
+  read: (given) => {
+    const items = [...new Set(given.split(',').map((item) => item.trim()))];
+    return items.every((item): item is T => values.includes(item as T)) ? items : undefined;
+  },
+});
+
+/** Everything an operator can set, by the name of its property. */
+const VARIABLES = {
+  host: text((given) => length(given, 1, 255), {
     name: 'CREDENCE_HOST',
     description: 'Address to listen on; a process that is only a worker serves health and metrics on it',
     default: '127.0.0.1',
     must: 'be a host name or an address',
-  })
-  readonly host: string;
-
-  @Whole(0, 65535, {
+  }),
+  port: whole(0, 65535, {
     name: 'CREDENCE_PORT',
     description: 'Port to listen on; 0 takes any free port and prints it',
     default: '3000',
-  })
-  readonly port: number;
-
-  @Text(4096, {
+  }),
+  data: text(isPath, {
     name: 'CREDENCE_DATA',
     description:
       'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log, and temporary files of builds',
     default: './data',
     must: 'be the path of a folder',
-  })
-  readonly data: string;
-
-  @OneOf(PROFILES, {
+  }),
+  profile: oneOf(PROFILES, {
     name: 'CREDENCE_PROFILE',
     description:
       '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, PostgreSQL, and Redis with BullMQ',
     default: 'embedded',
-  })
-  readonly profile: Profile;
-
-  @ListOf(ROLES, {
+  }),
+  roles: someOf(ROLES, {
     name: 'CREDENCE_ROLES',
     description:
       'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs; the embedded profile does both',
-    default: ROLES.join(','),
-  })
-  readonly roles: readonly Role[];
-
-  @Variable({
+  }),
+  eventStoreUrl: optional((given) => /^[a-z+]+:\/\/\S+$/.test(given), {
     name: 'EVENTSTORE_URL',
     description: 'Connection string of EventStoreDB, for the cluster profile',
     unset: 'none',
     must: 'be a connection string such as esdb://host:2113?tls=true or kurrentdb://host:2113',
     secret: true,
-  })
-  @IsOptional()
-  @Matches(/^[a-z+]+:\/\/\S+$/)
-  readonly eventStoreUrl?: string;
-
-  @Variable({
+  }),
+  redisUrl: optional((given) => /^rediss?:\/\/\S+$/.test(given), {
     name: 'REDIS_URL',
     description:
       'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster, or Sentinels with `?sentinel=<name of the master>`',
     unset: 'none',
     must: 'have the form redis://[user:password@]host:port[,host:port][/database], or rediss:// for TLS',
     secret: true,
-  })
-  @IsOptional()
-  @Matches(/^rediss?:\/\/\S+$/)
-  readonly redisUrl?: string;
-
-  @Variable({
+  }),
+  databaseUrl: optional((given) => /^postgres(ql)?:\/\/\S+$/.test(given), {
     name: 'CREDENCE_DATABASE_URL',
     description:
       'Address of the PostgreSQL database with the read models, for the cluster profile; `?sslmode=verify-full` for TLS',
     unset: 'none',
     must: 'have the form postgres://user:password@host:port/database',
     secret: true,
-  })
-  @IsOptional()
-  @Matches(/^postgres(ql)?:\/\/\S+$/)
-  readonly databaseUrl?: string;
-
-  @ListOf(MODULES, {
+  }),
+  modules: someOf(MODULES, {
     name: 'CREDENCE_MODULES',
     description: `Modules to serve, as a comma-separated list of ${MODULES.join(', ')}`,
-    default: MODULES.join(','),
-  })
-  readonly modules: readonly ModuleName[];
-
-  @Variable({
+  }),
+  publicUrl: optional((given) => PUBLIC_URL.test(given) && isHttpUrl(given, { allow_query_components: false }), {
     name: 'CREDENCE_PUBLIC_URL',
     description:
       'URL under which clients reach the service; the issuer of its proofs, and the site that wallets sign in to',
     unset: '`http://<host>:<port>`',
     must: 'be an http or https URL (RFC 3986) without user, password, query and fragment',
-  })
-  @IsOptional()
-  // Without `@`, `?` and `#`; what RFC 3986 does not allow would break the messages that wallets sign (ERC-4361).
-  @Matches(/^https?:\/\/[A-Za-z0-9.:[\]-]+(\/([A-Za-z0-9._~!$&'()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$/)
-  @IsUrl({ protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_query_components: false })
-  readonly publicUrl?: string;
-
-  @OneOf(PUBLIC_READS, {
+  }),
+  publicReads: oneOf(PUBLIC_READS, {
     name: 'CREDENCE_PUBLIC_READS',
     description:
       'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all, a session what is about its own TRIS; private access policies always need the owner’s or an operator’s',
     default: 'scores',
-  })
-  readonly publicReads: PublicReads;
-
-  @Switch({
+  }),
+  console: onOff({
     name: 'CREDENCE_CONSOLE',
     description: 'Serve the [console](console.md) at `/console`, if it has been built',
     default: 'on',
-  })
-  readonly console: boolean;
-
-  @Whole(0, 1_000_000_000, {
+  }),
+  rateLimit: whole(0, 1_000_000_000, {
     name: 'CREDENCE_RATE_LIMIT',
     description: 'Requests per minute and client address on public routes; 0 = no limit',
     default: '600',
-  })
-  readonly rateLimit: number;
-
-  @Bound('ACTIONS_PER_DAY', '5000000', 'Actions that an organization, or a key without one, may relay on a day (UTC)')
-  readonly actionsPerDay: number;
-
-  @Bound('BYTES_PER_DAY', '1000000000', 'Bytes of these actions as JSON')
-  readonly bytesPerDay: number;
-
-  @Bound('JOB_RESULTS', '50', 'Jobs of an organization, or a key without one, whose lines are kept')
-  readonly jobResults: number;
-
-  @Bound('JOB_BYTES', '209715200', 'Bytes of these lines')
-  readonly jobBytes: number;
-
-  @Bound('WAITING_DELIVERIES', '10000', 'Deliveries of all webhooks of an organization that may wait')
-  readonly waitingDeliveries: number;
-
-  @Bound('DELIVERY_BYTES', '104857600', 'Bytes of their deliveries that wait or can be sent again')
-  readonly deliveryBytes: number;
-
-  @Whole(0, 36_500, {
+  }),
+  actionsPerDay: bound(
+    'ACTIONS_PER_DAY',
+    '5000000',
+    'Actions that an organization, or a key without one, may relay on a day (UTC)',
+  ),
+  bytesPerDay: bound('BYTES_PER_DAY', '1000000000', 'Bytes of these actions as JSON'),
+  jobResults: bound('JOB_RESULTS', '50', 'Jobs of an organization, or a key without one, whose lines are kept'),
+  jobBytes: bound('JOB_BYTES', '209715200', 'Bytes of these lines'),
+  waitingDeliveries: bound(
+    'WAITING_DELIVERIES',
+    '10000',
+    'Deliveries of all webhooks of an organization that may wait',
+  ),
+  deliveryBytes: bound('DELIVERY_BYTES', '104857600', 'Bytes of their deliveries that wait or can be sent again'),
+  disputeDays: whole(0, 36_500, {
     name: 'CREDENCE_DISPUTE_DAYS',
     description:
       'Days after which the dispute of an action lapses that nobody has answered: the action is withdrawn; 0 = never',
     default: '0',
-  })
-  readonly disputeDays: number;
-
-  @Whole(1, 1_000_000, {
+  }),
+  maxStalenessSeconds: whole(1, 1_000_000, {
     name: 'CREDENCE_MAX_STALENESS_SECONDS',
     description:
       'Seconds for which the read models may be behind the log before access checks return 503 `projection_behind`, and reads say so in the header `Credence-Lag`',
     default: '10',
-  })
-  readonly maxStalenessSeconds: number;
-
-  @Whole(1, 100, {
+  }),
+  retainedGenerations: whole(1, 100, {
     name: 'CREDENCE_RETAINED_GENERATIONS',
     description:
       'Number of generations of read models that are kept beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
     default: '3',
-  })
-  readonly retainedGenerations: number;
-
-  @Whole(0, 1_000_000, {
+  }),
+  freezeMinutes: whole(0, 1_000_000, {
     name: 'CREDENCE_FREEZE_MINUTES',
     description:
       'Minutes for which a worker keeps a generation up to date that does not serve; after that, a swap or rollback to it catches up first; 0 = always up to date',
     default: '60',
-  })
-  readonly freezeMinutes: number;
-
-  @Switch({
+  }),
+  trustProxy: onOff({
     name: 'CREDENCE_TRUST_PROXY',
     description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',
-  })
-  readonly trustProxy: boolean;
-
-  @Switch({
+  }),
+  webhookLoopback: onOff({
     name: 'CREDENCE_WEBHOOK_LOOPBACK',
     description: 'Let webhooks lead to this machine, also by http: for development',
     default: 'off',
-  })
-  readonly webhookLoopback: boolean;
-
-  @Variable({
+  }),
+  webhookPorts: {
     name: 'CREDENCE_WEBHOOK_PORTS',
     description: 'Ports to which webhooks may lead, as a comma-separated list; on this machine all',
     default: '443',
     must: 'be a comma-separated list of ports',
-  })
-  @Transform(({ value }) => (value as string).split(','))
-  @Matches(/^[1-9]\d{0,4}$/, { each: true })
-  readonly webhookPorts: readonly string[];
-
-  @FilePath({
+    read: (given: string) => (/^[1-9]\d{0,4}(,[1-9]\d{0,4})*$/.test(given) ? given.split(',') : undefined),
+  },
+  apiKeys: filePath({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
     unset:
       'a development key with every scope in `<data>/dev-api-key`, not if NODE_ENV is `production`; required in the cluster profile',
-  })
-  readonly apiKeys?: string;
-
-  @FilePath({
+  }),
+  signingKeys: filePath({
     name: 'CREDENCE_SIGNING_KEYS',
     description: 'JWK set with the private signing keys (Ed25519), created if absent',
     unset: '`<data>/signing-keys.json`; required in the cluster profile, the same file for all processes',
-  })
-  readonly signingKeys?: string;
-
-  @FilePath({
+  }),
+  logKey: filePath({
     name: 'CREDENCE_LOG_KEY',
     description: 'JWK set with the private key (Ed25519) that signs checkpoints of the log; without one, none is made',
     unset: '`<data>/log-key.json`; better a file that no backup of the data contains',
-  })
-  readonly logKey?: string;
-
-  @FilePath({
+  }),
+  voucherKeys: filePath({
     name: 'CREDENCE_VOUCHER_KEYS',
     description: 'JWK set with the private keys (secp256k1) that sign vouchers, created if absent',
     unset:
       '`<data>/voucher-keys.json`; the cluster profile issues no vouchers without this file, which all processes share',
-  })
-  readonly voucherKeys?: string;
-
-  @OneOf(LOG_LEVELS, {
+  }),
+  logLevel: oneOf(LOG_LEVELS, {
     name: 'CREDENCE_LOG_LEVEL',
     description: `Least severe level to log: ${LOG_LEVELS.join(', ')}; requests are logged at debug`,
     default: 'info',
-  })
-  readonly logLevel: LogLevel;
-
-  @Variable({
+  }),
+  actor: optional((given) => ACTOR.test(given), {
     name: 'CREDENCE_ACTOR',
     description:
       'Who runs commands of the CLI, recorded as `cli:<name>` with what they change: a claim that nobody checks',
     unset: 'the name of the user in the operating system',
     must: 'have 1 to 64 letters, digits or ._-',
-  })
-  @IsOptional()
-  @Matches(ACTOR)
-  readonly actor?: string;
-
-  @Variable({
+  }),
+  rpc: {
     name: 'CREDENCE_RPC_<chainId>',
     description:
       'JSON-RPC endpoint of an EVM chain, such as `CREDENCE_RPC_137`: for contract wallets, histories and vouchers on that chain',
@@ -361,22 +279,15 @@ export class Config {
     must: 'be an http or https URL',
     family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
     secret: true,
-  })
-  @IsUrl(
-    { protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_protocol_relative_urls: false },
-    { each: true },
-  )
-  readonly rpc: ReadonlyMap<string, string>;
-
-  @FilePath({
+    read: (given: string) => (isHttpUrl(given, { allow_protocol_relative_urls: false }) ? given : undefined),
+  },
+  chainContracts: filePath({
     name: 'CREDENCE_CHAIN_CONTRACTS',
     description:
       'JSON file `{"<chain id>": [{address, protocol, attesters?}]}`: contracts whose events count for linked wallets',
     unset: 'the list in `src/features/ingestion/chain-events.ts`',
-  })
-  readonly chainContracts?: string;
-
-  @Variable({
+  }),
+  openTelemetry: {
     name: 'OTEL_*',
     description:
       'The standard variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see [tracing](monitoring.md#tracing)',
@@ -384,10 +295,17 @@ export class Config {
     must: 'be a text',
     family: /^OTEL_(\w+)$/,
     secret: true,
-  })
-  @IsString({ each: true })
-  readonly openTelemetry: ReadonlyMap<string, string>;
+    read: (given: string) => given,
+  },
+};
 
+const DECLARED = Object.entries<Variable<unknown>>(VARIABLES);
+type ValueOf<V> = V extends { family: RegExp } ? ReadonlyMap<string, string> : V extends Variable<infer T> ? T : never;
+/** A class whose instances have a property for each variable. */
+const Values = class {} as new () => { readonly [P in keyof typeof VARIABLES]: ValueOf<(typeof VARIABLES)[P]> };
+
+/** What an operator has set. Read once at boot by `loadConfig`; never read `process.env` elsewhere. */
+export class Config extends Values {
   has(role: Role): boolean {
     return this.roles.includes(role);
   }
@@ -404,10 +322,10 @@ export class Config {
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const isKnown = (name: string) =>
-    variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
+    DECLARED.some(([, { name: own, family }]) => (family ? family.test(name) : own === name));
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) {
-    const names = variables.map(({ declared: { name } }) => name);
+    const names = DECLARED.map(([, { name }]) => name);
     // With more of what follows the prefix changed, it is probably no misspelling.
     const edits = Math.min(3, Math.floor((unknown.length - 'CREDENCE_'.length) / 3));
     const similar = similarName(unknown, names, edits);
@@ -415,21 +333,24 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
     throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
   }
 
-  const values: Record<string, string> = {};
-  const families: Record<string, Map<string, string>> = {};
-  for (const { property, declared } of variables) {
-    if (declared.family) families[property] = familyOf(declared.family, env);
-    const value = env[declared.name] || declared.default;
-    if (value !== undefined) values[property] = value;
+  const values: Record<string, unknown> = {};
+  for (const [property, { name, must, secret, family, read, default: initial }] of DECLARED) {
+    if (family) {
+      const names = Object.keys(env).filter((each) => family.test(each) && env[each]);
+      const texts = new Map(names.map((each) => [family.exec(each)![1]!, env[each]!]));
+      const isWrong = [...texts.values()].some((given) => read(given) === undefined);
+      if (isWrong) throw new ConfigError(`${names.join(', ')} must ${must}.`);
+      values[property] = texts;
+      continue;
+    }
+    const given = env[name] || initial;
+    if (given === undefined) continue;
+    values[property] = read(given);
+    if (values[property] === undefined) {
+      throw new ConfigError(`${name} must ${must}${secret ? '' : `, not "${given}"`}.`);
+    }
   }
-  const config = Object.assign(plainToInstance(Config, values), families);
-  const [wrong] = validateSync(config);
-  if (wrong) {
-    const { declared } = variables.find(({ property }) => property === wrong.property)!;
-    const name = declared.family ? namesOf(declared.family, env).join(', ') : declared.name;
-    const found = declared.secret ? '' : `, not "${values[wrong.property]}"`;
-    throw new ConfigError(`${name} must ${declared.must}${found}.`);
-  }
+  const config = Object.assign(new Config(), values);
   if (config.profile === 'embedded' && config.roles.length < ROLES.length) {
     throw new ConfigError(
       'CREDENCE_ROLES must be absent or name both roles in the embedded profile, where one process owns CREDENCE_DATA: the cluster profile divides them among processes.',
@@ -447,19 +368,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   return config;
 }
 
-function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
-  return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));
-}
-
-function namesOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): string[] {
-  return Object.keys(env).filter((name) => family.test(name) && env[name]);
-}
-
 /** The table of all variables for docs/configuration.md. */
 export function configurationTable(): string {
-  const rows = variables.map(({ declared: d }) => {
-    const value = d.unset ?? (d.default === undefined ? '' : `\`${d.default}\``);
-    return `| \`${d.name}\` | ${value} | ${d.description} |`;
-  });
+  const rows = DECLARED.map(
+    ([, each]) => `| \`${each.name}\` | ${each.unset ?? `\`${each.default}\``} | ${each.description} |`,
+  );
   return ['| Variable | Default | Meaning |', '|---|---|---|', ...rows].join('\n');
 }

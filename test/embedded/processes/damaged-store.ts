@@ -12,7 +12,7 @@ import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
 import { Projector } from '../../../src/read-side/projector.js';
 import { isIdentical, verify } from '../../../src/read-side/verify.js';
 import { Views } from '../../../src/read-side/views.js';
-import { closeStores, openProfile } from '../../../src/stores/open.js';
+import { closeStores, openStores } from '../../../src/stores/open.js';
 import { StoreUnavailable } from '../../../src/stores/ports/event-store.js';
 
 /**
@@ -43,8 +43,7 @@ async function run({ data, members }: Asked): Promise<Read> {
   const result: Read = { identities: {}, faults: [], log: [] };
   const logger = new Logger('warn', (line) => void (result.log.length < 100 && result.log.push(line)));
   const deadline = performance.now() + UNTIL_MS;
-  const where = { profile: 'embedded', data, eventStoreUrl: undefined, redisUrl: undefined } as const;
-  const opened = await openProfile(where, Date.now, { logger, repairs: true }).catch((error: unknown) => {
+  const opened = await openStores(data, Date.now, { logger, repairs: true }).catch((error: unknown) => {
     const sentence = sentenceOf(error);
     if (sentence === undefined) result.faults.push(`start: ${String((error as Error).stack)}`);
     result.refused = sentence ?? '';
