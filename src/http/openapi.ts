@@ -187,9 +187,8 @@ function writeHeadersOfRepeats(document: OpenAPIObject): void {
 /** What the routes say of their operations. */
 function writeOperations(document: OpenAPIObject, { publicReads }: Config): void {
   for (const operation of operationsOf(document)) {
-    const { options, policy } = ROUTES.get(operation.operationId)!;
-    const { example, at = {}, list } = options;
-    if (!policy.publicWith.includes(publicReads)) {
+    const { example, at = {}, list, publicWith } = ROUTES.get(operation.operationId)!;
+    if (!publicWith.includes(publicReads)) {
       operation.security = operation.security?.filter((credentials) => Object.keys(credentials).length > 0);
     }
     if (list) {
@@ -225,7 +224,7 @@ function describeBodies(document: OpenAPIObject): void {
     for (const [, name] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g)) bodies.add(name!);
   };
   for (const { operationId, requestBody } of operationsOf(document)) {
-    const { needsBody: isNeeded = false } = ROUTES.get(operationId)!.options;
+    const { needsBody: isNeeded = false } = ROUTES.get(operationId)!;
     if (!requestBody) continue;
     addAll(requestBody);
     const { $ref } = requestBody.content['application/json']!.schema as { $ref: string };

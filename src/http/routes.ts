@@ -39,8 +39,8 @@ declare module 'fastify' {
   }
 }
 
-/** What the hooks do before a handler runs. Read once per route, when Fastify registers it. */
-export interface RoutePolicy extends Pick<RouteOptions, 'counts' | 'list' | 'live'> {
+/** What a route says of itself, and what the hooks do for that before its handler runs. Read once, when it is registered. */
+export interface RoutePolicy extends RouteOptions {
   /** `session`: no key has it. null: no credential is needed, and the client's address is rate limited. */
   scope: Scope | 'any' | 'session' | null;
   /** Of a public query: which settings of CREDENCE_PUBLIC_READS leave it public; with others it needs a key. */
@@ -57,9 +57,9 @@ export interface RoutePolicy extends Pick<RouteOptions, 'counts' | 'list' | 'liv
   status: number;
   controller: new (...args: never[]) => object;
   method: string | symbol;
-  body: Class | undefined;
-  query: Class | undefined;
-  params: Class | undefined;
+  body?: Class;
+  query?: Class;
+  params?: Class;
   admitsEach: boolean;
 }
 const POLICY = 'credence';
@@ -69,7 +69,7 @@ export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
 
 /** All routes, by the id of their operation in the OpenAPI document. */
-export const ROUTES = new Map<string, { options: RouteOptions; policy: RoutePolicy }>();
+export const ROUTES = new Map<string, RoutePolicy>();
 /** @param controller name of its class */
 export const operationIdOf = (controller: string, method: string): string =>
   `${controller.replace(/Controller$/, '')}_${method}`;
@@ -90,7 +90,7 @@ export interface RouteOptions {
   /** Default 200; 202 or 201 if the route says so. */
   status?: number;
   /** Its body must not be empty, although each of its members is optional. */
-  needsBody?: true;
+  needsBody?: boolean;
   /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
   waits?: boolean;
   /** A command that ignores the Idempotency-Key, since repeating it changes nothing. */
@@ -103,7 +103,7 @@ export interface RouteOptions {
    * A batch of commands: the request counts as one that appends only until the body is read, since the handler admits
    * each item itself. So does every `list`.
    */
-  admitsEach?: true;
+  admitsEach?: boolean;
   /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
   etag?: true;
   /** Answers with `Live`. Its cursor is that of the list above it, and `Last-Event-ID` overrides it. */
@@ -123,7 +123,7 @@ export interface RouteOptions {
    * that the session may act for now, and a query about one identity (`:tris_id`) only that identity's sessions. The
    * handler of a command must ask what the session may act for (`SessionStanding`).
    */
-  session?: true;
+  session?: boolean;
 }
 
 /** The settings of CREDENCE_PUBLIC_READS that leave a query of this kind public. */
@@ -184,85 +184,77 @@ function route(
     const inputs = inputsOf(target, property);
     const session = options.session ?? rules.scope === 'session';
     const policy: RoutePolicy = {
+      ...options,
       ...rules,
+      // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
+      ...inputs,
       publicWith: isPublicRead(rules) ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
       session,
       own: !rules.write && inputs.params === TrisIdParams && (session || isPublicRead(rules)),
       waits: options.waits ?? (!rules.write && !rules.plain),
-      // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
-      ...inputs,
-      list: options.list,
-      counts: options.counts,
       admitsEach: options.list !== undefined || (options.admitsEach ?? false),
-      live: options.live,
       status: options.status ?? 200,
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
     };
-    ROUTES.set(operationIdOf(target.constructor.name, String(property)), { options, policy });
+    ROUTES.set(operationIdOf(target.constructor.name, String(property)), policy);
     applyDecorators(
       RouteConfig({ [POLICY]: policy }),
       HttpCode(policy.status),
-      ...describedRequest(options, policy),
-      ...describedAnswers(options, policy, problems),
+      ...describedRequest(policy),
+      ...describedAnswers(policy, problems),
     )(target, property, descriptor);
   };
 }
 
 const isPublicRead = ({ scope, write, plain }: Pick<RoutePolicy, 'scope' | 'write' | 'plain'>): boolean =>
   scope === null && !write && !plain;
-const takesIdempotencyKey = (options: RouteOptions, { scope, write }: RoutePolicy): boolean =>
-  write && scope !== null && !options.ignoresIdempotencyKey;
+const takesIdempotencyKey = ({ scope, write, ignoresIdempotencyKey }: RoutePolicy): boolean =>
+  write && scope !== null && !ignoresIdempotencyKey;
 
 /** What the OpenAPI document says of the requests of a route. */
-function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDecorator[] {
-  const { scope, session, own, waits } = policy;
+function describedRequest(policy: RoutePolicy): MethodDecorator[] {
+  const { scope, session, own, summary, description } = policy;
   const decorators = [
     ApiOperation({
-      summary: options.summary,
-      description: [options.description, needs(scope, session)].filter(Boolean).join(' '),
+      summary,
+      description: [description, needs(scope, session)].filter(Boolean).join(' '),
       ...(isPublicRead(policy) && { security: own ? [...WITH_OR_WITHOUT_KEY, { session: [] }] : WITH_OR_WITHOUT_KEY }),
       ...(scope === null && !isPublicRead(policy) && { security: [] }),
     }),
   ];
-  if (options.etag) decorators.push(ApiHeader(IF_NONE_MATCH));
+  if (policy.etag) decorators.push(IF_NONE_MATCH);
   if (scope && scope !== 'any' && scope !== 'session') decorators.push(ApiExtension(SCOPE, scope));
   if (scope && scope !== 'session') decorators.push(ApiSecurity('api_key'));
   if (session) decorators.push(ApiSecurity('session'));
-  if (waits) {
-    decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
-  }
-  if (options.live) decorators.push(ApiHeader(LAST_EVENT_ID));
-  if (takesIdempotencyKey(options, policy)) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
+  if (policy.waits) decorators.push(MIN_POSITION);
+  if (policy.live) decorators.push(LAST_EVENT_ID);
+  if (takesIdempotencyKey(policy)) decorators.push(IDEMPOTENCY_HEADER);
   return decorators;
 }
 
 /** What the OpenAPI document says of its answers. @param problems of every route of its kind */
-function describedAnswers(
-  options: RouteOptions,
-  policy: RoutePolicy,
-  problems: readonly ProblemCode[],
-): MethodDecorator[] {
-  const { scope, write, plain, session, status } = policy;
-  const isRepeatable = takesIdempotencyKey(options, policy);
+function describedAnswers(policy: RoutePolicy, problems: readonly ProblemCode[]): MethodDecorator[] {
+  const { scope, write, plain, session, status, summary, type } = policy;
+  const isRepeatable = takesIdempotencyKey(policy);
   const limits = (scope === null && !plain) || session ? RATE_LIMIT : [];
   const headers = headersOf([
     ...(write ? (['Credence-Position'] as const) : []),
     ...(!write && !plain ? (['Credence-Lag'] as const) : []),
     ...(status === 201 ? (['Location'] as const) : []),
     ...(isRepeatable ? (['Idempotency-Replayed'] as const) : []),
-    ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
+    ...(policy.etag ? (['ETag', 'Cache-Control'] as const) : []),
     ...limits,
-    ...(options.quota ? (['RateLimit', 'RateLimit-Policy'] as const) : []),
+    ...(policy.quota ? (['RateLimit', 'RateLimit-Policy'] as const) : []),
   ]);
   const refusals: ProblemCode[] = [
     ...problems,
     ...(write || policy.body ? BODY_PROBLEMS : []),
     ...(session || policy.own ? SESSION_PROBLEMS : []),
     ...(policy.params ? (['uri_too_long'] as const) : []),
-    ...(options.waits ? WAITING : []),
+    ...(policy.waits ? WAITING : []),
     ...(isRepeatable ? (['idempotency_key_reused'] as const) : []),
-    ...(options.problems ?? []),
+    ...(policy.problems ?? []),
     ...[policy.body, policy.query, policy.params].flatMap((input) => (input ? codesOf(input) : [])),
     'method_not_allowed',
     'validation_failed',
@@ -270,33 +262,28 @@ function describedAnswers(
     'history_unreadable',
     'newer_schema',
   ];
+  const form = { schema: { $ref: getSchemaPath(type as Class) } };
   const decorators = [
     ApiResponse({
       status,
-      description: options.summary,
-      ...(options.type && !options.forPeople && { type: options.type }),
-      ...(options.forPeople && {
-        content: {
-          'application/json': { schema: { $ref: getSchemaPath(options.type as Class) } },
-          ...Object.fromEntries(
-            ['text/plain', 'text/html'].map((type) => [type, { schema: { type: 'string' as const } }]),
-          ),
-        },
-      }),
-      ...(options.lines && { content: { [NDJSON]: { schema: { type: 'string' as const } } } }),
+      description: summary,
+      ...(type && !policy.forPeople && { type }),
+      ...(policy.forPeople && { content: { 'application/json': form, 'text/plain': TEXT, 'text/html': TEXT } }),
+      ...(policy.lines && { content: { [NDJSON]: TEXT } }),
       headers,
     }),
     ...problemResponses(refusals, limits),
   ];
-  if (options.etag) {
+  if (policy.etag) {
     const description = 'The client has this version, which `If-None-Match` names.';
     decorators.push(ApiResponse({ status: 304, description, headers }));
   }
-  if (options.live) decorators.push(ApiProduces('text/event-stream'));
-  if (options.forPeople) decorators.push(ApiExtraModels(options.type as Class));
+  if (policy.live) decorators.push(ApiProduces('text/event-stream'));
+  if (policy.forPeople) decorators.push(ApiExtraModels(type as Class));
   return decorators;
 }
 
+const TEXT = { schema: { type: 'string' as const } };
 /** The key selects the lens of its organization, so answers with and without it differ. */
 const WITH_OR_WITHOUT_KEY: Record<string, string[]>[] = [{}, { api_key: [] }];
 /** The headers of answers, as the OpenAPI document describes them. */
@@ -358,25 +345,26 @@ const RATE_LIMIT: readonly HeaderName[] = [
 const headersOf = (names: readonly HeaderName[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
-const IF_NONE_MATCH = {
-  name: 'If-None-Match',
-  required: false,
-  description: 'The `ETag` of an earlier answer: the answer is 304 if it is still the same.',
-  schema: { type: 'string' },
-} as const;
-const IDEMPOTENCY_HEADER = {
-  name: 'Idempotency-Key',
-  required: false,
-  description: 'A retry with the same key and body has no second effect and gets the first answer again.',
-  schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
-} as const;
-const LAST_EVENT_ID = {
-  name: 'Last-Event-ID',
-  required: false,
-  description: 'The id of the last event received: the stream continues after it. Browsers send it by themselves.',
-  schema: { type: 'string', maxLength: 1024 },
-} as const;
-const MIN_POSITION = 'A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied.';
+const requestHeader = (name: string, description: string, schema?: { pattern?: string; maxLength: number }) =>
+  ApiHeader({ name, required: false, description, schema });
+const IF_NONE_MATCH = requestHeader(
+  'If-None-Match',
+  'The `ETag` of an earlier answer: the answer is 304 if it is still the same.',
+);
+const IDEMPOTENCY_HEADER = requestHeader(
+  'Idempotency-Key',
+  'A retry with the same key and body has no second effect and gets the first answer again.',
+  { pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
+);
+const LAST_EVENT_ID = requestHeader(
+  'Last-Event-ID',
+  'The id of the last event received: the stream continues after it. Browsers send it by themselves.',
+  { maxLength: 1024 },
+);
+const MIN_POSITION = requestHeader(
+  'Credence-Min-Position',
+  'A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied.',
+);
 
 /** Which credential a request needs, for people. */
 function needs(scope: RoutePolicy['scope'], session: boolean): string {
@@ -409,11 +397,7 @@ function problemResponses(codes: readonly ProblemCode[], limits: readonly Header
 
 /** The DTO classes a handler takes its body, query and path parameters as. */
 function inputsOf(target: object, property: string | symbol) {
-  const inputs: Pick<RoutePolicy, 'body' | 'query' | 'params'> = {
-    body: undefined,
-    query: undefined,
-    params: undefined,
-  };
+  const inputs: Pick<RoutePolicy, 'body' | 'query' | 'params'> = {};
   const types: unknown[] = Reflect.getMetadata('design:paramtypes', target, property) ?? [];
   for (const { kind, index, data } of parametersOf(target.constructor, property)) {
     if (kind !== 'body' && kind !== 'query' && kind !== 'params') continue;
