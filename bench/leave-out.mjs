@@ -39,10 +39,7 @@ export const PARTS = {
       sendWritten = (reply, { body }) => reply.send(body);`,
   },
   'metrics of requests': {
-    'src/http/request-metrics.js': `{
-      const original = requestMetrics;
-      requestMetrics = (registry) => ({ ...original(registry), durations: { observe: () => undefined } });
-    }`,
+    'src/http/hooks.js': named('observing', '() => () => undefined'),
   },
   'rows: manifest, look-up, checksum, parsing': {
     [`${STORE}/lmdb-read-models.js`]:

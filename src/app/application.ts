@@ -13,7 +13,6 @@ import { serveConsole } from './console.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
-import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { find } from './find.js';
 import { Staleness } from '../read-side/staleness.js';
@@ -125,8 +124,6 @@ export async function createApp(
     { bodyParser: false, logger, abortOnError: false },
   );
   const registry = app.get(Registry);
-  const metrics = requestMetrics(registry);
-  collectDefaultMetrics({ register: registry });
   const gate = find<PositionGate>(app, POSITION_GATE);
   const answers = new Answers(app.get(Cursors), gate, find(app, Staleness));
 
@@ -145,13 +142,14 @@ export async function createApp(
     standing: async (session) => (await find(app, SessionStanding)?.of(session)) ?? { ...session, trisId: null },
     cursors: app.get(Cursors),
     rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
-    metrics,
+    registry,
     logger,
     admission: find<EventStore>(app, EVENT_STORE)?.admission,
     gate,
     serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
     handlerOf: (policy) => controllerHandler(policy, app.get<object>(policy.controller), answers, logger),
   });
+  collectDefaultMetrics({ register: registry });
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) {

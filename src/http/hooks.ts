@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
-import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusalOf, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
@@ -37,7 +37,7 @@ export interface EdgeParts {
   cursors: Cursors;
   /** undefined: no limit. */
   rateLimit: RequestLimit | undefined;
-  metrics: RequestMetrics;
+  registry: Registry;
   logger: Logger;
   /** That of the log, if it can be overloaded. */
   admission: Admission | undefined;
@@ -57,7 +57,11 @@ export function requestId(request: IncomingMessage): string {
 /** What is the same for all routes, as Fastify hooks. A route gets them once, when it is registered, by its policy. */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const paths = new KnownPaths();
-  const turnOf = inTurn();
+  const turns = new CallerTurns();
+  const turnOf: Admit = (request) => {
+    request.hasTurn = true;
+    return turns.take(ownerOf(request), request.startedAt);
+  };
   const admit = admitting(turnOf, parts);
   registerJsonBody(fastify, admit, (request) => request.policy?.list);
   fastify.decorateRequest('caller', null);
@@ -114,14 +118,27 @@ function refuseAddress(): never {
   throw nothingHere();
 }
 
-/** Counts and times an answer, and logs it at the level `debug`. */
-function observing({ metrics, logger }: EdgeParts): (request: FastifyRequest, status: number) => void {
+/**
+ * Counts and times an answer, and logs it at the level `debug`. Routes are patterns, never paths, so the number of routes
+ * bounds the number of series.
+ */
+function observing({ registry, logger }: EdgeParts): (request: FastifyRequest, status: number) => void {
+  const registers = [registry];
+  const durations = new Histogram({
+    name: 'http_request_duration_seconds',
+    help: 'Duration of HTTP requests in seconds',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  });
+  const help = 'Answers that were problems, by code';
+  const problems = new Counter({ name: 'credence_problems_total', help, labelNames: ['code'], registers });
   const isLogged = logger.enabled('debug');
   return (request, status) => {
     const milliseconds = performance.now() - request.startedAt;
     const { method, pattern: route, problem } = request;
-    metrics.durations.observe({ method, route, status }, milliseconds / 1000);
-    if (problem !== null) metrics.problems.inc({ code: problem });
+    durations.observe({ method, route, status }, milliseconds / 1000);
+    if (problem !== null) problems.inc({ code: problem });
     if (!isLogged) return;
     logger.debug('request', {
       request_id: request.id,
@@ -156,8 +173,15 @@ function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: 
       ...(policy.scope !== null && policy.session && !policy.write ? [standing(policy, parts)] : []),
       ...(policy.admitsEach ? [hook((request) => leave(request, parts.admission))] : []),
     ];
-  } else if (isDocument(route.url)) {
-    route.onRequest = [documentLimit(route.url, parts)];
+  } else if (isConsole(route.url) || route.url === '/openapi.json' || route.url.startsWith('/docs')) {
+    // Pages and their files, which have no decorator, have a rate limit and headers.
+    const headers = isConsole(route.url) ? CONSOLE_HEADERS : DOCS_HEADERS;
+    const limit = hook((request, reply) => {
+      request.pattern = route.url;
+      reply.headers(headers);
+      return parts.rateLimit?.take(request.ip, reply);
+    });
+    route.onRequest = [limit];
   } else {
     throw new TypeError(
       `${[route.method].flat().join('|')} ${route.url} has no route decorator (see src/http/routes.ts)`,
@@ -166,18 +190,6 @@ function addRouteHooks(route: RouteOptions, admit: Admit, turnOf: Admit, parts: 
 }
 
 const isConsole = (url: string): boolean => url === '/' || url.startsWith('/console');
-/** Pages and their files, which have no route decorator. */
-const isDocument = (url: string): boolean => isConsole(url) || url === '/openapi.json' || url.startsWith('/docs');
-
-/** The rate limit and the headers of a page or one of its files. */
-function documentLimit(pattern: string, { rateLimit }: EdgeParts): Hook {
-  const headers = isConsole(pattern) ? CONSOLE_HEADERS : DOCS_HEADERS;
-  return hook((request, reply) => {
-    request.pattern = pattern;
-    reply.headers(headers);
-    return rateLimit?.take(request.ip, reply);
-  });
-}
 
 /** Headers of every answer. Also used where the framework fails before any hook runs. */
 export function startAnswer(request: FastifyRequest, reply: FastifyReply): void {
@@ -267,6 +279,7 @@ function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgePart
   });
 }
 
+/** Lets a request begin, or has it wait. The probes of health and the metrics do not wait. */
 type Admit = (request: FastifyRequest) => Promise<void> | undefined;
 
 /** Who takes turns: an owner of a key. All who need no key are one, since anyone can be many of them. */
@@ -274,15 +287,6 @@ const ownerOf = ({ caller }: FastifyRequest): string =>
   caller === null || caller.session
     ? ''
     : ownerOfTurns({ organization: caller.organization, name: `key:${caller.keyId}` });
-
-/** Lets a request begin in the turn of its caller. The probes of health and the metrics do not wait. */
-function inTurn(): Admit {
-  const turns = new CallerTurns();
-  return (request) => {
-    request.hasTurn = true;
-    return turns.take(ownerOf(request), request.startedAt);
-  };
-}
 
 /** Lets a request begin, and admits one that may append. */
 function admitting(turnOf: Admit, { admission }: EdgeParts): Admit {
