@@ -14,10 +14,10 @@ type Append = (stream: string, length: number, facts: readonly Fact[], context: 
  */
 export class IdempotencyKeys {
   /**
-   * Of the commands whose Idempotency-Key was recorded by an earlier try: the streams in which that changed nothing, with
-   * their number of events at that time.
+   * Of the commands whose Idempotency-Key was recorded by an earlier try, which is known once it is claimed: the streams in
+   * which that changed nothing, with their number of events at that time.
    */
-  private readonly earlier = new WeakMap<CommandContext, Map<string, number>>();
+  readonly earlier = new WeakMap<CommandContext, Map<string, number>>();
 
   constructor(
     private readonly store: EventStore,
@@ -104,23 +104,9 @@ export class IdempotencyKeys {
     return stream;
   }
 
-  /** Whether any request has claimed the key of this command. */
-  async isClaimed(context: CommandContext): Promise<boolean> {
-    return (await this.claimsOf(context)).length > 0;
-  }
-
-  private async claimsOf({ idempotency }: CommandContext): Promise<RecordedEvent[]> {
+  /** What is recorded of the key of a command: its claim first, by any request. Empty if nobody has claimed it. */
+  async claimsOf({ idempotency }: CommandContext): Promise<RecordedEvent[]> {
     return idempotency === null ? [] : this.store.readStream(claimsStream(idempotency));
-  }
-
-  /** Whether the key was recorded by an earlier try of the command; known once it is claimed. */
-  wasClaimedBefore(context: CommandContext): boolean {
-    return this.earlier.has(context);
-  }
-
-  /** The number of events that the stream had when an earlier try changed nothing in it; undefined if none did that. */
-  unchangedAt(stream: string, context: CommandContext): number | undefined {
-    return this.earlier.get(context)?.get(stream);
   }
 
   /** Records that nothing changed in a stream, so that a retry with the same key changes nothing either. */

@@ -85,7 +85,7 @@ export class Writer {
         decide(state);
       } catch (refusal) {
         // The first try may have been recorded since.
-        if (!(await this.idempotency.isClaimed(context))) throw refusal;
+        if ((await this.idempotency.claimsOf(context)).length === 0) throw refusal;
       }
     };
     const isFirst = await this.idempotency.claimUnless(refuse, stream, context);
@@ -125,7 +125,7 @@ export class Writer {
   /** Appends the first events of a stream. If the stream exists, returns its events, and the position of its first append. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<CommandEffect> {
     // The store does not tell a repeated append from the first one.
-    let isRepeated = this.idempotency.wasClaimedBefore(context) && (await this.firstOf(stream)) !== undefined;
+    let isRepeated = this.idempotency.earlier.has(context) && (await this.firstOf(stream)) !== undefined;
     let outcome: CommandEffect;
     try {
       outcome = await this.append(stream, 0, facts, context);
@@ -199,7 +199,7 @@ export class Writer {
       const left = history.filter((event) => event.position <= position);
       return { position, events: earlier, own: true, history: left, isNew: false };
     }
-    const then = this.idempotency.unchangedAt(stream, context);
+    const then = this.idempotency.earlier.get(context)?.get(stream);
     if (then === undefined) return undefined;
     context.onRepeated?.();
     const left = history.slice(0, then);
