@@ -51,7 +51,7 @@ export class Batches {
     execute: (item: I, index: number) => Promise<T>,
     options: BatchOptions<I> = {},
   ): Promise<ItemOutcome<T>[]> {
-    const open = this.own.runningCount + this.own.waiting.size;
+    const open = this.own.running + this.own.waiting.size;
     if (open >= MAX_OPEN || this.own.countOf(owner) >= MAX_OPEN_OF_OWNER) {
       throw new StoreUnavailable('too many batches are waiting', { code: 'store_busy' });
     }
@@ -59,7 +59,7 @@ export class Batches {
       await options.holdBack?.();
       return this.turns.run(owner, async () => {
         await options.begin?.(items.filter((item): item is I => !(item instanceof Problem)));
-        const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.runningCount);
+        const lines = Math.ceil(MAX_IN_FLIGHT / this.turns.running);
         const outcomes = await new Batch(this.store, owner, items, execute, options.orderOf).run(lines);
         const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
         if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;

@@ -41,18 +41,15 @@ export interface Variants {
 interface Operation {
   operationId: string;
   tags: string[];
-  parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Field }[];
+  parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Schema }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: object; example?: object }> };
   security?: object[];
   responses?: Record<string, { headers?: Record<string, object> }>;
 }
 interface Schema {
-  properties?: Record<string, Field>;
-  [keyword: string]: unknown;
-}
-interface Field {
   type?: string | string[];
   description?: string;
+  properties?: Record<string, Schema>;
   [keyword: string]: unknown;
 }
 
@@ -155,7 +152,7 @@ function writeVariants(document: OpenAPIObject, { dto, by, field, of, webhooks =
     const own = structuredClone(base) as Required<Schema>;
     own.properties[by] = { ...own.properties[by], enum: [value] };
     const { description, oneOf: forms } = own.properties[field]!;
-    const empty = (forms as Field[] | undefined)?.filter(({ type }) => type === 'null') ?? [];
+    const empty = (forms as Schema[] | undefined)?.filter(({ type }) => type === 'null') ?? [];
     const schema = typeof form === 'function' ? { $ref: getSchemaPath(form) } : form;
     own.properties[field] = {
       ...(description !== undefined && { description }),
@@ -263,7 +260,7 @@ function describeFields(document: OpenAPIObject, fields: Reference['fields']): v
 }
 
 /** Adds what a field does not declare itself. A number becomes an integer, if it is known to be one. */
-function complete(field: Field, known: Reference['fields'][string] | undefined): void {
+function complete(field: Schema, known: Reference['fields'][string] | undefined): void {
   if (!known) return;
   const { description, type, ...keywords } = known;
   if (description !== undefined) field.description ??= description;

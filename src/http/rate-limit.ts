@@ -55,11 +55,8 @@ const NETWORKS_OF_A_SITE = 16;
 /** What a client is counted under, each with its limit. */
 function countsOf(address: string, limit: number): [key: string, limit: number][] {
   const { network, site } = clientOf(address);
-  if (site === undefined) return [[network, limit]];
-  return [
-    [network, limit],
-    [site, limit * NETWORKS_OF_A_SITE],
-  ];
+  const own: [string, number] = [network, limit];
+  return site === undefined ? [own] : [own, [site, limit * NETWORKS_OF_A_SITE]];
 }
 
 /**

@@ -286,53 +286,36 @@ function describedAnswers(policy: RoutePolicy, problems: readonly ProblemCode[])
 const TEXT = { schema: { type: 'string' as const } };
 /** The key selects the lens of its organization, so answers with and without it differ. */
 const WITH_OR_WITHOUT_KEY: Record<string, string[]>[] = [{}, { api_key: [] }];
+const header = (description: string, schema: object = { type: 'string' }) => ({ description, schema });
+const wholeFrom = (minimum: number) => ({ type: 'integer', minimum });
 /** The headers of answers, as the OpenAPI document describes them. */
 export const ANSWER_HEADERS = {
-  'Credence-Position': {
-    description:
-      'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
-    schema: { type: 'string' },
-  },
-  'Credence-Lag': {
-    description:
-      'For how many seconds the read models have been behind the log, or may have been while the log gives no answer; absent unless that is more than an access check allows.',
-    schema: { type: 'integer', minimum: 1 },
-  },
-  'Idempotency-Replayed': {
-    description: '`true` if the answer is that of an earlier request with this Idempotency-Key; otherwise absent.',
-    schema: { type: 'string', pattern: '^true$' },
-  },
-  Location: { description: 'Where to read what was created.', schema: { type: 'string', format: 'uri-reference' } },
-  ETag: { description: 'The version of the answer, for `If-None-Match`.', schema: { type: 'string' } },
-  'Cache-Control': { description: 'How long the answer may be used without asking.', schema: { type: 'string' } },
-  RateLimit: {
-    description:
-      'What is left of each limit: `r` requests (`"address"`), actions or bytes, `t` seconds until all are available again (IETF draft, structured fields).',
-    schema: { type: 'string' },
-  },
-  'RateLimit-Policy': {
-    description:
-      'The limits: `q` requests (`"address"`), actions or bytes in `w` seconds (IETF draft, structured fields).',
-    schema: { type: 'string' },
-  },
-  'RateLimit-Limit': {
-    description: 'How many requests a minute are accepted from one address.',
-    schema: { type: 'integer', minimum: 1 },
-  },
-  'RateLimit-Remaining': {
-    description: 'How many of them are left.',
-    schema: { type: 'integer', minimum: 0 },
-  },
-  'RateLimit-Reset': {
-    description: 'In how many seconds all of them are available again.',
-    schema: { type: 'integer', minimum: 0 },
-  },
-  'Retry-After': {
-    description: 'Seconds to wait before the request is repeated.',
-    schema: { type: 'integer', minimum: 0 },
-  },
-  Allow: { description: 'The methods of this address.', schema: { type: 'string' } },
-} as const;
+  'Credence-Position': header(
+    'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
+  ),
+  'Credence-Lag': header(
+    'For how many seconds the read models have been behind the log, or may have been while the log gives no answer; absent unless that is more than an access check allows.',
+    wholeFrom(1),
+  ),
+  'Idempotency-Replayed': header(
+    '`true` if the answer is that of an earlier request with this Idempotency-Key; otherwise absent.',
+    { type: 'string', pattern: '^true$' },
+  ),
+  Location: header('Where to read what was created.', { type: 'string', format: 'uri-reference' }),
+  ETag: header('The version of the answer, for `If-None-Match`.'),
+  'Cache-Control': header('How long the answer may be used without asking.'),
+  RateLimit: header(
+    'What is left of each limit: `r` requests (`"address"`), actions or bytes, `t` seconds until all are available again (IETF draft, structured fields).',
+  ),
+  'RateLimit-Policy': header(
+    'The limits: `q` requests (`"address"`), actions or bytes in `w` seconds (IETF draft, structured fields).',
+  ),
+  'RateLimit-Limit': header('How many requests a minute are accepted from one address.', wholeFrom(1)),
+  'RateLimit-Remaining': header('How many of them are left.', wholeFrom(0)),
+  'RateLimit-Reset': header('In how many seconds all of them are available again.', wholeFrom(0)),
+  'Retry-After': header('Seconds to wait before the request is repeated.', wholeFrom(0)),
+  Allow: header('The methods of this address.'),
+};
 type HeaderName = keyof typeof ANSWER_HEADERS;
 /** Of public routes and of sessions, unless there is no limit. */
 const RATE_LIMIT: readonly HeaderName[] = [

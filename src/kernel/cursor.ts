@@ -68,11 +68,8 @@ const isAfter = (state: unknown): state is { after: string } =>
 
 /** @param isEventId whether it came as the id of the last event of a stream (Last-Event-ID) */
 export function unknownCursor(isEventId = false): Problem {
-  return isEventId
-    ? fieldProblem('Last-Event-ID', 'unknown_cursor', 'Last-Event-ID must be the id of an event of this stream')
-    : fieldProblem(
-        '?cursor',
-        'unknown_cursor',
-        'cursor must be the next_cursor of an earlier answer to the same request',
-      );
+  const [pointer, message] = isEventId
+    ? ['Last-Event-ID', 'Last-Event-ID must be the id of an event of this stream']
+    : ['?cursor', 'cursor must be the next_cursor of an earlier answer to the same request'];
+  return fieldProblem(pointer, 'unknown_cursor', message);
 }

@@ -2,11 +2,8 @@
 export class OwnerQueues<Owner, T> {
   /** The owner that was served last comes last. */
   private readonly queues = new Map<Owner, Set<T>>();
-  private count = 0;
-
-  get size(): number {
-    return this.count;
-  }
+  /** How many wait. */
+  size = 0;
 
   sizeOf(owner: Owner): number {
     return this.queues.get(owner)?.size ?? 0;
@@ -17,13 +14,13 @@ export class OwnerQueues<Owner, T> {
     const own = this.queues.get(owner);
     if (own) own.add(item);
     else this.queues.set(owner, new Set([item]));
-    this.count++;
+    this.size++;
   }
 
   remove(owner: Owner, item: T): void {
     const own = this.queues.get(owner);
     if (!own?.delete(item)) return;
-    this.count--;
+    this.size--;
     if (own.size === 0) this.queues.delete(owner);
   }
 
@@ -35,7 +32,7 @@ export class OwnerQueues<Owner, T> {
       this.queues.delete(owner);
       own.delete(item!);
       if (own.size > 0) this.queues.set(owner, own);
-      this.count--;
+      this.size--;
       return item;
     }
     return undefined;
@@ -44,7 +41,8 @@ export class OwnerQueues<Owner, T> {
 
 /** Lets work run at the same time up to a limit. Owners take turns, so that none keeps the others waiting. */
 export class Turns<Owner = string> {
-  private running = 0;
+  /** How much work runs. */
+  running = 0;
   private readonly runningOf = new Map<Owner, number>();
   readonly waiting = new OwnerQueues<Owner, () => void>();
 
@@ -53,10 +51,6 @@ export class Turns<Owner = string> {
     private readonly most: number,
     private readonly mostOfOne: number,
   ) {}
-
-  get runningCount(): number {
-    return this.running;
-  }
 
   /** How much work of an owner runs or waits. */
   countOf(owner: Owner): number {
