@@ -1,9 +1,20 @@
-import { STRIDE, dayOf } from '../src/scoring/evidence.js';
+import { endorserOf, relayerOf } from '../src/features/relay/domain/relay.js';
+import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import type { RowKey } from '../src/stores/ports/read-models.js';
+import type { DomainEvent, Passing } from './events.js';
+import {
+  type ActionEvent,
+  type IdentityEvent,
+  isActionChange,
+  isOfAction,
+  type isOnPlatform,
+  signOf,
+} from './identity-events.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
-import { keysOf, rowIn, sortByPosition } from './projection.js';
+import { type Rows, keysOf, rowAt, rowIn, sortByPosition } from './projection.js';
+import { pack } from './timeline.js';
 
 /**
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
@@ -32,7 +43,7 @@ import { keysOf, rowIn, sortByPosition } from './projection.js';
  */
 
 /** The address of a row of a range. */
-export type Row = Required<RowKey>;
+type Row = Required<RowKey>;
 
 /** The state of the rows of an identity's evidence. */
 export interface Spread {
@@ -51,7 +62,7 @@ export interface Spread {
 }
 
 /** Number of events in a block. */
-export const BLOCK = 256;
+const BLOCK = 256;
 /** Number of actions, and of names, in a row. */
 export const ACTIONS_PER_ROW = 96;
 const NAMES_PER_ROW = 64;
@@ -73,7 +84,7 @@ export const LEVELS = PARTS_MS.length - 1;
  * The length of the text of a cell's recent events, about 30, at which the cell is kept as an earlier one and continues
  * without them.
  */
-export const RECENT = 240;
+const RECENT = 240;
 
 /**
  * The counts of one series in one period or one part of a day, by slot. Slots are the days of the period, or the parts
@@ -145,7 +156,7 @@ export function unpackMetric(
   return { number: ofMetric[0]!, last: ofMetric[1]! + EARLIEST };
 }
 
-export function packMetric(number: number, last: number, counts: readonly number[]): PackedMetric {
+function packMetric(number: number, last: number, counts: readonly number[]): PackedMetric {
   return packNumbers([number, last - EARLIEST, ...counts]);
 }
 
@@ -194,7 +205,7 @@ export type Named = 'metric' | 'platform';
 export const namesOf = keysOf('identities.names');
 
 /** The row with the name of a number. */
-export function namesRow(trisId: string, named: Named, number: number): Row {
+function namesRow(trisId: string, named: Named, number: number): Row {
   const row = String(Math.floor(number / NAMES_PER_ROW)).padStart(8, '0');
   return rowIn(namesOf(trisId), `${named}/${row}`);
 }
@@ -235,7 +246,7 @@ export function slotOf(level: number, ms: number): number {
 }
 
 /** The row that keeps a cell as it was after its last change. */
-export function earlierRow({ key, sort }: Row, { changed }: Cell): Row {
+function earlierRow({ key, sort }: Row, { changed }: Cell): Row {
   return { view: 'identities.earlier', key, sort: `${sort}/${sortByPosition(changed)}` };
 }
 
@@ -245,14 +256,14 @@ export function earlierAt({ key, sort }: Pick<Row, 'key' | 'sort'>, position: nu
 }
 
 /** The text that is added to the recent events of a cell. */
-export function packRecent(position: number, slot: number, value: number, sign: 1 | -1): string {
+function packRecent(position: number, slot: number, value: number, sign: 1 | -1): string {
   return packNumbers([position, (slot & (RECENT_SLOTS - 1)) + (sign < 0 ? RECENT_SLOTS : 0), value]);
 }
 
 const recentNumbers = new Float64Array(2 * RECENT);
 
 /** How many numbers a slot of a cell has. */
-export function strideOf({ from }: Pick<Cell, 'from'>): number {
+function strideOf({ from }: Pick<Cell, 'from'>): number {
   return from === undefined ? STRIDE : SENDER_STRIDE;
 }
 
@@ -260,7 +271,7 @@ export function strideOf({ from }: Pick<Cell, 'from'>): number {
  * Counts an event in the slot at this index, or takes it out.
  * @param value its criticality or, of a credonation, its amount
  */
-export function countIn({ slots, from }: Pick<Cell, 'slots' | 'from'>, at: number, value: number, sign: 1 | -1): void {
+function countIn({ slots, from }: Pick<Cell, 'slots' | 'from'>, at: number, value: number, sign: 1 | -1): void {
   if (from === undefined) slots[at + 1 + value]! += sign;
   else {
     slots[at + 1]! += sign;
@@ -309,3 +320,304 @@ export function timeOfDay(ms: number, position?: number): string {
 export const totalPart = (total: string) => `total/${total}`;
 export const metricPart = (metric: string) => `metric/${metric}`;
 export const SENDER_PARTS = 'sender/';
+
+/** The credonation that an event records, withdraws or reinstates, if any. @param owner the owner of its platform */
+function credonationIn(event: DomainEvent, owner: Owner | undefined) {
+  if (event.type !== 'CredonationRecorded' && !isActionChange(event)) return undefined;
+  const { occurred_at, type } = event;
+  const { platform_id, counterparty, amount } = event.data;
+  // Then the action has an entry of its own.
+  const beside = type !== 'CredonationRecorded';
+  const from = beside ? event.data.endorser : endorserOf(event.data, owner?.org);
+  if (from === undefined || amount === undefined) return undefined;
+  // The registration of the platform's owner; 0: it had none. It may have got one, or another one, after the action.
+  const registered = from === owner?.org ? owner.at : from === endorserOf({ platform_id }, null) ? 0 : from;
+  const sign = beside ? signOf(event) : 1;
+  return { occurred_at, platform_id, counterparty, amount, from, registered, sign, beside };
+}
+
+/** A series of counts over time that an event counts in. */
+interface Series {
+  /** Its cell of the event's period. */
+  cell: Row;
+  /** Its name among the cells of divided days. */
+  part: string;
+  /** Of a withdrawal -1. */
+  sign: 1 | -1;
+  /** The criticality of the event or, of a credonation, its amount. */
+  value: number;
+  from?: string;
+}
+
+/** The number of entries of the first one decides when a day is divided, as of those of senders. */
+function seriesOf(trisId: string, event: ActionEvent): Series[] {
+  const { metric, criticality } = event.data;
+  const period = periodOf(dayOf(event.occurred_at));
+  const total = totalOf(metric);
+  const both = { sign: signOf(event), value: CRITICALITIES.indexOf(criticality) };
+  return [
+    { cell: rowIn(totalsOf(trisId), `${total}/${period}`), part: totalPart(total), ...both },
+    { cell: rowIn(cellsOf(trisId, metric), period), part: metricPart(metric), ...both },
+  ];
+}
+
+function seriesOfSenders(trisId: string, credonation: NonNullable<ReturnType<typeof credonationIn>>): Series[] {
+  const { platform_id, counterparty, amount, occurred_at, sign, registered } = credonation;
+  const of = (sender: string, from = credonation.from): Series => ({
+    cell: rowIn(sendersOf(trisId), `${periodOf(dayOf(occurred_at))}/${sender}`),
+    part: SENDER_PARTS + sender,
+    sign,
+    value: amount,
+    from,
+  });
+  if (counterparty === undefined) return [of(`${platform_id}/${registered}`)];
+  // A day with many counterparties is divided, too, however few credonations each sent.
+  return [of('/', ALL_COUNTERPARTIES), of(`/${counterparty}`)];
+}
+
+/** Rows that an event on a platform changes. @param owner the owner of the platform */
+export function rowsToChange(
+  trisId: string,
+  state: Spread,
+  event: Passing<typeof isOnPlatform>,
+  owner: Owner | undefined,
+): Row[] {
+  const credonation = credonationIn(event, owner);
+  const series = credonation ? seriesOfSenders(trisId, credonation) : [];
+  const rows: Row[] = [];
+  if (isOfAction(event)) {
+    const { metric, platform_id } = event.data;
+    series.push(...seriesOf(trisId, event));
+    rows.push(
+      metricRow(trisId, metric),
+      rowIn(platformsOf(trisId), placeOf(event.data)),
+      relayedRow(trisId, relayerOf(platform_id, owner?.org)),
+      rowAt(actionsOf(trisId), state.row),
+      namesRow(trisId, 'metric', state.metrics),
+      namesRow(trisId, 'platform', state.platforms),
+    );
+  }
+  for (const { cell } of series) rows.push(cell);
+  for (let level = 0; state.divided && level < LEVELS; level++) {
+    for (const { part } of series) rows.push(rowIn(partsOf(trisId, level, event.occurred_at), part));
+  }
+  return rows;
+}
+
+/**
+ * Spreads evidence that was stored in one row. That row contains no platforms and no credonations: for the events up to
+ * `since`, these are in the timeline and in the view of credonations.
+ * @param gone latest occurrence, ms, of each metric whose actions are all withdrawn
+ * @param since position of the last event in the row
+ */
+export function spread(
+  trisId: string,
+  evidence: Evidence,
+  gone: Readonly<Record<string, number>>,
+  since: number,
+  rows: Rows,
+): Spread {
+  const state: Spread = { since, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
+  // Sorted: the order of an object's members may differ between a stored row and one that was folded just now.
+  for (const metric of Object.keys({ ...evidence, ...gone }).sort()) {
+    const { last, days } = evidence[metric] ?? { last: gone[metric]!, days: [] };
+    const number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    const counts = CRITICALITIES.map(() => 0);
+    for (let at = 0; at < days.length; at += STRIDE) {
+      const day = days[at]!;
+      const period = periodOf(day);
+      for (const criticality of CRITICALITIES.keys()) {
+        for (let n = days[at + 1 + criticality]!; n > 0; n--) {
+          counts[criticality]!++;
+          for (const row of [
+            rowIn(cellsOf(trisId, metric), period),
+            rowIn(totalsOf(trisId), `${totalOf(metric)}/${period}`),
+          ]) {
+            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [], recent: '' };
+            addToDays(cell.slots, day, criticality);
+            rows.put(row, cell);
+          }
+        }
+      }
+    }
+    rows.put(metricRow(trisId, metric), packMetric(number, last, counts));
+  }
+  return state;
+}
+
+/**
+ * Adds an event to the rows of an identity's evidence, and updates `state`.
+ * @param recorded latest recording time of the events before it, ms
+ * @param owner the owner of the platform of an action
+ */
+export function addToRows(
+  trisId: string,
+  state: Spread,
+  event: IdentityEvent,
+  recorded: number,
+  owner: Owner | undefined,
+  rows: Rows,
+): void {
+  const { position, occurred_at } = event;
+  if (state.in_block === BLOCK) {
+    state.in_block = 0;
+    rows.insert(rowAt(blocksOf(trisId), position), recorded);
+  }
+  state.in_block++;
+  if (!isOfAction(event)) {
+    rows.insert(rowAt(statementsOf(trisId), position), pack(event));
+    return;
+  }
+  const { metric, platform_id } = event.data;
+  const criticality = CRITICALITIES.indexOf(event.data.criticality);
+  const sign = signOf(event);
+  const sumsRow = metricRow(trisId, metric);
+  const packed = rows.find<PackedMetric>(sumsRow);
+  const counts = CRITICALITIES.map(() => 0);
+  let number: number;
+  let last = occurred_at;
+  if (packed === undefined) {
+    number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    const relayed = relayedRow(trisId, relayerOf(platform_id, owner?.org));
+    rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
+  } else {
+    const sums = unpackMetric(packed, counts, 0);
+    number = sums.number;
+    last = Math.max(sums.last, occurred_at);
+  }
+  counts[criticality]! += sign;
+  rows.put(sumsRow, packMetric(number, last, counts));
+  const place = placeOf(event.data);
+  const platformRow = rowIn(platformsOf(trisId), place);
+  let platform = rows.find<PlatformRow>(platformRow);
+  if (!platform) {
+    const number = addName(trisId, 'platform', state.platforms++, place, rows);
+    platform = { number, counts: [...CRITICALITIES, ...CRITICALITIES].map(() => 0) };
+  }
+  platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]! += sign;
+  rows.put(platformRow, platform);
+  addToActions(trisId, state, event, number * CRITICALITIES.length + criticality, platform.number, rows);
+  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
+}
+
+/** Adds a name to those of its kind. @returns its number */
+function addName(trisId: string, named: Named, number: number, name: string, rows: Rows): number {
+  const row = namesRow(trisId, named, number);
+  rows.put(row, [...(rows.find<string[]>(row) ?? []), name]);
+  return number;
+}
+
+function addToActions(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at, type }: ActionEvent,
+  kind: number,
+  platform: number,
+  rows: Rows,
+): void {
+  if (state.in_row === ACTIONS_PER_ROW) {
+    state.row = position;
+    state.in_row = 0;
+  }
+  state.in_row++;
+  const row = rowAt(actionsOf(trisId), state.row);
+  const action: PackedActions = packNumbers([
+    position - state.row,
+    occurred_at - EARLIEST,
+    kind,
+    platform * ACTION_TYPES.length + ACTION_TYPES.indexOf(type),
+  ]);
+  rows.put(row, (rows.find<PackedActions>(row) ?? '') + action);
+}
+
+/**
+ * Adds the credonation of an event, if any, to the rows of its receiver, if the receiver is not the sender.
+ * @param owner the owner of its platform
+ * @returns whether `state` was changed
+ */
+export function endorse(
+  trisId: string,
+  state: Spread,
+  event: DomainEvent,
+  owner: Owner | undefined,
+  rows: Rows,
+): boolean {
+  const credonation = credonationIn(event, owner);
+  if (!credonation || credonation.from === trisId) return false;
+  const { from, amount, beside } = credonation;
+  const wasDivided = state.divided;
+  const series = seriesOfSenders(trisId, credonation);
+  addToSeries(trisId, state, event, series, [amount, from], rows, beside ? '/credonation' : '');
+  return state.divided !== wasDivided;
+}
+
+/**
+ * Adds an event to its cells and, if its day or its part of the day has few entries, adds an entry there.
+ * @param suffix of the entry's sort key
+ */
+function addToSeries(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at }: Pick<IdentityEvent, 'position' | 'occurred_at'>,
+  series: readonly Series[],
+  entry: DayEntry,
+  rows: Rows,
+  suffix = '',
+): void {
+  const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, position, rows));
+  for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
+    if (before < FEW_ENTRIES) {
+      const at = rowIn(entriesOf(trisId, level, occurred_at), timeOfDay(occurred_at, position) + suffix);
+      rows.insert(at, series[0]!.sign < 0 ? [...entry, -1] : entry);
+      return;
+    }
+    state.divided = true;
+    const slot = slotOf(level, occurred_at);
+    const parts = partsOf(trisId, level, occurred_at);
+    before = series.map((each) => add(rowIn(parts, each.part), slot, each, position, rows))[0]!;
+  }
+}
+
+/** Counts an event in a cell. @returns the number of events that its slot had before, withdrawals among them */
+function add(row: Row, slot: number, series: Series, position: number, rows: Rows): number {
+  const { from, value, sign } = series;
+  const cell = rows.find<Cell>(row) ?? { changed: 0, slots: [], recent: '', ...(from !== undefined && { from }) };
+  if (cell.recent.length >= RECENT) {
+    rows.insert(earlierRow(row, cell), cell);
+    cell.since = cell.changed;
+    cell.recent = '';
+  }
+  const at = slotIn(cell.slots, slot, strideOf(cell));
+  const withdrawn = cell.withdrawn ?? [];
+  let i = 0;
+  while (i < withdrawn.length && withdrawn[i] !== slot) i += 2;
+  // Each withdrawal has taken out one of the others.
+  const before = eventsIn(cell, at) + 2 * (withdrawn[i + 1] ?? 0);
+  if (sign < 0) {
+    withdrawn[i] = slot;
+    withdrawn[i + 1] = (withdrawn[i + 1] ?? 0) + 1;
+    cell.withdrawn = withdrawn;
+  }
+  countIn(cell, at, value, sign);
+  cell.changed = position;
+  cell.recent += packRecent(position, slot, value, sign);
+  rows.put(row, cell);
+  return before;
+}
+
+/** The number of events in the slot at this index. */
+function eventsIn({ slots, from }: Cell, at: number): number {
+  if (from !== undefined) return slots[at + 1]!;
+  let actions = 0;
+  for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
+  return actions;
+}
+
+/** The index of a slot among slots of `stride` numbers each; a missing slot is added. */
+function slotIn(slots: number[], slot: number, stride: number): number {
+  let at = slots.length;
+  while (at > 0 && slots[at - stride]! > slot) at -= stride;
+  if (at > 0 && slots[at - stride] === slot) return at - stride;
+  slots.splice(at, 0, slot, ...Array<number>(stride - 1).fill(0));
+  return at;
+}

@@ -4,8 +4,7 @@ import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
 import type { DomainEvent } from './events.js';
-import { addToRows, credonationIn, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
-import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
+import { type Owner, type Spread, addToRows, endorse, ownerRow, rowsToChange, spread } from './evidence-rows.js';
 import {
   type ActionEvent,
   type IdentityEvent,
@@ -168,13 +167,7 @@ export const identities: Projection = {
     if (!isOnPlatform(event)) return [];
     const { tris_id, platform_id } = event.data;
     const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
-    if (!state) return [];
-    const owner = rows.get<Owner>(ownerRow(platform_id));
-    const credonation = credonationIn(event, owner);
-    return [
-      ...(isOfAction(event) ? rowsToAddTo(tris_id, state, event, owner) : []),
-      ...(credonation ? rowsToEndorse(tris_id, state, credonation) : []),
-    ];
+    return state ? rowsToChange(tris_id, state, event, rows.get<Owner>(ownerRow(platform_id))) : [];
   },
 
   apply(event, rows) {
@@ -188,9 +181,8 @@ export const identities: Projection = {
       const { tris_id, platform_id } = event.data;
       const at = identityRow(tris_id);
       const row = rows.get<IdentityRow>(at);
-      if (!row?.spread) return;
-      const credonation = credonationIn(event, rows.get<Owner>(ownerRow(platform_id)))!;
-      if (endorse(tris_id, row.spread, credonation, rows)) rows.put(at, row);
+      const owner = rows.get<Owner>(ownerRow(platform_id));
+      if (row?.spread && endorse(tris_id, row.spread, event, owner, rows)) rows.put(at, row);
       return;
     }
     if (isOfDispute(event)) {
@@ -226,9 +218,8 @@ export const identities: Projection = {
     if (row.spread) {
       const owner = isOfAction(event) ? rows.get<Owner>(ownerRow(event.data.platform_id)) : undefined;
       addToRows(tris_id, row.spread, subject.event, row.recorded, owner, rows);
-      // That of a relayed action is an event of its own.
-      const credonation = credonationIn(event, owner);
-      if (credonation) endorse(tris_id, row.spread, credonation, rows);
+      // The credonation of a relayed action is an event of its own.
+      endorse(tris_id, row.spread, event, owner, rows);
     }
     row.recorded = Math.max(row.recorded, event.recorded_at);
     if (event.occurred_at === event.recorded_at) row.stamped = Math.max(row.stamped, event.occurred_at);
