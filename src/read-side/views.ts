@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
@@ -15,7 +16,6 @@ import {
   type ReadModels,
   type ReadResult,
 } from '../stores/ports/read-models.js';
-import { AppliedPosition, foreign, isOwn, refuseForeign } from './applied-position.js';
 import { type PlatformLens, isInLog, isReadable, platformLens } from './manifest.js';
 
 export interface ViewRead {
@@ -35,6 +35,11 @@ const DAMAGED = 'The read models are damaged, or have lost rows; a worker builds
 const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
 const BEHIND = 'The read models that have begun to serve have not reached the position of those before them yet.';
 
+/** Those who wait look again after this part of the time that they have waited, at least and at most so many ms later. */
+const PART = 1 / 8;
+const LEAST_MS = 3;
+const MOST_MS = 100;
+const LOG_MS = 1_000;
 const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
 const REQUIRE_MS = 2_000;
@@ -60,9 +65,19 @@ class Latest<K, T> {
   }
 }
 
-/** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
+/**
+ * Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. Says how far these
+ * have applied the log, and waits until they have reached a position.
+ */
 @Injectable()
-export class Views extends AppliedPosition implements PositionGate {
+export class Views implements PositionGate {
+  readonly logId: string;
+  /**
+   * By generation that was being built: the position that it must reach before it is read, since reads have waited only
+   * for the others up to there.
+   */
+  private readonly notWaitedFor = new Map<string, Position>();
+  private nextPoll: Promise<Position> | undefined;
   private lastManifest: Manifest | undefined;
   /** By generation: the position from which it may be read, as determined at a version of the stores. */
   private readonly fits = new Map<string, Latest<number, Position>>();
@@ -77,8 +92,11 @@ export class Views extends AppliedPosition implements PositionGate {
   /** The last check for commands; `found` is undefined until it has ended. */
   private checked: { version: number; until: number; check: Promise<void>; found?: Error | null } | undefined;
 
-  constructor(@Inject(EVENT_STORE) store: EventStore, @Inject(READ_MODELS) readModels: ReadModels) {
-    super(store, readModels);
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {
+    this.logId = store.logId;
   }
 
   /** @throws Problem projection_rebuilding while a requested view is being built */
@@ -111,7 +129,7 @@ export class Views extends AppliedPosition implements PositionGate {
       const early = guess && this.readFrom(guess, queries);
       const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
       if (!manifest) break;
-      refuseForeign(manifest, this.logId);
+      this.refuseForeign(manifest);
       await this.refuseOlder(manifest);
       // Concurrent reads share the wait.
       if (last && manifest !== last) await this.swapped.of(manifest, () => this.waitForSwapped(last, manifest));
@@ -136,7 +154,7 @@ export class Views extends AppliedPosition implements PositionGate {
     const reads = await Promise.all([...new Set(replaced)].map((id) => this.readModels.read(id, [])));
     const read = Math.max(
       0,
-      ...reads.map((each) => (each?.status === 'ready' && isOwn(each, this.logId) ? each.checkpoint.position : 0)),
+      ...reads.map((each) => (each?.status === 'ready' && this.isOwn(each) ? each.checkpoint.position : 0)),
     );
     // A generation that is ahead of the log, because an older copy was restored, does not count.
     const head = await this.store.head().catch(() => 0);
@@ -160,7 +178,7 @@ export class Views extends AppliedPosition implements PositionGate {
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();
     if (!manifest) throw await this.notServed();
-    refuseForeign(manifest, this.logId);
+    this.refuseForeign(manifest);
     await this.refuseOlder(manifest);
     return manifest;
   }
@@ -195,7 +213,7 @@ export class Views extends AppliedPosition implements PositionGate {
     if (read.status === 'building') return read;
     if (read.checkpoint.position < (await this.checkFit(id, read.checkpoint)))
       throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
-    if (read.checkpoint.position >= this.required(id)) return read;
+    if (read.checkpoint.position >= (this.notWaitedFor.get(id) ?? 0)) return read;
     return { ...read, status: 'building' };
   }
 
@@ -268,7 +286,7 @@ export class Views extends AppliedPosition implements PositionGate {
   private async checkServing(): Promise<void> {
     const manifest = await this.readModels.manifest();
     if (!manifest) return;
-    refuseForeign(manifest, this.logId);
+    this.refuseForeign(manifest);
     const serving = [...new Set(Object.values(manifest.views))];
     for (const read of await Promise.all(serving.map((id) => this.readModels.read(id, [])))) {
       if (read) this.refuseUnfit(read);
@@ -277,8 +295,20 @@ export class Views extends AppliedPosition implements PositionGate {
 
   /** Data of another log must never be served, nor a generation that has lost rows. */
   private refuseUnfit(read: ReadResult): void {
-    if (!isOwn(read, this.logId)) throw foreign(read.checkpoint.log);
+    this.refuseForeign(read.checkpoint);
     if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
+  }
+
+  /** Whether it was folded from this log. */
+  private isOwn({ checkpoint }: ReadResult): boolean {
+    return checkpoint.log === this.logId;
+  }
+
+  /** @throws Problem read_models_foreign for a manifest or a checkpoint of another log */
+  private refuseForeign({ log = this.logId }: { log?: string }): void {
+    if (log === this.logId) return;
+    const detail = `The read models were folded from another log, ${log}.`;
+    throw new Problem('read_models_foreign', detail, { headers: { 'retry-after': '5' } });
   }
 
   /** Events applied at a position, of all events; undefined if counting takes longer than a refusal should. */
@@ -292,6 +322,54 @@ export class Views extends AppliedPosition implements PositionGate {
     const total = await this.store.countAfter(0);
     const left = position === 0 ? total : await this.store.countAfter(position);
     return { progress: { done: Math.max(0, total - left), total } };
+  }
+
+  /** Reads continue while the log gives no answer: a position that the read models have reached was in it. */
+  async has(position: Position): Promise<boolean> {
+    if (position === 0) return true;
+    const found = this.store.readAt(position).then((event) => event !== undefined);
+    try {
+      return await inTime(found, LOG_MS);
+    } catch {
+      return (await this.applied()) >= position || found;
+    }
+  }
+
+  async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
+    const started = performance.now();
+    let applied = await this.applied();
+    while (applied < position) {
+      const waited = performance.now() - started;
+      if (waited >= timeoutMs) return false;
+      applied = await this.nextLook(Math.min(MOST_MS, Math.max(LEAST_MS, waited * PART), timeoutMs - waited));
+    }
+    return true;
+  }
+
+  /** The applied position at the next poll. All waiting callers share one poll. */
+  private nextLook(ms: number): Promise<Position> {
+    this.nextPoll ??= sleep(ms)
+      .then(() => this.applied())
+      .finally(() => (this.nextPoll = undefined));
+    return this.nextPoll;
+  }
+
+  /**
+   * The least applied position among the serving generations. A generation that is being built does not count if there
+   * are others: reads of it are refused until it has caught up.
+   */
+  async applied(): Promise<Position> {
+    if (this.store.refusal) throw this.store.refusal;
+    const manifest = await this.readModels.manifest();
+    if (manifest) this.refuseForeign(manifest);
+    const ids = [...new Set(Object.values(manifest?.views ?? {}))];
+    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readModels.read(id, []) })));
+    const building = reads.filter(({ read }) => read && (read.status !== 'ready' || !this.isOwn(read)));
+    const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
+    const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
+    if (others === reads) return least;
+    for (const { id } of building) this.notWaitedFor.set(id, Math.max(least, this.notWaitedFor.get(id) ?? 0));
+    return least;
   }
 
   /** Waits for a position that the answer requires. @throws Problem projection_behind with this detail */

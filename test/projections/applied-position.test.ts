@@ -1,4 +1,4 @@
-import { AppliedPosition } from '../../src/read-side/applied-position.js';
+import { Views } from '../../src/read-side/views.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
 
@@ -7,7 +7,7 @@ import type { ReadModels } from '../../src/stores/ports/read-models.js';
 let looks: number;
 let applied: number;
 
-const positions = new AppliedPosition(
+const positions = new Views(
   { logId: 'log' } as EventStore,
   {
     manifest: async () => ({ views: { people: 'g1' } }),
