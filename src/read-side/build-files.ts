@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import type { DomainEvent } from '../../projections/events.js';
 import { failureOf, sentenceFor } from '../kernel/failures.js';
 import { FreeSpace } from '../kernel/free-space.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
@@ -144,5 +145,66 @@ export class Blocks {
     } finally {
       await next?.catch(() => undefined);
     }
+  }
+}
+
+const LINE_END = 0x0a;
+const FIRST_BYTES = 16_384;
+
+/**
+ * Decoded events in a file: JSON arrays, each on a line. Until they are written they are kept as bytes, since so many
+ * strings would burden the garbage collector.
+ */
+export class EventBlocks extends Blocks {
+  private bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  private used = 0;
+
+  constructor(
+    file: TemporaryFile,
+    private readonly blockBytes: number,
+  ) {
+    super(file);
+  }
+
+  /** @param text of `packed` */
+  add(text: string): void {
+    const end = this.used + text.length * 3 + 1;
+    if (end > this.bytes.length) {
+      const more = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.bytes.length));
+      this.bytes.copy(more, 0, 0, this.used);
+      this.bytes = more;
+    }
+    this.used += this.bytes.write(text, this.used);
+    this.bytes[this.used++] = LINE_END;
+  }
+
+  get isDue(): boolean {
+    return this.used >= this.blockBytes;
+  }
+
+  /** Writes all texts since the last call. */
+  async flush(): Promise<void> {
+    if (this.used === 0) return;
+    const block = Buffer.allocUnsafeSlow(this.used);
+    this.bytes.copy(block, 0, 0, this.used);
+    this.used = 0;
+    await this.append(block);
+  }
+
+  async *events(): AsyncGenerator<DomainEvent> {
+    for await (const block of this.read()) yield* eventsOf(block);
+  }
+}
+
+export function packed({ position, id, type, stream, occurred_at, recorded_at, data }: DomainEvent): string {
+  return JSON.stringify([position, id, type, stream, occurred_at, recorded_at, data]);
+}
+
+export function* eventsOf(block: Buffer): Generator<DomainEvent> {
+  for (let start = 0, end: number; start < block.length; start = end + 1) {
+    end = block.indexOf(LINE_END, start);
+    const fields = JSON.parse(block.toString('utf8', start, end)) as unknown[];
+    const [position, id, type, stream, occurred_at, recorded_at, data] = fields;
+    yield { position, id, type, stream, occurred_at, recorded_at, data } as DomainEvent;
   }
 }

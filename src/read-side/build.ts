@@ -7,11 +7,10 @@ import { isDue, yieldIfDue } from '../kernel/turn.js';
 import { PlacedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type Checkpoint, startOf } from '../stores/ports/read-models.js';
-import { Blocks, TemporaryFile } from './build-files.js';
+import { Blocks, EventBlocks, TemporaryFile, eventsOf, packed } from './build-files.js';
 import { Divider, FreshRows, PartitionFold, SortedRows } from './build-fold.js';
 import { decodeSlice } from './fold.js';
 import { MergedRuns, blocksOf } from './merged-runs.js';
-import { EventSpill, eventsOf, packed } from './event-spill.js';
 
 /**
  * The one way to fold the log from its start: for the first start, a rebuild, damaged read models and verification.
@@ -78,7 +77,7 @@ export interface Built {
 }
 
 /** Takes some rows. False: it takes no more. */
-export type RowsTaker = (rows: PlacedRows) => Promise<boolean>;
+type RowsTaker = (rows: PlacedRows) => Promise<boolean>;
 
 /**
  * Folds the log from its start up to a position, and gives all rows away in the order of their addresses.
@@ -86,16 +85,8 @@ export type RowsTaker = (rows: PlacedRows) => Promise<boolean>;
  * in memory, since one identity has too many events
  * @throws NoSpaceToBuild, and any error of the stores
  */
-export async function build(store: EventStore, options: BuildOptions, take: RowsTaker) {
-  const running = new Build(store, options, take);
-  try {
-    return await running.run();
-  } catch (error) {
-    if (options.signal.aborted && error === options.signal.reason) return 'aborted';
-    throw error;
-  } finally {
-    await running.close();
-  }
+export function build(store: EventStore, options: BuildOptions, take: RowsTaker) {
+  return new Build(store, options, take).run();
 }
 
 class Build {
@@ -127,22 +118,23 @@ class Build {
     this.rowFile = new TemporaryFile(options.folder, reservedBytes);
   }
 
-  /** @throws also the reason of the signal */
-  async run(): Promise<Built | 'refused' | 'too_large'> {
-    const { built, options } = this;
-    if (built.partitions === 1) await this.foldWhole();
-    else if (!(await this.foldDivided())) return 'too_large';
-    built.disk = this.eventFile.length + this.rowFile.length;
-    await this.eventFile.close();
-    const given = await this.give();
-    if (given !== 'given') return given;
-    options.onProgress?.(built.events);
-    return built;
-  }
-
-  async close(): Promise<void> {
-    await this.eventFile.close();
-    await this.rowFile.close();
+  async run(): Promise<Built | 'refused' | 'too_large' | 'aborted'> {
+    const { built, options, eventFile, rowFile } = this;
+    try {
+      if (built.partitions === 1) await this.foldWhole();
+      else if (!(await this.foldDivided())) return 'too_large';
+      built.disk = eventFile.length + rowFile.length;
+      await eventFile.close();
+      if (!(await this.give())) return 'refused';
+      options.onProgress?.(built.events);
+      return built;
+    } catch (error) {
+      if (options.signal.aborted && error === options.signal.reason) return 'aborted';
+      throw error;
+    } finally {
+      await eventFile.close();
+      await rowFile.close();
+    }
   }
 
   /** Reads the log up to the goal. */
@@ -182,9 +174,9 @@ class Build {
     const { built, sizes, eventFile, blockBytes } = this;
     const { projections } = this.options;
     const divider = new Divider(projections, built.partitions, this.rows);
-    const own = Array.from({ length: built.partitions }, () => new EventSpill(new Blocks(eventFile), blockBytes));
-    const shared = new EventSpill(new Blocks(eventFile), sizes.blockBytes);
-    const spills = [...own, shared];
+    const own = Array.from({ length: built.partitions }, () => new EventBlocks(eventFile, blockBytes));
+    const shared = new EventBlocks(eventFile, sizes.blockBytes);
+    const all = [...own, shared];
     for await (const events of this.read()) {
       for (const event of events) {
         const { parts, isShared } = divider.take(event);
@@ -193,27 +185,27 @@ class Build {
         if (isShared) shared.add(text);
         for (const part of parts) own[part]!.add(text);
       }
-      for (const spill of spills) if (spill.isDue) await spill.flush();
+      for (const blocks of all) if (blocks.isDue) await blocks.flush();
       await this.during([]);
     }
     this.options.signal.throwIfAborted();
-    for (const spill of spills) await spill.flush();
+    for (const blocks of all) await blocks.flush();
     await this.during(divider.finish());
     // Far larger than the number of events lets expect.
     const most = sizes.partitionBytes * Math.max(1, built.events / (built.partitions * sizes.eventsPerPartition));
-    if (own.some(({ blocks }) => blocks.length > most)) return false;
-    for (const [part, { blocks }] of own.entries()) {
+    if (own.some(({ length }) => length > most)) return false;
+    for (const [part, blocks] of own.entries()) {
       // The rows of the last partition stay in memory.
       await this.endRun();
       const fold = new PartitionFold(projections, part, built.partitions, this.rows);
-      await this.foldPartition(fold, blocks, shared.blocks);
+      await this.foldPartition(fold, blocks, shared);
       this.progress((this.shares.fold * built.events) / built.partitions);
     }
     return true;
   }
 
-  private async foldPartition(fold: PartitionFold, own: Blocks, shared: Blocks): Promise<void> {
-    const sharedEvents = allEventsOf(shared);
+  private async foldPartition(fold: PartitionFold, own: EventBlocks, shared: EventBlocks): Promise<void> {
+    const sharedEvents = shared.events();
     try {
       let next = await sharedEvents.next();
       for await (const block of own.read()) {
@@ -262,8 +254,8 @@ class Build {
     }
   }
 
-  /** Gives all rows away. One batch is taken while the next is collected. */
-  private async give(): Promise<'given' | 'refused'> {
+  /** Gives all rows away. One batch is taken while the next is collected. @returns false if no more are taken */
+  private async give(): Promise<boolean> {
     const { runs, rows, sizes, options } = this;
     const bytes = runs.reduce((sum, { length }) => sum + length, rows.bytes);
     const merged = new MergedRuns();
@@ -276,7 +268,7 @@ class Build {
         batch.add(run.block, run.start, run.middle, run.end);
         if (!merged.next()) await merged.fill();
         if (batch.size >= sizes.batchRows || !merged.first) {
-          if (!(await taking)) return 'refused';
+          if (!(await taking)) return false;
           options.signal.throwIfAborted();
           this.progress((this.shares.give * this.built.events * batch.bytes) / bytes);
           taking = this.take(batch);
@@ -285,7 +277,7 @@ class Build {
         }
         if (isDue()) await yieldIfDue();
       }
-      return (await taking) ? 'given' : 'refused';
+      return await taking;
     } finally {
       await taking.catch(() => undefined);
       await merged.close();
@@ -297,8 +289,4 @@ class Build {
     this.done += done;
     onProgress?.(Math.min(Math.floor(this.done + 1e-6), events));
   }
-}
-
-async function* allEventsOf(blocks: Blocks): AsyncGenerator<DomainEvent> {
-  for await (const block of blocks.read()) yield* eventsOf(block);
 }

@@ -439,22 +439,16 @@ export class Views implements PositionGate {
 
 /** The generation that serves a query's view. @throws Problem projection_rebuilding */
 function generationOf(manifest: Manifest, query: RowQuery): string {
-  const id = servedFrom(manifest, query);
-  if (id !== undefined) return id;
-  const name = viewOf(query);
-  const other = manifest.views[name];
-  if (other === undefined) throw rebuilding(`no generation serves ${name} yet`);
-  throw rebuilding(`${other} serves ${name} for another build of Credence`);
-}
-
-/** The same; undefined if there is none that this build can read. */
-function servedFrom(manifest: Manifest, query: RowQuery): string | undefined {
   const view = viewOf(query);
-  return isReadable(manifest, view) ? manifest.views[view] : undefined;
+  const id = manifest.views[view];
+  if (id === undefined) throw rebuilding(`no generation serves ${view} yet`);
+  if (!isReadable(manifest, view)) throw rebuilding(`${id} serves ${view} for another build of Credence`);
+  return id;
 }
 
+/** The same for each query; undefined if there is none that this build can read. */
 function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
-  const ids = queries.map((query) => servedFrom(manifest, query));
+  const ids = queries.map(viewOf).map((view) => (isReadable(manifest, view) ? manifest.views[view] : undefined));
   return ids.includes(undefined) ? undefined : (ids as string[]);
 }
 
