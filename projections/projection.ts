@@ -68,7 +68,7 @@ export function rowAt(range: RowKey, position: number): Required<RowKey> {
 }
 
 /** What a fold wrote and removed, each row once. */
-export interface RowChanges<S extends RowSink> {
+interface RowChanges<S extends RowSink> {
   puts: S;
   /** So many of them, the first ones, were inserted: they did not exist. */
   inserted: number;
@@ -96,16 +96,16 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
     this.puts = newSink();
   }
 
-  /** Names a row that the fold will read. Returns true the first time; the row must then be loaded. */
-  expect(row: RowKey): boolean {
+  /**
+   * Names a row that the fold will read.
+   * @param before an overlay whose changes were not stored yet when those rows were read that must be loaded
+   * @returns true the first time, unless it is known there; the row must then be loaded
+   */
+  expect(row: RowKey, before?: RowOverlay<S>): boolean {
     if (this.entry(row)) return false;
-    this.add(row);
-    return true;
-  }
-
-  /** Whether the row was read or written; then `get` returns its current value. */
-  knows(row: RowKey): boolean {
-    return this.entry(row) !== undefined;
+    const known = before?.entry(row);
+    this.add(row).value = known?.value;
+    return !known;
   }
 
   load(row: RowKey, value: Json | undefined): void {

@@ -8,7 +8,7 @@ import { yieldFoldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
-import { type FoldedBatch, decodeSlice, foldInBatches, loadRows } from './fold.js';
+import { decodeSlice, foldInBatches, loadRows } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
 import { projectionsOf } from './own-views.js';
 
@@ -20,8 +20,6 @@ const BATCHES_IN_FLIGHT = 8;
 /** A batch was not applied: the lease is lost, or the generation was dropped. */
 export class BatchRefused extends Error {}
 
-type Overlay = RowOverlay<EncodedRows>;
-
 /** Folds events on top of the rows of one generation, and writes the changed rows in batches. */
 export class Applier {
   /** Everything up to here is applied. */
@@ -31,9 +29,8 @@ export class Applier {
   /** That of the last batch in flight. */
   private last: Checkpoint;
   private readonly inFlight: { next: Checkpoint; events: number; outcome: ReturnType<ReadModels['apply']> }[] = [];
-  private overlay = newOverlay();
   /** Rows that batches in flight have written are read from here. */
-  private before: Overlay | undefined;
+  private before: RowOverlay<EncodedRows> | undefined;
 
   /** @param holder of the lease of the generation */
   constructor(
@@ -60,18 +57,23 @@ export class Applier {
     if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
       await reflectPlatformLens(this.store, this.readModels);
     }
-    await loadRows(this.projections, events, (rows) => this.load(rows), this.overlay);
+    const overlay = new RowOverlay(() => new EncodedRows());
+    await loadRows(this.projections, events, (rows) => this.readInParts(rows), overlay, this.before);
     const { rowsPerBatch } = this.readModels;
     let batches = 0;
-    for await (const batch of foldInBatches(this.projections, events, endsAppend, this.overlay, rowsPerBatch)) {
+    for await (const folded of foldInBatches(this.projections, events, endsAppend, overlay, rowsPerBatch)) {
       await this.settle(rowsPerBatch === undefined ? 0 : BATCHES_IN_FLIGHT - 1);
-      this.write(batch);
+      const next = { log: this.store.logId, position: folded.last.position, event_id: folded.last.id };
+      const batch = { id: randomUUID(), base: this.last, holder: this.holder, next, ...folded.changes };
+      const outcome = this.readModels.apply(this.generation.id, batch);
+      outcome.catch(() => undefined); // thrown where it is awaited
+      this.inFlight.push({ next, events: folded.events, outcome });
+      this.last = next;
       batches++;
     }
     // No batch of an earlier run stays in flight: the next run reads what those have written.
     await this.settle(batches);
-    this.before = this.overlay;
-    this.overlay = newOverlay();
+    this.before = overlay;
     return stop;
   }
 
@@ -89,23 +91,6 @@ export class Applier {
       this.checkpoint = next;
       this.onApplied(events);
     }
-  }
-
-  private write({ events, last, changes }: FoldedBatch<EncodedRows>): void {
-    const next = { log: this.store.logId, position: last.position, event_id: last.id };
-    const batch = { id: randomUUID(), base: this.last, holder: this.holder, next, ...changes };
-    const outcome = this.readModels.apply(this.generation.id, batch);
-    outcome.catch(() => undefined); // thrown where it is awaited
-    this.inFlight.push({ next, events, outcome });
-    this.last = next;
-  }
-
-  private async load(rows: RowKey[]): Promise<(Json | undefined)[]> {
-    const { before } = this;
-    if (!before) return this.readInParts(rows);
-    const values = await this.readInParts(rows.filter((row) => !before.knows(row)));
-    let i = 0;
-    return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
   }
 
   /** No other process writes, so one snapshot is not needed. */
@@ -130,8 +115,4 @@ export class Applier {
     // The generation was dropped: the batch folded without these rows will be refused.
     return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
   }
-}
-
-function newOverlay(): Overlay {
-  return new RowOverlay(() => new EncodedRows());
 }

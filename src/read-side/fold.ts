@@ -1,4 +1,4 @@
-import type { Projection, RowChanges, RowOverlay } from '../../projections/projection.js';
+import type { Projection, RowOverlay } from '../../projections/projection.js';
 import { type DomainEvent, decodeFolded } from '../../projections/events.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
@@ -8,18 +8,19 @@ import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
 /** How the ordinary follower folds the log, and how slices are decoded, also for builds. */
 
-/** Loads into an overlay the rows that folding these events will read. `load` reads those that the overlay lacks. */
-export async function loadRows(
+/** Loads into an overlay the rows that folding these events will read. `load` reads those that `before` lacks, too. */
+export async function loadRows<S extends RowSink>(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
-  overlay: RowOverlay,
+  overlay: RowOverlay<S>,
+  before?: RowOverlay<S>,
 ): Promise<void> {
   const loadAll = async (readsOf: (projection: Projection, event: DomainEvent) => RowKey[] | undefined) => {
     const wanted: RowKey[] = [];
     for (const event of events) {
       for (const projection of projections) {
-        for (const row of readsOf(projection, event) ?? []) if (overlay.expect(row)) wanted.push(row);
+        for (const row of readsOf(projection, event) ?? []) if (overlay.expect(row, before)) wanted.push(row);
       }
       if (isDue()) await yieldFoldIfDue();
     }
@@ -51,16 +52,10 @@ export function* runsOf<E extends { type: string }>(
   yield from === 0 ? events : events.slice(from);
 }
 
-/** Some whole appends, folded. */
-export interface FoldedBatch<S extends RowSink> {
-  events: number;
-  last: DomainEvent;
-  changes: RowChanges<S>;
-}
-
 /**
  * Folds events on top of the rows they read, in batches. A batch ends with the append that brings it to `rows` changed
  * rows. Later folding does not affect the changes of a batch.
+ * @returns of each batch: the number of its events, the last one, and what it changed
  */
 export async function* foldInBatches<S extends RowSink>(
   projections: readonly Projection[],
@@ -69,7 +64,7 @@ export async function* foldInBatches<S extends RowSink>(
   endsAppend: (place: number) => boolean,
   overlay: RowOverlay<S>,
   rows = Infinity,
-): AsyncGenerator<FoldedBatch<S>> {
+) {
   let from = 0;
   for (const [place, event] of events.entries()) {
     for (const projection of projections) projection.apply(event, overlay);

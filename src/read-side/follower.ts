@@ -59,25 +59,20 @@ export class Follower {
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
   async follow(id: string, options: FollowOptions): Promise<Ended> {
-    const { logId } = this.store;
-    const lease = await takeLease(id, this.holder, this.readModels, logId);
-    if (!lease) {
-      const generation = await findGeneration(id, this.readModels);
-      if (!generation) return 'gone';
-      const isSound = generation.checkpoint.log === logId && generation.status !== 'damaged';
-      return isSound ? 'lease_taken' : 'unsound';
-    }
+    const lease = await takeLease(id, this.holder, this.readModels, this.store.logId);
     try {
       const generation = await findGeneration(id, this.readModels);
       if (!generation) return 'gone';
-      // Either store may have been replaced by another server since the last check.
       const { status, checkpoint } = generation;
-      if (status === 'damaged' || !(await isInLog(checkpoint, this.store))) return 'unsound';
+      // Either store may have been replaced by another server since the last check.
+      const isOfLog = async () => (lease ? isInLog(checkpoint, this.store) : checkpoint.log === this.store.logId);
+      if (status === 'damaged' || !(await isOfLog())) return 'unsound';
+      if (!lease) return 'lease_taken';
       const ended = await this.apply(generation, options, lease);
       const isInterrupted = lease.lost.aborted || lease.restarted.aborted;
       return isInterrupted && ended === 'aborted' ? 'lease_lost' : ended;
     } finally {
-      await lease.release();
+      await lease?.release();
     }
   }
 

@@ -7,21 +7,10 @@ import type { ReadModels } from '../stores/ports/read-models.js';
 const LEASE_MS = 2_000;
 
 /** The right to apply batches to a generation, renewed until it is released. */
-export interface HeldLease {
-  /** Aborted when the lease has been lost. */
-  lost: AbortSignal;
-  /** Aborted when what was applied may have been lost with the server of the read models. */
-  restarted: AbortSignal;
-  release(): Promise<void>;
-}
+export type HeldLease = NonNullable<Awaited<ReturnType<typeof takeLease>>>;
 
 /** Undefined while another process holds it, or if the generation is gone or belongs to another log. */
-export async function takeLease(
-  id: string,
-  holder: string,
-  readModels: ReadModels,
-  log: string,
-): Promise<HeldLease | undefined> {
+export async function takeLease(id: string, holder: string, readModels: ReadModels, log: string) {
   const { restarts } = readModels;
   let heldUntil = 0;
   const take = async () => {
@@ -41,9 +30,11 @@ export async function takeLease(
   };
   const renewal = setInterval(() => void renew(), LEASE_MS / 3);
   return {
+    /** Aborted when the lease has been lost. */
     lost: lost.signal,
+    /** Aborted when what was applied may have been lost with the server of the read models. */
     restarted: restarted.signal,
-    release: async () => {
+    async release(): Promise<void> {
       clearInterval(renewal);
       await readModels.releaseLease(id, holder);
     },
