@@ -13,7 +13,7 @@ import type { Generation, ReadModels, RowKey, ScannedPage } from '../stores/port
 import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
 import { FreshRows } from './build-fold.js';
-import { OWN_VERSIONS, projectionsOf } from './own-views.js';
+import { OWN_VERSIONS, projectionsOf } from './all-projections.js';
 import { type TreeCheck, checkTree } from './verify-tree.js';
 
 /**
