@@ -14,7 +14,7 @@ import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
 import { Follower } from '../dist/src/read-side/follower.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
-import { countEach } from '../dist/src/read-side/log-size.js';
+import { countEach } from '../dist/src/read-side/log-tree.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { PROJECTIONS, viewsOf } from '../dist/src/read-side/all-projections.js';
 import { LmdbReadModels } from '../dist/src/stores/lmdb/lmdb-read-models.js';

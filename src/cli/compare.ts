@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import type { Position, RecordedEvent } from '../kernel/event.js';
 import { readLines } from '../kernel/lines.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
-import { countEach } from '../read-side/log-size.js';
+import { countEach } from '../read-side/log-tree.js';
 import { endOfExport, isExport } from '../stores/transfer.js';
 import { unreadable } from './body-file.js';
 import type { Cli, Context, Prepared, StoresContext } from './cli.js';

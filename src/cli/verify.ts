@@ -2,7 +2,7 @@ import { viewNames } from '../read-side/generations.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';
-import type { TreeCheck } from '../read-side/verify-tree.js';
+import type { TreeCheck } from '../read-side/log-tree.js';
 import type { Cli, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';

@@ -14,7 +14,7 @@ import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
 import { FreshRows } from './build-fold.js';
 import { OWN_VERSIONS, projectionsOf } from './all-projections.js';
-import { type TreeCheck, checkTree } from './verify-tree.js';
+import { type TreeCheck, checkTree } from './log-tree.js';
 
 /**
  * Verification: the log is folded again from its start, as for a build, and the rows are compared with those of a serving

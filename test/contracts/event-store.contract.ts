@@ -9,7 +9,7 @@ import {
 } from '../../src/stores/ports/event-store.js';
 import type { Json } from '../../src/kernel/json.js';
 import { leafOf } from '../../src/kernel/merkle.js';
-import { countEach } from '../../src/read-side/log-size.js';
+import { countEach } from '../../src/read-side/log-tree.js';
 import { repeated } from '../faults/faults.js';
 import { eventually, type Harness } from './harness.js';
 import { newStream, sampleEvents } from './sample-events.js';
