@@ -81,15 +81,9 @@ export function isIdentical({ difference, damaged, hidden_streams, generations, 
   return difference === null && isWhole && !generations.some(({ is_building }) => is_building);
 }
 
-export interface VerifyProgress {
-  generation: string;
-  /** Events that the work done so far corresponds to. */
-  done: number;
-  total: number;
-}
-
 export interface VerifyOptions {
-  onProgress?: (progress: VerifyProgress) => void;
+  /** Told how many events, of how many, the work done so far on a generation corresponds to. */
+  onProgress?: (progress: { generation: string; done: number; total: number }) => void;
   /** Tests use others. */
   sizes?: Partial<BuildSizes>;
   /** The last checkpoint that was signed. */
@@ -124,7 +118,10 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     if (!serving.has(generation.id)) continue;
     if (generation.status === 'damaged') throw damagedGeneration(generation);
     const verifier = new GenerationVerifier(generation, store, readModels, damaged, options);
-    verification.difference = await verifier.run();
+    await verifier.compare().catch((error: unknown) => {
+      if (!(error instanceof Different)) throw error;
+      verification.difference = error.difference;
+    });
     const { result } = verifier;
     if (result.position < head) result.not_applied = await countBetween(result.position, head, store);
     else result.is_building = false; // The generation has caught up meanwhile.
@@ -194,16 +191,6 @@ class GenerationVerifier {
     this.result = { id, views: Object.keys(views), position, is_building: status === 'building', ...nothing };
   }
 
-  async run(): Promise<Difference | null> {
-    try {
-      await this.compare();
-      return null;
-    } catch (error) {
-      if (error instanceof Different) return error.difference;
-      throw error;
-    }
-  }
-
   /** The number of events up to the position of the result. */
   async events(): Promise<number> {
     const { goal, result, store } = this;
@@ -212,7 +199,7 @@ class GenerationVerifier {
   }
 
   /** @throws Different */
-  private async compare(): Promise<void> {
+  async compare(): Promise<void> {
     const { store, readModels, projections, result, options } = this;
     const { position: goal } = await this.read([]);
     this.goal = goal;
@@ -408,11 +395,9 @@ class GenerationVerifier {
   }
 
   /** At the position that was read last. */
-  private difference(row: RowKey, expected: Json | undefined, found: Json | undefined): Difference {
-    const { view, key, sort = null } = row;
+  private difference({ view, key, sort = null }: RowKey, expected: Json = null, found: Json = null): Difference {
     const { position } = this.result;
-    const values = { expected: expected ?? null, found: found ?? null };
-    return { generation: this.generation.id, view, key, sort, ...values, position };
+    return { generation: this.generation.id, view, key, sort, expected, found, position };
   }
 }
 
