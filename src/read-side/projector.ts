@@ -44,7 +44,7 @@ export class Projector {
   /** By generation that is followed. */
   private readonly loops = new Map<string, { follower: Follower; stopping: AbortController; ended: Promise<void> }>();
   /** By generation that does not serve: since when this process knows it as ready, or as unfinished and not being built. */
-  private idle = new Map<string, { status: string; since: number; isFrozen?: true }>();
+  private idle = new Map<string, { status: string; since: number; isFrozen?: boolean }>();
   private readonly options: Required<ProjectorOptions>;
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;
@@ -148,9 +148,7 @@ export class Projector {
     if (await this.replaceOtherBuild(manifest, generations)) [manifest, generations] = await this.serving();
     const serving = new Set(Object.values(manifest?.views ?? {}));
     await this.dropSurplus(manifest, generations);
-    this.noteIdle(serving, generations);
-    await this.dropAbandoned(generations);
-    this.freeze();
+    await this.tendIdle(serving, generations);
     for (const generation of generations) {
       const { id, status } = generation;
       const loop = this.loops.get(id);
@@ -203,28 +201,27 @@ export class Projector {
     this.loops.set(id, { follower, stopping, ended });
   }
 
-  /** Notes since when each generation is of no use: ready and not serving, or unfinished and not being built. */
-  private noteIdle(serving: ReadonlySet<string>, generations: readonly Generation[]): void {
+  /**
+   * Notes since when each generation is of no use: ready and not serving, or unfinished and not being built. One that
+   * does not serve costs as much as one that does, so it is kept up to date for a time only. What a killed rebuild left
+   * is dropped; a rebuild that is run again in time continues it.
+   */
+  private async tendIdle(serving: ReadonlySet<string>, generations: readonly Generation[]): Promise<void> {
+    const { keepUpMs, abandonedMs } = this.options;
     const before = this.idle;
     this.idle = new Map();
     for (const { id, status, lease, checkpoint } of generations) {
       if (serving.has(id) || checkpoint.log !== this.store.logId) continue;
       if (status !== 'ready' && (status !== 'building' || lease !== null)) continue;
       const known = before.get(id);
-      this.idle.set(id, known?.status === status ? known : { status, since: performance.now() });
-    }
-  }
-
-  private isIdle(id: string, status: string, ms: number): boolean {
-    const idle = this.idle.get(id);
-    return idle?.status === status && performance.now() - idle.since >= ms;
-  }
-
-  /** A generation that does not serve costs as much as one that does, so it is kept up to date for a time only. */
-  private freeze(): void {
-    const { keepUpMs } = this.options;
-    for (const [id, idle] of this.idle) {
-      if (idle.isFrozen || !this.isIdle(id, 'ready', keepUpMs)) continue;
+      const idle = known?.status === status ? known : { status, since: performance.now() };
+      const ms = performance.now() - idle.since;
+      if (status === 'building' && ms >= abandonedMs) {
+        await this.drop(id, 'its build was interrupted and not continued');
+        continue;
+      }
+      this.idle.set(id, idle);
+      if (status !== 'ready' || idle.isFrozen || ms < keepUpMs) continue;
       idle.isFrozen = true;
       this.logger.warn(
         `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
@@ -248,24 +245,15 @@ export class Projector {
     this.logger.warn(`${what}: they are built again from the log${check}`);
   }
 
-  /** Drops what a killed rebuild left. A rebuild that is run again in time continues it. */
-  private async dropAbandoned(generations: readonly Generation[]): Promise<void> {
-    for (const { id } of generations) {
-      if (!this.isIdle(id, 'building', this.options.abandonedMs)) continue;
-      this.idle.delete(id);
-      if (await this.drop(id)) this.logger.warn(`dropped ${id}: its build was interrupted and not continued`);
-    }
-  }
-
-  /** @returns false if it was swapped to, or dropped by another process, meanwhile */
-  private async drop(id: string): Promise<boolean> {
+  /** Drops a generation, unless it was swapped to, or dropped by another process, meanwhile. */
+  private async drop(id: string, why: string): Promise<void> {
     try {
       await drop(id, this.readModels);
-      return true;
     } catch (error) {
-      if (!(error instanceof GenerationError)) throw error;
-      return false;
+      if (error instanceof GenerationError) return;
+      throw error;
     }
+    this.logger.warn(`dropped ${id}: ${why}`);
   }
 
   /**
@@ -281,9 +269,7 @@ export class Projector {
     for (const generation of spare) if (await isSound(generation, this.store)) sound.push(generation);
     const newestFirst = sound.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
     for (const { id } of newestFirst.slice(retained)) {
-      if (await this.drop(id)) {
-        this.logger.warn(`dropped ${id}: ${retained} newer generations that do not serve are kept`);
-      }
+      await this.drop(id, `${retained} newer generations that do not serve are kept`);
     }
   }
 
