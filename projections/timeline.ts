@@ -29,17 +29,11 @@ export const timelineOf = keysOf('timeline');
  * address.
  */
 export type Packed =
-  | [
-      id: string,
-      occurredAt: number,
-      recordedAt: number,
-      metric: string,
-      criticality: number,
-      platformId: string,
-      said?: Said,
-      change?: Change,
-    ]
-  | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
+  | [...Head, metric: string, criticality: number, platformId: string, said?: Said, change?: Change]
+  | [...Head, type: string, data: unknown];
+
+/** What the row of every event begins with. */
+type Head = [id: string, occurredAt: number, recordedAt: number];
 
 /** What an action has besides; only the fields that are set, and a source only if it is not `vouched`. */
 type Said = Partial<Pick<EventOf<'ActionRelayed'>['data'], 'source' | 'counterparty'>>;
@@ -57,15 +51,8 @@ export function pack(event: IdentityEvent): Packed {
   const packed: Packed = [id, occurred_at, recorded_at, metric, CRITICALITIES.indexOf(criticality), platform_id];
   const said = { ...(source !== 'vouched' && { source }), ...(counterparty !== undefined && { counterparty }) };
   if (event.type !== 'ActionRelayed') {
-    const {
-      tris_id: _1,
-      metric: _2,
-      criticality: _3,
-      platform_id: _4,
-      source: _5,
-      counterparty: _6,
-      ...more
-    } = event.data;
+    const { data } = event;
+    const { tris_id: _1, metric: _2, criticality: _3, platform_id: _4, source: _5, counterparty: _6, ...more } = data;
     packed.push(said, [event.type, more]);
   } else if (source !== 'vouched' || counterparty !== undefined) packed.push(said);
   return packed;

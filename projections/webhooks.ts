@@ -23,16 +23,12 @@ export const webhooks: Projection = {
   apply(event, rows) {
     if (event.type === 'WebhookCreated') {
       const { webhook_id, owner } = event.data;
-      put({ webhook_id, owner, changed: event.position }, rows);
-      return;
+      return put({ webhook_id, owner, changed: event.position }, rows);
     }
     const id = webhookIn(event);
     const row = id === undefined ? undefined : rows.get<WebhookRow>(webhookRow(id));
     if (!row) return;
-    if (event.type !== 'WebhookDeleted') {
-      put({ ...row, changed: event.position }, rows);
-      return;
-    }
+    if (event.type !== 'WebhookDeleted') return put({ ...row, changed: event.position }, rows);
     rows.delete(webhookRow(row.webhook_id));
     rows.delete(rowIn(webhooksOf(row.owner), row.webhook_id));
   },
