@@ -32,10 +32,15 @@ export class FreshRows implements Rows {
   /** By view, key and sort. */
   private readonly ranges = new Map<string, Map<string, Map<string, unknown>>>();
   /** The number of changes so far. */
-  changes = 0;
+  protected changes = 0;
   private objects = 0;
 
   constructor(private readonly sink: RowSink) {}
+
+  /** Called before each change. */
+  protected note(_row: RowKey): void {
+    this.changes++;
+  }
 
   /** Whether the rows of a view are given to the sink. */
   protected isWritten(_view: string): boolean {
@@ -56,8 +61,9 @@ export class FreshRows implements Rows {
     return this.get(row);
   }
 
-  put({ view, key, sort }: RowKey, value: unknown): void {
-    this.changes++;
+  put(row: RowKey, value: unknown): void {
+    this.note(row);
+    const { view, key, sort } = row;
     const rows = sort === undefined ? memberOf(this.single, view) : memberOf(memberOf(this.ranges, view), key);
     const before = rows.size;
     rows.set(sort ?? key, value);
@@ -65,12 +71,13 @@ export class FreshRows implements Rows {
   }
 
   insert(row: RowKey, value: unknown): void {
-    this.changes++;
+    this.note(row);
     if (this.isWritten(row.view)) this.sink.put(row, value);
   }
 
-  delete({ view, key, sort }: RowKey): void {
-    this.changes++;
+  delete(row: RowKey): void {
+    this.note(row);
+    const { view, key, sort } = row;
     if (sort === undefined) this.single.get(view)?.delete(key);
     else this.ranges.get(view)?.get(key)?.delete(sort);
   }
@@ -171,6 +178,7 @@ export class PartitionFold extends FreshRows {
   private readonly partitionOf: (share: string) => number;
   /** Views of rows that events without a share have written. Such rows are written by the Divider. */
   private readonly sharedViews = new Set<string>();
+  private isShared = false;
 
   constructor(
     projections: readonly Projection[],
@@ -197,19 +205,15 @@ export class PartitionFold extends FreshRows {
 
   /** An event that all partitions depend on. */
   applyShared(event: DomainEvent): void {
+    this.isShared = true;
     for (const projection of this.projections) {
-      if (projection.share!(event) !== undefined) continue;
-      projection.apply(event, {
-        get: (row) => this.get(row),
-        find: (row) => this.find(row),
-        put: (row, value) => {
-          this.sharedViews.add(row.view);
-          this.put(row, value);
-        },
-        insert: (row) => void this.sharedViews.add(row.view),
-        delete: (row) => this.delete(row),
-      });
+      if (projection.share!(event) === undefined) projection.apply(event, this);
     }
+    this.isShared = false;
+  }
+
+  protected override note({ view }: RowKey): void {
+    if (this.isShared) this.sharedViews.add(view);
   }
 }
 

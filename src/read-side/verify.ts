@@ -449,22 +449,12 @@ class MovedFold extends FreshRows {
     this.position = event.position;
   }
 
-  override put(row: RowKey, value: unknown): void {
-    this.note(row);
-    super.put(row, value);
-  }
-
   /** No fold reads the row again, but the fold may change the value. */
   override insert(row: RowKey, value: unknown): void {
     if (this.isNoted) this.put(row, structuredClone(value));
   }
 
-  override delete(row: RowKey): void {
-    this.note(row);
-    super.delete(row);
-  }
-
-  private note(row: RowKey): void {
+  protected override note(row: RowKey): void {
     if (this.isNoted) this.changed.set(addressOf(row), row);
   }
 }
