@@ -426,17 +426,15 @@ export function spread(
     for (let at = 0; at < days.length; at += STRIDE) {
       const day = days[at]!;
       const period = periodOf(day);
+      const cells = [rowIn(cellsOf(trisId, metric), period), rowIn(totalsOf(trisId), `${totalOf(metric)}/${period}`)];
       for (const criticality of CRITICALITIES.keys()) {
-        for (let n = days[at + 1 + criticality]!; n > 0; n--) {
-          counts[criticality]!++;
-          for (const row of [
-            rowIn(cellsOf(trisId, metric), period),
-            rowIn(totalsOf(trisId), `${totalOf(metric)}/${period}`),
-          ]) {
-            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [], recent: '' };
-            addToDays(cell.slots, day, criticality);
-            rows.put(row, cell);
-          }
+        const actions = days[at + 1 + criticality]!;
+        if (actions === 0) continue;
+        counts[criticality]! += actions;
+        for (const row of cells) {
+          const cell = rows.find<Cell>(row) ?? { changed: since, slots: [], recent: '' };
+          addToDays(cell.slots, day, criticality, actions);
+          rows.put(row, cell);
         }
       }
     }
@@ -474,19 +472,15 @@ export function addToRows(
   const sumsRow = metricRow(trisId, metric);
   const packed = rows.find<PackedMetric>(sumsRow);
   const counts = CRITICALITIES.map(() => 0);
-  let number: number;
-  let last = occurred_at;
-  if (packed === undefined) {
-    number = addName(trisId, 'metric', state.metrics++, metric, rows);
+  let sums = { number: state.metrics, last: occurred_at };
+  if (packed !== undefined) sums = unpackMetric(packed, counts, 0);
+  else {
+    addName(trisId, 'metric', state.metrics++, metric, rows);
     const relayed = relayedRow(trisId, relayerOf(platform_id, owner?.org));
     rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
-  } else {
-    const sums = unpackMetric(packed, counts, 0);
-    number = sums.number;
-    last = Math.max(sums.last, occurred_at);
   }
   counts[criticality]! += sign;
-  rows.put(sumsRow, packMetric(number, last, counts));
+  rows.put(sumsRow, packMetric(sums.number, Math.max(sums.last, occurred_at), counts));
   const place = placeOf(event.data);
   const platformRow = rowIn(platformsOf(trisId), place);
   let platform = rows.find<PlatformRow>(platformRow);
@@ -496,25 +490,6 @@ export function addToRows(
   }
   platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]! += sign;
   rows.put(platformRow, platform);
-  addToActions(trisId, state, event, number * CRITICALITIES.length + criticality, platform.number, rows);
-  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
-}
-
-/** Adds a name to those of its kind. @returns its number */
-function addName(trisId: string, named: Named, number: number, name: string, rows: Rows): number {
-  const row = namesRow(trisId, named, number);
-  rows.put(row, [...(rows.find<string[]>(row) ?? []), name]);
-  return number;
-}
-
-function addToActions(
-  trisId: string,
-  state: Spread,
-  { position, occurred_at, type }: ActionEvent,
-  kind: number,
-  platform: number,
-  rows: Rows,
-): void {
   if (state.in_row === ACTIONS_PER_ROW) {
     state.row = position;
     state.in_row = 0;
@@ -524,10 +499,18 @@ function addToActions(
   const action: PackedActions = packNumbers([
     position - state.row,
     occurred_at - EARLIEST,
-    kind,
-    platform * ACTION_TYPES.length + ACTION_TYPES.indexOf(type),
+    sums.number * CRITICALITIES.length + criticality,
+    platform.number * ACTION_TYPES.length + ACTION_TYPES.indexOf(event.type),
   ]);
   rows.put(row, (rows.find<PackedActions>(row) ?? '') + action);
+  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
+}
+
+/** Adds a name to those of its kind. @returns its number */
+function addName(trisId: string, named: Named, number: number, name: string, rows: Rows): number {
+  const row = namesRow(trisId, named, number);
+  rows.put(row, [...(rows.find<string[]>(row) ?? []), name]);
+  return number;
 }
 
 /**

@@ -71,15 +71,7 @@ export interface IdentityRow extends IdentityFacts, Pick<IdentityState, 'gone'> 
 export const FEW_EVENTS = 64;
 
 export function newIdentity(): IdentityState {
-  return {
-    evidence: {},
-    actions: 0,
-    bad_status: null,
-    verifications: [],
-    changed: 0,
-    latest: 0,
-    dead_letters: [],
-  };
+  return { evidence: {}, actions: 0, bad_status: null, verifications: [], changed: 0, latest: 0, dead_letters: [] };
 }
 
 /** Whether events about it are missing. An incomplete identity is granted no access. */
