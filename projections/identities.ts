@@ -165,9 +165,7 @@ export const identities: Projection = {
   apply(event, rows) {
     if (event.type === 'PlatformRegistered') {
       const { platform_id, tris_org } = event.data;
-      const owner: Owner = { org: tris_org, at: event.position };
-      rows.put(ownerRow(platform_id), owner);
-      return;
+      return rows.put(ownerRow(platform_id), { org: tris_org, at: event.position } satisfies Owner);
     }
     if (event.type === 'CredonationRecorded') {
       const { tris_id, platform_id } = event.data;
@@ -184,8 +182,7 @@ export const identities: Projection = {
       const { disputes = [], ...rest } = row;
       const open = disputes.filter((id) => id !== disputeIdIn(event));
       if (event.type === 'DisputeOpened') open.push(disputeIdIn(event));
-      rows.put(at, open.length > 0 ? { ...rest, disputes: open } : rest);
-      return;
+      return rows.put(at, open.length > 0 ? { ...rest, disputes: open } : rest);
     }
     const subject = subjectOf(event);
     if (!subject) return;

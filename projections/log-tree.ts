@@ -76,9 +76,7 @@ export const logTree: Projection = {
     };
     const { leaves, positions, peaks } = state;
     const index = state.size++;
-    if (index % TILE_WIDTH === 0) {
-      rows.insert(rowAt(TILES_BY_POSITION, position), index / TILE_WIDTH);
-    }
+    if (index % TILE_WIDTH === 0) rows.insert(rowAt(TILES_BY_POSITION, position), index / TILE_WIDTH);
     leaves.push(leaf);
     positions.push(position);
     if (leaves.length === ROW_WIDTH) {

@@ -6,7 +6,7 @@ import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
 import { isFlags } from '../../src/scoring/names.js';
 import { type Criticality, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
-import { GOLDEN, decayedDays, disc2 } from '../../src/scoring/models/disc-2.js';
+import { GOLDEN, disc2, sumsOf } from '../../src/scoring/models/disc-2.js';
 import { netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
 import { blocks, codes, read, section, tableRows } from './markdown.js';
 
@@ -174,7 +174,7 @@ describe('the worked example of disc-2', () => {
 
   test('every step on the way', () => {
     const ledger = disc2.ledger(evidence, MODEL_LENS);
-    const { good, flags } = decayedDays(evidence, MODEL_LENS, asOf);
+    const { good, flags } = sumsOf(evidence, MODEL_LENS, asOf).days;
     const reliability = disc2.assess(evidence, MODEL_LENS, asOf).reliability;
     const { evidence: sure, reliability_interval } = disc2.assess(evidence, MODEL_LENS, asOf);
     const mean = (10 * good + 5) / (10 * (good + flags) + 6);

@@ -8,7 +8,7 @@ import { isFlags } from '../../src/scoring/names.js';
 import { CRITICALITIES, type Criticality, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { MODELS } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
-import { GOLDEN as GOLDEN_2, decayedDays, disc2 } from '../../src/scoring/models/disc-2.js';
+import { GOLDEN as GOLDEN_2, disc2, sumsOf } from '../../src/scoring/models/disc-2.js';
 import type { Certainty } from '../../src/scoring/models/scoring-model.js';
 import { type Ledger, standingOf } from '../../src/scoring/score.js';
 import { DAY, type ScoredAction, TODAY, action, evidenceOf, vpLens } from './evidence.js';
@@ -86,7 +86,7 @@ describe('a version', () => {
   });
 
   test('the hash of disc-2 covers its golden values', () => {
-    expect(decayedDays(goldenEvidence(GOLDEN_2), MODEL_LENS, GOLDEN_2.as_of)).toEqual(GOLDEN_2.days);
+    expect(sumsOf(goldenEvidence(GOLDEN_2), MODEL_LENS, GOLDEN_2.as_of).days).toEqual(GOLDEN_2.days);
     expect(disc2.hash).toBe(sha256Hex(canonicalJson({ constants: disc2.constants, golden: GOLDEN_2 })));
   });
 
@@ -139,7 +139,7 @@ describe('disc-2', () => {
 
   test('half of a day is left after 45 days', () => {
     const evidence = of(action('social_praise', 'Low', 45), action(FLAGS, 'Low', 90));
-    const { good, flags } = decayedDays(evidence, MODEL_LENS, TODAY);
+    const { good, flags } = sumsOf(evidence, MODEL_LENS, TODAY).days;
     expect([good, flags].map((days) => round(days, 4))).toEqual([0.5, 0.25]);
     expect(reliability(evidence)).toBe(four((10 * good + 5) / (10 * (good + flags) + 6)));
   });
@@ -170,7 +170,7 @@ describe('disc-2', () => {
       ...[0, 1, 2, 3, 10].map((days) => action('social_praise', 'Low', days)),
       action(FLAGS, 'Low', 5),
     );
-    const { good, flags } = decayedDays(evidence, MODEL_LENS, TODAY);
+    const { good, flags } = sumsOf(evidence, MODEL_LENS, TODAY).days;
     const m = (10 * good + 5) / (10 * (good + flags) + 6);
     const margin = 1.645 * Math.sqrt((m * (1 - m)) / (good + flags + 0.6 + 1));
     const { evidence: amount, reliability_interval } = disc2.assess(evidence, MODEL_LENS, TODAY);
@@ -267,7 +267,7 @@ describe('disc-2', () => {
         }
         const { earned, flagged, good, flags } = foldOf(list, lens);
         expect(disc2.ledger(stored, lens)).toEqual({ earned, flagged });
-        expect(decayedDays(stored, lens, TODAY)).toEqual({ good, flags });
+        expect(sumsOf(stored, lens, TODAY).days).toEqual({ good, flags });
       }),
       { numRuns: 300 },
     );

@@ -37,13 +37,12 @@ export interface DecayedDays {
   flags: number;
 }
 
-/** @param asOf ms since the epoch; the evidence must contain no later actions */
-export function decayedDays(evidence: Evidence, lens: Lens, asOf: number): DecayedDays {
-  return sumsOf(evidence, lens, dayOf(asOf)).days;
-}
-
-/** The ledger and the decayed days as of a UTC day, in one pass. */
-function sumsOf(evidence: Evidence, lens: Lens, today: number): { ledger: Ledger; days: DecayedDays } {
+/**
+ * The ledger and the decayed days, in one pass.
+ * @param asOf ms since the epoch; the evidence must contain no later actions
+ */
+export function sumsOf(evidence: Evidence, lens: Lens, asOf: number): { ledger: Ledger; days: DecayedDays } {
+  const today = dayOf(asOf);
   const most = disc2.earnedPerDay(lens);
   const ledger = { earned: 0, flagged: 0 };
   const days = { good: 0, flags: 0 };
@@ -103,14 +102,14 @@ export const disc2 = {
   ledger: (evidence: Evidence, lens: Lens) => sumsOf(evidence, lens, 0).ledger,
 
   measure(evidence: Evidence, lens: Lens, asOf: number): Measure {
-    const { ledger, days } = sumsOf(evidence, lens, dayOf(asOf));
+    const { ledger, days } = sumsOf(evidence, lens, asOf);
     return { ledger, assessment: assessmentOf(days) };
   },
 
-  assess: (evidence: Evidence, lens: Lens, asOf: number) => assessmentOf(decayedDays(evidence, lens, asOf)),
+  assess: (evidence: Evidence, lens: Lens, asOf: number) => assessmentOf(sumsOf(evidence, lens, asOf).days),
 
   summary(evidence: Evidence, lens: Lens, asOf: number) {
-    const { good, flags } = decayedDays(evidence, lens, asOf);
+    const { good, flags } = sumsOf(evidence, lens, asOf).days;
     return (
       `${counted(good, 'good day')} and ${counted(flags, 'flag')} still count. ` +
       'Praise counts once a day, a flag up to twice; half of it fades in 45 days.'
