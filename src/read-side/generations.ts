@@ -54,14 +54,6 @@ export interface Compared {
 
 export type GenerationState = PresentGeneration & Compared;
 
-/** The progress of one generation, in events. */
-export type GenerationProgress = GenerationState & {
-  /** Events not applied. */
-  lag: number;
-  /** Events applied. */
-  applied: number;
-};
-
 /** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
 export async function generationStates(store: EventStore, readModels: ReadModels, clock: Clock) {
   const { generations } = await presentGenerations(readModels);
@@ -95,12 +87,8 @@ async function behind(store: EventStore, position: Position, clock: Clock): Prom
   return null;
 }
 
-/** The number of events of the log, and the states of the generations with their lag in events. */
-export async function generationProgress(
-  store: EventStore,
-  readModels: ReadModels,
-  clock: Clock,
-): Promise<{ events: number; generations: GenerationProgress[] }> {
+/** The number of events of the log, and the states of the generations with the events that they lack and have applied. */
+export async function generationProgress(store: EventStore, readModels: ReadModels, clock: Clock) {
   const { total, after } = await counted(store, readModels);
   const generations = await Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
@@ -110,6 +98,7 @@ export async function generationProgress(
   );
   return { events: total, generations };
 }
+export type GenerationProgress = Awaited<ReturnType<typeof generationProgress>>['generations'][number];
 
 /** Counts events by the tree of the log as far as it reaches: what a store says of many events may be an estimate. */
 async function counted(store: EventStore, readModels: ReadModels) {
