@@ -146,11 +146,7 @@ export const EARLIEST = -8_640_000_000_000_000;
 const ofMetric = new Float64Array(METRIC_NUMBERS);
 
 /** The sums of a metric. @param counts gets the number of actions by criticality, from `from` on */
-export function unpackMetric(
-  row: PackedMetric,
-  counts: number[] | Uint32Array,
-  from: number,
-): { number: number; last: number } {
+export function unpackMetric(row: PackedMetric, counts: number[] | Uint32Array, from: number) {
   unpackNumbers(row, ofMetric);
   for (let c = 0; c < CRITICALITIES.length; c++) counts[from + c] = ofMetric[2 + c]!;
   return { number: ofMetric[0]!, last: ofMetric[1]! + EARLIEST };
@@ -518,13 +514,7 @@ function addName(trisId: string, named: Named, number: number, name: string, row
  * @param owner the owner of its platform
  * @returns whether `state` was changed
  */
-export function endorse(
-  trisId: string,
-  state: Spread,
-  event: DomainEvent,
-  owner: Owner | undefined,
-  rows: Rows,
-): boolean {
+export function endorse(trisId: string, state: Spread, event: DomainEvent, owner: Owner | undefined, rows: Rows) {
   const credonation = credonationIn(event, owner);
   if (!credonation || credonation.from === trisId) return false;
   const { from, amount, beside } = credonation;

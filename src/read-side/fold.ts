@@ -38,10 +38,7 @@ export async function loadRows<S extends RowSink>(
  * Divides events into runs that can be loaded and folded one after the other (see `Projection.precede`). Of whole
  * appends, whole appends: an event that must precede others is the last or the only one of its append.
  */
-export function* runsOf<E extends { type: string }>(
-  projections: readonly Projection[],
-  events: readonly E[],
-): Generator<readonly E[]> {
+export function* runsOf<E extends { type: string }>(projections: readonly Projection[], events: readonly E[]) {
   const preceding = new Set<string>(projections.flatMap(({ precede = [] }) => precede));
   let from = 0;
   for (let i = 1; i < events.length; i++) {
