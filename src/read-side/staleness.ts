@@ -97,17 +97,7 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
 
   private async lookAtHead(): Promise<void> {
     const head = await this.store.head();
-    this.answeredAt = performance.now();
-    this.note(head, this.answeredAt);
-  }
-
-  private async lookAtApplied(): Promise<void> {
-    const applied = await this.views.applied();
-    if (applied !== this.applied) this.movedAt = performance.now();
-    this.applied = applied;
-  }
-
-  private note(head: Position, at: number): void {
+    const at = (this.answeredAt = performance.now());
     const { samples } = this;
     if (head <= (samples.at(-1)?.head ?? -1)) return;
     samples.push({ head, at });
@@ -115,6 +105,12 @@ export class Staleness implements OnModuleInit, OnModuleDestroy {
       const [before, after] = [samples[n - 1]!, samples[n + 1]!];
       if (after.at - before.at < (at - after.at) * PRECISION) samples.splice(n, 1);
     }
+  }
+
+  private async lookAtApplied(): Promise<void> {
+    const applied = await this.views.applied();
+    if (applied !== this.applied) this.movedAt = performance.now();
+    this.applied = applied;
   }
 
   private update(): void {
