@@ -1,7 +1,7 @@
 import { metricCategory } from '../src/scoring/names.js';
 import { endorserOf } from '../src/features/relay/domain/relay.js';
 import { isActionChange, signOf } from './identity-events.js';
-import { type Projection, keysOf, rowAt } from './projection.js';
+import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
 
 /** One received credonation, or its withdrawal or reinstatement. The position is in the row's sort key. */
 export interface CredonationRow {
@@ -54,9 +54,7 @@ export const credonations: Projection = {
 };
 
 /** Whether a credonation is withdrawn now. */
-export function withdrawnRow(trisId: string, id: string) {
-  return { view: 'credonations.withdrawn', key: trisId, sort: id };
-}
+export const withdrawnRow = (trisId: string, id: string) => rowIn({ view: 'credonations.withdrawn', key: trisId }, id);
 
 export const credonationsOf = keysOf('credonations');
 const endorserRow = keysOf('credonations.endorsers');

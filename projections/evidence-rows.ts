@@ -172,10 +172,7 @@ export interface Owner {
 }
 
 export const metricsOf = keysOf('identities.metrics');
-
-export function metricRow(trisId: string, metric: string) {
-  return rowIn(metricsOf(trisId), metric);
-}
+export const metricRow = (trisId: string, metric: string) => rowIn(metricsOf(trisId), metric);
 
 /** Where an action comes from: the platform, and the counterparty if there is one. */
 export function placeOf({ platform_id, counterparty }: { platform_id: string; counterparty?: string }): string {
@@ -188,9 +185,7 @@ export const platformsOf = keysOf('identities.platforms');
 export const totalsOf = keysOf('identities.totals');
 
 /** Cells of one metric: `<period>`. */
-export function cellsOf(trisId: string, metric: string) {
-  return { view: 'identities.cells', key: `${trisId}/${metric}` };
-}
+export const cellsOf = (trisId: string, metric: string) => ({ view: 'identities.cells', key: `${trisId}/${metric}` });
 
 /** Actions after `Spread.since`: `<position of the first action in the row>`. */
 export const actionsOf = keysOf('identities.actions');
@@ -213,9 +208,8 @@ function namesRow(trisId: string, named: Named, number: number): Row {
 export const sendersOf = keysOf('identities.senders');
 
 /** The number of metrics that an organization was the first to relay, after `Spread.since`. */
-export function relayedRow(trisId: string, relayer: string) {
-  return { view: 'identities.relayed', key: trisId, sort: relayer };
-}
+export const relayedRow = (trisId: string, relayer: string) =>
+  rowIn({ view: 'identities.relayed', key: trisId }, relayer);
 
 export const ownerRow = keysOf('identities.owners');
 export const blocksOf = keysOf('identities.blocks');

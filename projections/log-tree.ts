@@ -40,9 +40,7 @@ export interface HashesRow {
 export const LOG_TREE = { view: 'log_tree', key: 'state' };
 
 /** The hashes of a tile (C2SP tlog-tiles) in rows, by the place of their first hash in the tile. */
-export function tileRows(level: number, tile: number) {
-  return { view: 'log_tree.tiles', key: `${level}/${tile}` };
-}
+export const tileRows = (level: number, tile: number) => ({ view: 'log_tree.tiles', key: `${level}/${tile}` });
 
 /** By the position of the first event of a full or partial tile of level 0: the number of the tile. */
 export const TILES_BY_POSITION = { view: 'log_tree.positions', key: 'all' };

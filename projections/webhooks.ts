@@ -51,6 +51,4 @@ export const WEBHOOKS = { view: 'webhooks', key: 'all' };
 const webhookRow = (id: string) => rowIn(WEBHOOKS, id);
 
 /** @param owner null: the operators, whose key no TRIS id can be */
-export function webhooksOf(owner: string | null) {
-  return { view: 'webhooks.owner', key: owner ?? 'operators' };
-}
+export const webhooksOf = (owner: string | null) => ({ view: 'webhooks.owner', key: owner ?? 'operators' });
