@@ -222,7 +222,7 @@ class GenerationVerifier {
     if (built.checkpoint.position < goal) throw tooShort(built.checkpoint.position, goal);
     [this.folded, result.passes, result.disk_bytes] = [built.events, built.partitions, built.disk];
     show(built.events, built.events);
-    await this.passBefore(undefined);
+    await this.passTo(undefined);
     await this.settle();
     await this.compareMoved();
   }
@@ -271,14 +271,8 @@ class GenerationVerifier {
       expected.push([chunk.toString('utf8', start, middle), chunk.toString('utf8', middle, end)]);
     });
     for (const [address, content] of expected) {
-      await this.passBefore(address);
-      const found = this.page[this.place];
-      if (!found || addressOf(found.row) !== address) this.differing.push({ row: keyOf(address), content });
-      else {
-        if (JSON.stringify(found.value) !== content) this.differing.push({ row: found.row, content });
-        this.place++;
-        this.result.rows++;
-      }
+      const found = await this.passTo(address);
+      if (!found || JSON.stringify(found.value) !== content) this.differing.push({ row: keyOf(address), content });
       if (isDue()) await yieldIfDue();
       if (this.differing.length >= PAGE) await this.settle();
     }
@@ -286,19 +280,23 @@ class GenerationVerifier {
     return true;
   }
 
-  /** Passes rows that are too many: those before an address, or all. */
-  private async passBefore(address: string | undefined): Promise<void> {
+  /** Passes rows that are too many: those before an address, or all. @returns the row at the address, passed as well */
+  private async passTo(address: string | undefined): Promise<ScannedPage['rows'][number] | undefined> {
     for (;;) {
       if (this.place >= this.page.length) {
         const { value, done } = await this.pages.next();
-        if (done) return;
+        if (done) return undefined;
         [this.page, this.place] = [value, 0];
       }
-      const { row } = this.page[this.place]!;
-      if (address !== undefined && !isBefore(addressOf(row), address)) return;
-      this.differing.push({ row, content: undefined });
+      const next = this.page[this.place]!;
+      const own = addressOf(next.row);
+      const isAt = own === address;
+      if (!isAt && address !== undefined && Buffer.compare(Buffer.from(own), Buffer.from(address)) > 0)
+        return undefined;
       this.place++;
       this.result.rows++;
+      if (isAt) return next;
+      this.differing.push({ row: next.row, content: undefined });
       if (this.differing.length >= PAGE) await this.settle();
     }
   }
@@ -409,10 +407,6 @@ function isSame(expected: Json | undefined, found: Json | undefined): boolean {
 
 function tooShort(end: Position, wanted: Position): Error {
   return new Error(`The log ends at position ${end}, before ${wanted}.`);
-}
-
-function isBefore(address: string, other: string): boolean {
-  return address !== other && Buffer.compare(Buffer.from(address), Buffer.from(other)) < 0;
 }
 
 /** Folds shares from the start of the log, in memory, and notes the rows that were changed after a position. */
