@@ -230,18 +230,16 @@ export class Views implements PositionGate {
   private checkFit(id: string, checkpoint: Checkpoint): Promise<Position> {
     let fit = this.fits.get(id);
     if (!fit) this.fits.set(id, (fit = new Latest()));
-    return fit.of(this.version(), () => this.floorOf(checkpoint));
-  }
-
-  private async floorOf(checkpoint: Checkpoint): Promise<Position> {
-    const { restarts = 0 } = this.readModels;
-    if (this.store.connections === undefined && restarts === 0) return 0;
-    if (!(await isInLog(checkpoint, this.store))) {
-      throw new StoreUnavailable('the read models are ahead of the log', { code: 'log_replaced' });
-    }
-    if (restarts === 0) return 0;
-    // No read may go back behind what any process returned before the restart.
-    return this.heads.of(restarts, () => this.store.head());
+    return fit.of(this.version(), async () => {
+      const { restarts = 0 } = this.readModels;
+      if (this.store.connections === undefined && restarts === 0) return 0;
+      if (!(await isInLog(checkpoint, this.store))) {
+        throw new StoreUnavailable('the read models are ahead of the log', { code: 'log_replaced' });
+      }
+      if (restarts === 0) return 0;
+      // No read may go back behind what any process returned before the restart.
+      return this.heads.of(restarts, () => this.store.head());
+    });
   }
 
   /** Refuses a manifest that went back behind a promotion. @throws Problem projection_behind */
