@@ -68,7 +68,7 @@ export function rowAt(range: RowKey, position: number): Required<RowKey> {
 }
 
 /** What a fold wrote and removed, each row once. */
-interface RowChanges<S extends RowSink> {
+export interface RowChanges<S extends RowSink> {
   puts: S;
   /** So many of them, the first ones, were inserted: they did not exist. */
   inserted: number;
