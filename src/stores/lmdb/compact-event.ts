@@ -45,8 +45,17 @@ const UUID_LENGTH = 36;
 const UUID_PARTS = [2, 2, 2, 6];
 const TIME_LENGTH = 24;
 const TIME_BYTES = 6;
-/** Times of the day: 27 bits. */
-const CLOCKS = 2 ** 27;
+/** Of each part of a time: where its digits start, how many they are, what follows them, and how many values it has. */
+const TIME_PARTS = [
+  [0, 4, '-', 2 ** 12],
+  [5, 2, '-', 2 ** 4],
+  [8, 2, 'T', 2 ** 5],
+  [11, 2, ':', 2 ** 5],
+  [14, 2, ':', 2 ** 6],
+  [17, 2, '.', 2 ** 6],
+  [20, 3, 'Z', 2 ** 10],
+] as const;
+const REVERSED_PARTS = TIME_PARTS.toReversed();
 /** Shorter ones are as short as strings. */
 const SHORTEST_HEX = 16;
 /** Lengths of hashes and addresses that follow a prefix. */
@@ -114,22 +123,15 @@ export function textsIn(source: Buffer, start: number): string[] {
 }
 
 function putValue(value: Json): void {
-  switch (typeof value) {
-    case 'string':
-      return putString(value);
-    case 'number':
-      return putNumber(value);
-    case 'boolean':
-      bytes[at++] = value ? TRUE : FALSE;
-      return;
-    default:
-      if (value === null) bytes[at++] = NULL;
-      else if (Array.isArray(value)) {
-        bytes[at++] = ARRAY;
-        putCount(value.length);
-        for (const item of value) putValue(item);
-      } else putObject(value);
-  }
+  if (typeof value === 'string') putString(value);
+  else if (typeof value === 'number') putNumber(value);
+  else if (typeof value === 'boolean') bytes[at++] = value ? TRUE : FALSE;
+  else if (value === null) bytes[at++] = NULL;
+  else if (Array.isArray(value)) {
+    bytes[at++] = ARRAY;
+    putCount(value.length);
+    for (const item of value) putValue(item);
+  } else putObject(value);
 }
 
 function putObject(value: JsonObject): void {
@@ -171,13 +173,11 @@ function putCount(value: number): void {
 
 function putString(text: string): void {
   const { length } = text;
-  if (length <= LONGEST_WORD) {
-    const word = WORD_PLACES.get(text);
-    if (word !== undefined) {
-      if (word >= FIRST_WORDS) bytes[at++] = LATER_WORD;
-      bytes[at++] = word < FIRST_WORDS ? word : word - FIRST_WORDS;
-      return;
-    }
+  const word = length <= LONGEST_WORD ? WORD_PLACES.get(text) : undefined;
+  if (word !== undefined) {
+    if (word >= FIRST_WORDS) bytes[at++] = LATER_WORD;
+    bytes[at++] = word % FIRST_WORDS;
+    return;
   }
   if (length >= SHORTEST_HEX && putNumeric(text, length)) return;
   if (length < SMALL_INTEGER - SHORT_STRING && putAscii(text, length)) return;
@@ -216,12 +216,12 @@ function putNumeric(text: string, length: number): boolean {
     if (putHex(text, 0, length)) return true;
     at = start;
   }
-  if (length > UUID_LENGTH && length <= UUID_LENGTH + LONGEST_PREFIX && putPrefix(PREFIXED_UUID, text, UUID_LENGTH)) {
+  if (putPrefix(PREFIXED_UUID, text, UUID_LENGTH)) {
     if (putUuid(text, length - UUID_LENGTH)) return true;
     at = start;
   }
   for (const tail of TAILS) {
-    if (length <= tail || length > tail + LONGEST_PREFIX || !putPrefix(PREFIXED_HEX, text, tail)) continue;
+    if (!putPrefix(PREFIXED_HEX, text, tail)) continue;
     bytes[at++] = tail / 2;
     if (putHex(text, length - tail, length)) return true;
     at = start;
@@ -229,7 +229,9 @@ function putNumeric(text: string, length: number): boolean {
   return false;
 }
 
+/** Writes a prefix that is followed by `tail` code units; false if the text has none. */
 function putPrefix(kind: number, text: string, tail: number): boolean {
+  if (text.length <= tail || text.length > tail + LONGEST_PREFIX) return false;
   const prefix = PREFIX_PLACES.get(text.slice(0, -tail));
   if (prefix === undefined) return false;
   bytes[at++] = kind;
@@ -255,94 +257,66 @@ function putHex(text: string, from: number, to: number): boolean {
 const DASH = '-'.charCodeAt(0);
 
 function putUuid(text: string, from: number): boolean {
-  return (
-    text.charCodeAt(from + 8) === DASH &&
-    text.charCodeAt(from + 13) === DASH &&
-    text.charCodeAt(from + 18) === DASH &&
-    text.charCodeAt(from + 23) === DASH &&
-    putHex(text, from, from + 8) &&
-    putHex(text, from + 9, from + 13) &&
-    putHex(text, from + 14, from + 18) &&
-    putHex(text, from + 19, from + 23) &&
-    putHex(text, from + 24, from + 36)
-  );
+  let end = from + 8;
+  if (!putHex(text, from, end)) return false;
+  for (const count of UUID_PARTS) {
+    const start = end + 1;
+    if (text.charCodeAt(end) !== DASH || !putHex(text, start, start + 2 * count)) return false;
+    end = start + 2 * count;
+  }
+  return true;
 }
 
-/** The parts of a time, `YYYY-MM-DDTHH:MM:SS.mmmZ`: where each starts, its digits, and what follows. */
 function putTime(text: string): boolean {
   if (text === lastTime) {
     bytes[at++] = SAME_TIME;
     return true;
   }
-  const year = digits(text, 0, 4, '-');
-  const month = digits(text, 5, 2, '-');
-  const day = digits(text, 8, 2, 'T');
-  const hour = digits(text, 11, 2, ':');
-  const minute = digits(text, 14, 2, ':');
-  const second = digits(text, 17, 2, '.');
-  const millisecond = digits(text, 20, 3, 'Z');
-  const isTime = year < 4096 && month < 16 && day < 32 && hour < 32 && minute < 64 && second < 64 && millisecond < 1000;
-  // False, too, if one of them is not a number.
-  if (!isTime) return false;
+  let time = 0;
+  for (const [from, count, end, values] of TIME_PARTS) {
+    let value = 0;
+    for (let i = from; i < from + count; i++) {
+      const digit = text.charCodeAt(i) - 48;
+      if (digit < 0 || digit > 9) return false;
+      value = value * 10 + digit;
+    }
+    if (value >= values || text[from + count] !== end) return false;
+    time = time * values + value;
+  }
   lastTime = text;
   bytes[at++] = TIME;
-  // 12, 4, 5, 5, 6, 6 and 10 bits.
-  const date = (((year << 4) | month) << 5) | day;
-  const clock = (hour << 22) | (minute << 16) | (second << 10) | millisecond;
-  at = bytes.writeUIntBE(date * CLOCKS + clock, at, TIME_BYTES);
+  at = bytes.writeUIntBE(time, at, TIME_BYTES);
   return true;
 }
 
-/** The number of so many decimal digits that are followed by `end`; NaN if they are not. */
-function digits(text: string, from: number, count: number, end: string): number {
-  let value = 0;
-  for (let i = from; i < from + count; i++) {
-    const digit = text.charCodeAt(i) - 48;
-    if (digit < 0 || digit > 9) return NaN;
-    value = value * 10 + digit;
-  }
-  return text[from + count] === end ? value : NaN;
-}
-
 function takeValue(): Json {
-  const first = bytes[at]!;
-  if (first >= SMALL_INTEGER) {
-    at++;
-    return first - SMALL_INTEGER;
-  }
-  if (first >= SMALL_OBJECT && first < SHORT_STRING) {
-    at++;
-    return takeObject(first - SMALL_OBJECT);
-  }
+  const first = bytes[at++]!;
+  if (first >= SMALL_INTEGER) return first - SMALL_INTEGER;
+  if (first >= SMALL_OBJECT && first < SHORT_STRING) return takeObject(first - SMALL_OBJECT);
   switch (first) {
     case NULL:
-      at++;
       return null;
     case TRUE:
+      return true;
     case FALSE:
-      at++;
-      return first === TRUE;
+      return false;
     case INTEGER:
-    case NEGATIVE: {
-      at++;
-      const value = takeCount();
-      return first === INTEGER ? value : -value;
-    }
+      return takeCount();
+    case NEGATIVE:
+      return -takeCount();
     case DOUBLE:
-      at += 9;
+      at += 8;
       return bytes.readDoubleLE(at - 8);
     case ARRAY: {
-      at++;
       const count = takeCount();
       const items: Json[] = [];
       for (let i = 0; i < count; i++) items.push(takeValue());
       return items;
     }
     case OBJECT:
-      at++;
       return takeObject(takeCount());
     default:
-      return takeString();
+      return takeString(first);
   }
 }
 
@@ -368,9 +342,8 @@ function takeCount(): number {
   throw new TypeError('the number has no end');
 }
 
-/** @throws for anything but a string */
-function takeString(): string {
-  const first = bytes[at++]!;
+/** @param first the first byte. @throws for anything but a string */
+function takeString(first = bytes[at++]!): string {
   if (first < FIRST_WORDS) return WORDS[first]!;
   if (first >= SHORT_STRING && first < SMALL_INTEGER) {
     at += first - SHORT_STRING;
@@ -383,17 +356,15 @@ function takeString(): string {
       return word;
     }
     case HEX:
-      return takeHex(bytes[at++]!);
+      return takeHex(0);
     case UUID:
       return takeUuid(0);
     case TIME:
       return (lastTime = takeTime());
     case SAME_TIME:
       return lastTime;
-    case PREFIXED_HEX: {
-      const prefix = takePrefix();
-      return SCRATCH.toString('latin1', 0, takeDigits(bytes[at++]!, prefix));
-    }
+    case PREFIXED_HEX:
+      return takeHex(takePrefix());
     case PREFIXED_UUID:
       return takeUuid(takePrefix());
     case STRING: {
@@ -434,9 +405,9 @@ function takeDigits(count: number, to: number): number {
   return place;
 }
 
-function takeHex(count: number): string {
-  at += count;
-  return bytes.toString('hex', at - count, at);
+/** The hexadecimal digits after what the scratch has up to `from`. */
+function takeHex(from: number): string {
+  return SCRATCH.toString('latin1', 0, takeDigits(bytes[at++]!, from));
 }
 
 /** The UUID after what the scratch has up to `from`. */
@@ -449,7 +420,7 @@ function takeUuid(from: number): string {
   return SCRATCH.toString('latin1', 0, place);
 }
 
-/** Neighbouring events have the same times: those that were read are kept, by a hash. */
+/** Neighbouring events have the same times: those that were read are kept, by a hash of date and time of day. */
 const KEPT = 4_096;
 const KEPT_TIMES: string[] = Array.from({ length: KEPT }, () => '');
 const TIMES = new Float64Array(KEPT).fill(-1);
@@ -457,33 +428,24 @@ const TIMES = new Float64Array(KEPT).fill(-1);
 function takeTime(): string {
   const time = bytes.readUIntBE(at, TIME_BYTES);
   at += TIME_BYTES;
-  const date = floor(time / CLOCKS);
-  const clock = time - date * CLOCKS;
-  const place = (date ^ clock) & (KEPT - 1);
+  const place = (time ^ (time / 2 ** 27)) & (KEPT - 1);
   if (TIMES[place] !== time) {
     TIMES[place] = time;
-    KEPT_TIMES[place] = timeText(date, clock);
+    KEPT_TIMES[place] = timeText(time);
   }
   return KEPT_TIMES[place]!;
 }
 
-function timeText(date: number, clock: number): string {
-  putDecimal(date >>> 9, 0, 4, '-');
-  putDecimal((date >>> 5) & 15, 5, 2, '-');
-  putDecimal(date & 31, 8, 2, 'T');
-  putDecimal(clock >>> 22, 11, 2, ':');
-  putDecimal((clock >>> 16) & 63, 14, 2, ':');
-  putDecimal((clock >>> 10) & 63, 17, 2, '.');
-  putDecimal(clock & 1023, 20, 3, 'Z');
-  return SCRATCH.toString('latin1', 0, TIME_LENGTH);
-}
-
-/** Puts so many decimal digits into the scratch, and what follows them. */
-function putDecimal(value: number, from: number, count: number, end: string): void {
-  let rest = value;
-  for (let place = from + count - 1; place >= from; place--) {
-    SCRATCH[place] = 48 + (rest % 10);
-    rest = floor(rest / 10);
+function timeText(time: number): string {
+  let rest = time;
+  for (const [from, count, end, values] of REVERSED_PARTS) {
+    let value = rest % values;
+    rest = floor(rest / values);
+    SCRATCH[from + count] = end.charCodeAt(0);
+    for (let place = from + count - 1; place >= from; place--) {
+      SCRATCH[place] = 48 + (value % 10);
+      value = floor(value / 10);
+    }
   }
-  SCRATCH[from + count] = end.charCodeAt(0);
+  return SCRATCH.toString('latin1', 0, TIME_LENGTH);
 }
