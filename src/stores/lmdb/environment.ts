@@ -1,6 +1,15 @@
 import { accessSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
+import { setImmediate } from 'node:timers/promises';
+import {
+  asBinary,
+  open,
+  type Database,
+  type DatabaseOptions,
+  type Key,
+  type RangeOptions,
+  type RootDatabase,
+} from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { failureOf, sentenceFor } from '../../kernel/failures.js';
@@ -128,6 +137,21 @@ export class LmdbEnvironment {
       const isClosed = error instanceof Error && error.message.includes('MDB_PANIC');
       if (isClosed) throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
       throw orUnavailable(this.folder, error);
+    }
+  }
+
+  /** The entries of a range of a database, `size` at a time, between which other work can run. */
+  async *pages<V, K extends Key = string>(
+    name: string,
+    size: number,
+    range: RangeOptions = {},
+  ): AsyncGenerator<{ key: K; value: V }[]> {
+    for (let rest = range; ;) {
+      const page = this.read(() => [...this.database<V, K>(name).getRange({ ...rest, limit: size })]);
+      if (page.length > 0) yield page;
+      if (page.length < size) return;
+      rest = { ...range, start: page.at(-1)!.key, exclusiveStart: true };
+      await setImmediate();
     }
   }
 
@@ -281,10 +305,7 @@ export class LmdbEnvironment {
   /** The error that callers get for a failed commit. */
   private async failed(failure: unknown): Promise<StoreUnavailable> {
     // The reason arrives in a second promise. It must be handled, or it would end the process.
-    const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
-      undefined,
-      (e: unknown) => e,
-    );
+    const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.catch((e: unknown) => e);
     // After a failed commit the library may never settle the next one, so the environment is reopened.
     await this.reopen().catch(() => undefined);
     const why = reason ?? failure;

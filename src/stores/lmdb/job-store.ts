@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
@@ -18,6 +17,7 @@ export interface StoredJob extends Job {
 }
 
 type Name = [kind: string, id: string];
+type OpenKey = [kind: string, sequence: number];
 
 const LIST_SLICE = 1_000;
 const OPEN_SLICE = 100;
@@ -80,17 +80,13 @@ export class JobStore {
 
   async list({ status, limit = 100 }: { status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
     const found: StoredJob[] = [];
-    let start = Number.MAX_SAFE_INTEGER;
-    while (found.length < limit) {
-      const sequences = [...this.order.getKeys({ start, end: 0, reverse: true, limit: LIST_SLICE })];
-      for (const sequence of sequences) {
-        const job = this.jobAt(sequence);
-        if (job && (status === undefined || job.status === status) && found.length < limit) found.push(job);
+    for await (const page of this.env.pages<string, number>('job_order', LIST_SLICE, { reverse: true })) {
+      for (const { key } of page) {
+        const job = this.jobAt(key);
+        if (job && (status === undefined || job.status === status)) found.push(job);
+        if (found.length >= limit) return found;
         if (isDue()) await yieldIfDue();
       }
-      if (sequences.length < LIST_SLICE) break;
-      start = sequences.at(-1)! - 1;
-      await setImmediate();
     }
     return found;
   }
@@ -181,11 +177,8 @@ export class JobStore {
 
   /** Removes the jobs that finished before this time. */
   async sweep(before: string): Promise<void> {
-    for (let last = 0; ;) {
-      await yieldIfDue();
-      const sequences = [...this.order.getKeys({ start: last + 1, limit: OPEN_SLICE })];
-      for (const sequence of sequences) {
-        last = sequence;
+    for await (const page of this.env.pages<string, number>('job_order', OPEN_SLICE)) {
+      for (const { key: sequence } of page) {
         const job = this.jobAt(sequence);
         // Those after it have not finished earlier.
         if (job && job.enqueued_at >= before) return;
@@ -197,7 +190,6 @@ export class JobStore {
           this.order.removeSync(sequence);
         });
       }
-      if (sequences.length < OPEN_SLICE) return;
     }
   }
 
@@ -207,17 +199,12 @@ export class JobStore {
 
   /** The open jobs of a kind, oldest first, in parts between which other work continues. */
   private async *openOf(kind: string): AsyncIterable<StoredJob> {
-    let after = 0;
-    for (;;) {
-      await yieldIfDue();
-      const range = { start: [kind, after + 1], end: [kind, Number.MAX_SAFE_INTEGER], limit: OPEN_SLICE };
-      const keys = this.env.read(() => [...this.openOfKind.getKeys(range)]);
-      for (const [, sequence] of keys) {
-        after = sequence;
-        const job = this.jobAt(sequence);
+    const range = { start: [kind, 0], end: [kind, Number.MAX_SAFE_INTEGER] };
+    for await (const page of this.env.pages<string, OpenKey>('open_of_kind', OPEN_SLICE, range)) {
+      for (const { key } of page) {
+        const job = this.jobAt(key[1]);
         if (job?.finished_at === null) yield job;
       }
-      if (keys.length < OPEN_SLICE) return;
     }
   }
 
@@ -260,7 +247,7 @@ export class JobStore {
   }
   /** The keys of jobs that have not finished. */
   private get openOfKind() {
-    return this.env.database<string, [kind: string, sequence: number]>('open_of_kind');
+    return this.env.database<string, OpenKey>('open_of_kind');
   }
 }
 

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
@@ -90,7 +89,7 @@ export class LmdbKeyValue implements KeyValue {
   /** Removes expired and damaged entries; runs every minute. @returns the number removed */
   async sweep(): Promise<number> {
     let removed = 0;
-    for await (const page of pagesOf(this.env, '#')) {
+    for await (const page of this.env.pages<string>('entries', PAGE)) {
       if (this.closed) break;
       const absent = page.filter(({ key, value }) => !this.live(key, value)).map(({ key }) => key);
       if (absent.length === 0) continue;
@@ -141,19 +140,6 @@ export class LmdbKeyValue implements KeyValue {
   }
 }
 
-type Page = { key: string; value: string }[];
-
-/** The entries from `start` on, some at a time, between which other work can run. */
-async function* pagesOf(env: LmdbEnvironment, start: string, end?: string): AsyncGenerator<Page> {
-  for (let next: string | undefined = start; next !== undefined;) {
-    const range: object = { start: next, end, limit: PAGE + 1 };
-    const page: Page = env.read(() => [...env.database<string>('entries').getRange(range)]);
-    next = page.length > PAGE ? page.pop()!.key : undefined;
-    yield page;
-    await setImmediate();
-  }
-}
-
 /** Undefined if it is not what was written. */
 function entryIn(key: string, text: string): Entry | undefined {
   return unsealedJson<Entry>(key, text) ?? undefined;
@@ -169,7 +155,8 @@ export async function copyMissing(folder: string, target: string, prefix: string
     const to = await LmdbEnvironment.open(target, DATABASES);
     try {
       const expiry = (key: string, text = '') => entryIn(key, text)?.expires_at ?? 0;
-      for await (const page of pagesOf(from, storedKey(prefix), `${storedKey(prefix)}\uffff`)) {
+      const range = { start: storedKey(prefix), end: `${storedKey(prefix)}\uffff` };
+      for await (const page of from.pages<string>('entries', PAGE, range)) {
         const copied = to.database<string>('entries');
         const missing = page.filter(({ key, value }) => expiry(key, copied.get(key)) < expiry(key, value));
         if (missing.length > 0) await to.grow(() => missing.forEach(({ key, value }) => copied.putSync(key, value)));

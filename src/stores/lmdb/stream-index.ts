@@ -173,7 +173,7 @@ export class StreamIndex {
       onProgress(to, upTo);
       await setImmediate();
     }
-    for await (const entries of this.storedEntries()) {
+    for await (const entries of this.env.pages<Buffer, Buffer>('index', SLICE)) {
       const stray = this.env.read(() => this.strayKeys(entries));
       found.entries += entries.length;
       found.stray += stray.length;
@@ -217,7 +217,7 @@ export class StreamIndex {
   async isSound(signal?: AbortSignal): Promise<boolean> {
     const upTo = this.readStored();
     let count = 0;
-    for await (const entries of this.storedEntries()) {
+    for await (const entries of this.env.pages<Buffer, Buffer>('index', SLICE)) {
       if (!entries.every(({ key, value }) => isEntryOf(key, value))) return false;
       count += entries.length;
       if (signal?.aborted) return true;
@@ -239,19 +239,6 @@ export class StreamIndex {
       return !place || !lookUpKey(place.stream, place.revision).equals(key);
     };
     return entries.filter(isStray).map(({ key }) => key);
-  }
-
-  /** The stored index, in slices between which other work can run. */
-  private async *storedEntries(): AsyncGenerator<StoredEntry[]> {
-    let range: object = { limit: SLICE };
-    for (;;) {
-      const entries = this.env.read(() => [...this.env.database<Buffer, Buffer>('index').getRange(range)]);
-      const last = entries.at(-1);
-      if (!last) return;
-      yield entries;
-      range = { limit: SLICE, start: last.key, exclusiveStart: true };
-      await setImmediate();
-    }
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
