@@ -10,6 +10,7 @@ import { isDamage, LmdbEnvironment, orUnavailable } from './environment.js';
 import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from '../ports/sealed-json.js';
 import {
+  damagedResult,
   startOf,
   type Batch,
   type Load,
@@ -23,13 +24,8 @@ import {
 } from '../ports/read-models.js';
 
 /** The record of a generation in the control environment; the rest is stored beside its rows. */
-interface GenerationRecord {
-  id: string;
-  views: Record<string, number>;
-  status: GenerationStatus;
+interface GenerationRecord extends Pick<Generation, 'id' | 'views' | 'status' | 'damage'> {
   log: string;
-  /** If it is `damaged`: the damage found. */
-  damage?: string;
 }
 
 /**
@@ -129,15 +125,14 @@ export class LmdbReadModels implements ReadModels {
         checkpoint: generation.checkpoint(),
         lease: generation.lease(this.clock()),
       }));
+      if (!state?.checkpoint) this.giveUpUnlessDropped(id);
       const record = this.record(id)!;
-      const { views, log } = record;
-      if (!state?.checkpoint && record.status !== 'dropped') this.giveUpUnlessDropped(id);
       const damage = this.damaged.get(id) ?? record.damage;
       found.push({
         id,
-        views,
+        views: record.views,
         status: this.statusOf(record),
-        checkpoint: state?.checkpoint ?? startOf(log),
+        checkpoint: state?.checkpoint ?? startOf(record.log),
         lease: state?.lease ?? null,
         ...(damage !== undefined && { damage }),
       });
@@ -146,8 +141,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    const checkpoint = log !== undefined && (await this.ask(id, (generation) => generation.checkpoint()));
-    if (log !== undefined && (!checkpoint || checkpoint.log !== log)) return;
+    if (log !== undefined && (await this.ask(id, (generation) => generation.checkpoint()))?.log !== log) return;
     await this.control.write(() => {
       const record = this.record(id);
       if (!record || record.status === 'dropped') return;
@@ -157,14 +151,12 @@ export class LmdbReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     if (!this.record(id)) return;
-    await this.ready(id);
-    const generation = this.generation(id);
-    // Readers close a generation that they find dropped.
-    this.opened.delete(id);
+    // From here on nobody reads or opens it.
     await this.setStatus(id, 'dropped');
-    await generation?.close();
-    await this.opened.get(id)?.close();
+    await this.opening.get(id)?.catch(() => undefined);
+    const generation = this.opened.get(id);
     this.opened.delete(id);
+    await generation?.close();
     this.damaged.delete(id);
     await rm(this.path(id), { recursive: true, force: true });
   }
@@ -209,11 +201,7 @@ export class LmdbReadModels implements ReadModels {
     const record = this.record(id);
     // The generation may have been dropped: the caller must read the manifest again.
     if (!record || !this.giveUpUnlessDropped(id)) return undefined;
-    return {
-      status: 'damaged',
-      checkpoint: startOf(record.log),
-      results: queries.map((query) => ('get' in query ? undefined : [])),
-    };
+    return damagedResult(startOf(record.log), queries);
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
@@ -315,13 +303,7 @@ export class LmdbReadModels implements ReadModels {
 
   /** The generation, once `ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
   private generation(id: string, record = this.record(id)): LmdbGeneration | undefined {
-    const open = this.opened.get(id);
-    if (this.isUsable(record)) return open;
-    if (open) {
-      this.opened.delete(id);
-      void open.close().catch(() => undefined);
-    }
-    return undefined;
+    return this.isUsable(record) ? this.opened.get(id) : undefined;
   }
 
   private isUsable(record: GenerationRecord | undefined): boolean {
@@ -337,24 +319,16 @@ export class LmdbReadModels implements ReadModels {
 
   /** Opens a generation, and creates its files if there are none, unless its file is damaged. */
   private openGeneration(id: string): Promise<void> {
-    let opening = this.opening.get(id);
-    if (!opening) {
-      opening = this.openFile(id).finally(() => this.opening.delete(id));
-      this.opening.set(id, opening);
-    }
+    const opening = this.opening.get(id) ?? this.openFile(id).finally(() => this.opening.delete(id));
+    this.opening.set(id, opening);
     return opening;
   }
 
   private async openFile(id: string): Promise<void> {
     if (this.opened.has(id)) return;
-    try {
-      const flaw = await fileFlaw(this.path(id));
-      if (flaw) return this.giveUp(id, `its file ${flaw}`);
-      this.opened.set(id, await LmdbGeneration.open(this.path(id)));
-    } catch (error) {
-      // It may have been dropped meanwhile.
-      if (this.record(id)?.status !== 'dropped') throw error;
-    }
+    const flaw = await fileFlaw(this.path(id));
+    if (flaw) this.giveUp(id, `its file ${flaw}`);
+    else this.opened.set(id, await LmdbGeneration.open(this.path(id)));
   }
 
   private path(id: string): string {

@@ -102,6 +102,11 @@ export interface ReadResult {
   results: unknown[];
 }
 
+/** What a generation that is damaged returns. */
+export function damagedResult(checkpoint: Checkpoint, queries: readonly RowQuery[]): ReadResult {
+  return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
+}
+
 /**
  * Writes the rows of a new generation in the order of their addresses. Nothing of it is visible before `finish`, and no
  * batch is applied meanwhile. Each call does nothing and returns false if the lease is not held or the generation is

@@ -20,20 +20,11 @@ import {
   type ReadResult,
   type RowQuery,
   type ScannedPage,
+  damagedResult,
 } from '../ports/read-models.js';
 import { PostgresConnection, StatementRefused } from './connection.js';
 import { migrate } from './migrations.js';
-import {
-  DamagedRow,
-  type Head,
-  ReadBatch,
-  type ReadRow,
-  byQuery,
-  damagedResult,
-  headOf,
-  resultOf,
-  valueOf,
-} from './read-batch.js';
+import { DamagedRow, type Head, ReadBatch, type ReadRow, byQuery, headOf, resultOf, valueOf } from './read-batch.js';
 import { columnsOf, copyOf, removedOf, rowOf } from './rows.js';
 import * as sql from './statements.js';
 
@@ -322,14 +313,14 @@ export class PostgresReadModels implements ReadModels {
     const answer = await asked.answer;
     if (!answer) return undefined;
     const { head, rows } = answer;
-    if (head.status === 'damaged') return damagedResult(head, queries);
+    if (head.status === 'damaged') return damagedResult(head.checkpoint, queries);
     try {
       const results = queries.map((query, n) => resultOf(query, rows.get(places[n]!)));
       return { status: head.status, checkpoint: head.checkpoint, results };
     } catch (error) {
       if (!(error instanceof DamagedRow)) throw error;
       await this.giveUp(id, error.message);
-      return damagedResult(head, queries);
+      return damagedResult(head.checkpoint, queries);
     }
   }
 

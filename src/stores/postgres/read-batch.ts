@@ -1,13 +1,5 @@
 import type { Json } from '../../kernel/json.js';
-import type {
-  Checkpoint,
-  GenerationStatus,
-  RangeRow,
-  ReadResult,
-  RowKey,
-  RowQuery,
-  RowRange,
-} from '../ports/read-models.js';
+import type { Checkpoint, GenerationStatus, RangeRow, RowKey, RowQuery, RowRange } from '../ports/read-models.js';
 import { addressOf, rowAddress } from '../ports/row-key.js';
 import type { Statement } from './connection.js';
 import { addressesOf, isWhole, sortColumn, sortOf } from './rows.js';
@@ -109,9 +101,4 @@ export function resultOf(query: RowQuery, rows: readonly ReadRow[] | undefined):
 export function valueOf(key: RowKey, [, , content, crc]: Readonly<ReadRow>): Json {
   if (!isWhole(addressOf(key), content, crc!)) throw new DamagedRow(key.view);
   return JSON.parse(content) as Json;
-}
-
-/** What a generation that is damaged returns. */
-export function damagedResult({ checkpoint }: Head, queries: readonly RowQuery[]): ReadResult {
-  return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
 }
