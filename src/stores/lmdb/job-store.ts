@@ -75,7 +75,7 @@ export class JobStore {
   get(kind: string, id: string): StoredJob | undefined {
     const key = keyOf(kind, id);
     const text = this.env.read(() => this.jobs.get(key));
-    return text === undefined ? undefined : (unsealedJson<StoredJob>(key.join(), text) ?? undefined);
+    return unsealedJson(key.join(), text);
   }
 
   async list({ status, limit = 100 }: { status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
@@ -111,7 +111,7 @@ export class JobStore {
         if (!job || !this.isDue(job)) return undefined;
         if (job.attempts >= maxAttempts) {
           const error = job.error ?? 'its process ended while it ran';
-          return this.put({ ...job, status: 'failed', error, ...this.finished() });
+          return this.put({ ...job, status: 'failed', error, finished_at: this.now() });
         }
         return this.put({ ...job, status: 'running', attempts: job.attempts + 1 });
       });
@@ -143,7 +143,7 @@ export class JobStore {
 
   /** Ends a job that runs, as `change` does. */
   async end(job: StoredJob, changes: Partial<StoredJob>): Promise<void> {
-    await this.change(job, { ...changes, ...this.finished() });
+    await this.change(job, { ...changes, finished_at: this.now() });
   }
 
   /** Queues a job that runs again, to be run after a time. */
@@ -155,7 +155,7 @@ export class JobStore {
     return this.env.write(() => {
       const job = this.get(kind, id);
       if (job?.status !== 'queued' && job?.status !== 'running') return job;
-      return this.put({ ...job, status: 'cancelled', ...this.finished() });
+      return this.put({ ...job, status: 'cancelled', finished_at: this.now() });
     });
   }
 
@@ -228,10 +228,6 @@ export class JobStore {
     if (job.finished_at === null) this.openOfKind.putSync([job.kind, job.sequence], '');
     else this.openOfKind.removeSync([job.kind, job.sequence]);
     return job;
-  }
-
-  private finished(): { finished_at: string } {
-    return { finished_at: this.now() };
   }
 
   private now(): string {

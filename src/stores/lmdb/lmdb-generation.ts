@@ -273,12 +273,13 @@ export class LmdbGeneration {
   /** Cached: every read needs it, and it seldom changes. @throws GenerationDamaged */
   private applied(): Applied | undefined {
     const text = this.state.get(HEADER);
+    if (text === undefined) return undefined;
     if (text !== this.lastApplied?.text) {
-      const applied = text === undefined ? undefined : unsealedJson<Applied>(HEADER, text);
-      if (applied === null) throw new GenerationDamaged('its header is not what was written');
-      this.lastApplied = applied && { text: text!, applied };
+      const applied = unsealedJson<Applied>(HEADER, text);
+      if (!applied) throw new GenerationDamaged('its header is not what was written');
+      this.lastApplied = { text, applied };
     }
-    return this.lastApplied?.applied;
+    return this.lastApplied.applied;
   }
 
   private get state(): Database<string, string> {

@@ -91,7 +91,7 @@ export class LmdbKeyValue implements KeyValue {
     let removed = 0;
     for await (const page of this.env.pages<string>('entries', PAGE)) {
       if (this.closed) break;
-      const absent = page.filter(({ key, value }) => !this.live(key, value)).map(({ key }) => key);
+      const absent = page.filter(({ key, value }) => !this.entry(key, value)).map(({ key }) => key);
       if (absent.length === 0) continue;
       const damaged: string[] = [];
       removed += await this.env.write(() => {
@@ -99,7 +99,7 @@ export class LmdbKeyValue implements KeyValue {
         // An entry may have been put again meanwhile.
         const still = absent.filter((key) => this.entries.get(key) !== undefined && !this.entry(key));
         for (const key of still) {
-          if (!entryIn(key, this.entries.get(key)!)) damaged.push(key);
+          if (!unsealedJson(key, this.entries.get(key))) damaged.push(key);
           this.entries.removeSync(key);
         }
         return still.length;
@@ -125,24 +125,14 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   /** Undefined if it is absent, has expired, or is damaged. */
-  private entry(key: string): Entry | undefined {
-    const text = this.entries.get(key);
-    return text === undefined ? undefined : this.live(key, text);
-  }
-
-  private live(key: string, text: string): Entry | undefined {
-    const entry = entryIn(key, text);
+  private entry(key: string, text = this.entries.get(key)): Entry | undefined {
+    const entry = unsealedJson<Entry>(key, text);
     return entry && entry.expires_at > this.clock() ? entry : undefined;
   }
 
   private putSync(key: string, value: Json, ttlMs: number): void {
     this.entries.putSync(key, sealedJson(key, { value, expires_at: this.clock() + ttlMs }));
   }
-}
-
-/** Undefined if it is not what was written. */
-function entryIn(key: string, text: string): Entry | undefined {
-  return unsealedJson<Entry>(key, text) ?? undefined;
 }
 
 /**
@@ -154,7 +144,7 @@ export async function copyMissing(folder: string, target: string, prefix: string
   try {
     const to = await LmdbEnvironment.open(target, DATABASES);
     try {
-      const expiry = (key: string, text = '') => entryIn(key, text)?.expires_at ?? 0;
+      const expiry = (key: string, text?: string) => unsealedJson<Entry>(key, text)?.expires_at ?? 0;
       const range = { start: storedKey(prefix), end: `${storedKey(prefix)}\uffff` };
       for await (const page of from.pages<string>('entries', PAGE, range)) {
         const copied = to.database<string>('entries');

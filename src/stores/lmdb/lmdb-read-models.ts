@@ -235,7 +235,7 @@ export class LmdbReadModels implements ReadModels {
     const last = this.decoded.get(key);
     if (last?.text === text) return last.record as T;
     const record = unsealedJson<T>(key, text);
-    if (record === null) {
+    if (!record) {
       throw new StoreUnavailable(`${key} in ${this.control.folder} is damaged: restart the service`, {
         code: 'read_models_damaged',
       });
