@@ -40,7 +40,10 @@ export async function writtenAside(target: string, write: (aside: string) => Pro
       if ((await lstat(aside)).isDirectory()) await rmdir(path).catch(ignoreMissing);
     });
   } catch (error) {
-    throw refusalOf(error as Failure, path, target) ?? error;
+    // The new name, if a file could not be renamed.
+    const { code = '', path: failed, dest = failed } = error as NodeJS.ErrnoException & { dest?: string };
+    const refusal = dest === path ? REFUSALS[code] : undefined;
+    throw refusal ? new TargetRefused(`${target} ${refusal}.`) : error;
   } finally {
     lock.release({ removes: true });
   }
@@ -57,15 +60,20 @@ export function requireSpace(folder: string, bytes: number): void {
   );
 }
 
-/** An error of the file system; `dest`: the new name, if a file could not be renamed. */
-type Failure = NodeJS.ErrnoException & { dest?: string };
-
 /** What is wrong with the folder of a target. */
 const FLAWS: Record<string, string> = {
   ENOENT: 'does not exist',
   ENOTDIR: 'is not a folder',
   EACCES: 'is not writable',
   EROFS: 'is not writable',
+};
+
+/** What the error of a rename or removal says of a target. */
+const REFUSALS: Record<string, string> = {
+  ENOTEMPTY: 'exists and is not empty',
+  EEXIST: 'exists and is not empty',
+  ENOTDIR: 'is a file',
+  EISDIR: 'is a folder',
 };
 
 async function takeLock(path: string, own: Holder, target: string): Promise<FileLock> {
@@ -99,15 +107,6 @@ function holderIn(path: string): Holder | undefined {
   const { pid, host, aside } = (FileLock.noteIn(path) ?? {}) as Partial<Holder>;
   const isHolder = Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string';
   return isHolder ? ({ pid, host, aside } as Holder) : undefined;
-}
-
-/** What the error of a rename or removal says of the target. */
-function refusalOf({ code, path, dest = path }: Failure, own: string, target: string): TargetRefused | undefined {
-  if (dest !== own) return undefined;
-  if (code === 'ENOTEMPTY' || code === 'EEXIST') return new TargetRefused(`${target} exists and is not empty.`);
-  if (code === 'ENOTDIR') return new TargetRefused(`${target} is a file.`);
-  if (code === 'EISDIR') return new TargetRefused(`${target} is a folder.`);
-  return undefined;
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {
