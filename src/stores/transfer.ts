@@ -264,14 +264,12 @@ export async function* appendsIn(file: string, onCut?: (line: number) => void): 
     const text = textOf(line);
     if (trailerIn(text)) continue;
     if (append.length === 0) begin = last;
-    let event: RecordedEvent;
-    try {
-      event = parse(text, last);
-    } catch (error) {
-      if (!onCut) throw error;
+    const event = eventIn(text);
+    if (!event) {
+      unread = new TransferError(`Line ${last} is not an exported event.`);
       // It may be cut off: then it is the last line.
-      unread = error as TransferError;
-      continue;
+      if (onCut) continue;
+      throw unread;
     }
     if (!continues(append, event)) throw new TransferError(`Line ${last} is not the next event of its append.`);
     append.push(event);
@@ -325,21 +323,14 @@ function isTrailer(line: object): line is Trailer {
   return typeof (line as Partial<Trailer>).end_of_export?.sha256 === 'string';
 }
 
-function parse(text: string, line: number): RecordedEvent {
+function eventIn(line: string): RecordedEvent | undefined {
   try {
-    const event = JSON.parse(text) as RecordedEvent;
+    const event = JSON.parse(line) as RecordedEvent;
     const { id, type, stream, revision, data, metadata } = event;
-    const texts = [type, stream].every((value) => typeof value === 'string');
-    if (
-      texts &&
-      EVENT_ID.test(id) &&
-      Number.isInteger(revision) &&
-      typeof data === 'object' &&
-      typeof metadata?.size === 'number'
-    )
-      return event;
+    const isNamed = EVENT_ID.test(id) && [type, stream].every((value) => typeof value === 'string');
+    const isPlaced = Number.isInteger(revision) && typeof metadata?.size === 'number';
+    return isNamed && isPlaced && typeof data === 'object' ? event : undefined;
   } catch {
-    // Told below, as for a line that is JSON but no event.
+    return undefined;
   }
-  throw new TransferError(`Line ${line} is not an exported event.`);
 }
