@@ -195,7 +195,10 @@ class PageCheck {
 
     const isBranch = flags === BRANCH;
     const entries = lower / 2;
-    this.count(visit, isBranch, entries);
+    const { found } = visit.tree;
+    found.depth = Math.max(found.depth, visit.depth);
+    found[isBranch ? 'branches' : 'leaves']++;
+    if (!isBranch) found.entries += entries;
     /** Bytes of the page that its nodes take. */
     let taken = 0;
     let before: Node | undefined;
@@ -233,15 +236,6 @@ class PageCheck {
     return `is cut: it has ${this.pages} pages and refers to page ${page}`;
   }
 
-  private count({ depth, tree: { found } }: Visit, isBranch: boolean, entries: number): void {
-    found.depth = Math.max(found.depth, depth);
-    if (isBranch) found.branches++;
-    else {
-      found.leaves++;
-      found.entries += entries;
-    }
-  }
-
   /** Its places may be outside the page, which is for the caller to check. */
   private node(n: number, isBranch: boolean): Node {
     const page = this.page;
@@ -271,13 +265,14 @@ class PageCheck {
   }
 
   /** Adds the tree that a value describes, if any, to those that will be read. */
-  private flawOfValue(node: Node, tree: Tree): string | undefined {
+  private flawOfValue({ at, low: size, flags, value, end }: Node, tree: Tree): string | undefined {
     const page = this.page;
-    const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
-      if (flags & SUB_DATABASE && size >= DESCRIPTION)
-        this.meta.trees.push({ ...treeOf(page, value), isOfRows: this.whole && this.nameIn(node) === ROWS });
-      else if (tree.isOfRows && crc32(page.subarray(at + NODE, end)) !== RESIDUE) return this.damage;
+      if (flags & SUB_DATABASE && size >= DESCRIPTION) {
+        // The library ends the name of a database with a NUL.
+        const name = page.toString('utf8', at + NODE, value).replace(/\0$/, '');
+        this.meta.trees.push({ ...treeOf(page, value), isOfRows: this.whole && name === ROWS });
+      } else if (tree.isOfRows && crc32(page.subarray(at + NODE, end)) !== RESIDUE) return this.damage;
       return undefined;
     }
     const first = Number(page.readBigUInt64LE(value));
@@ -292,11 +287,6 @@ class PageCheck {
     page.copy(entry, 0, at + NODE, value);
     readSync(this.file, entry, value - at - NODE, size, first * page.length + HEADER);
     return crc32(entry) === RESIDUE ? undefined : this.damage;
-  }
-
-  /** The name of the database that a node describes, which the library ends with a NUL. */
-  private nameIn({ at, value }: Node): string {
-    return this.page.toString('utf8', at + NODE, value).replace(/\0$/, '');
   }
 
   private isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {

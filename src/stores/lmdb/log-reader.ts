@@ -135,8 +135,7 @@ export class LogReader {
 /** The position of the newest event; 0 if there is none. */
 export function headPosition(env: LmdbEnvironment): Position {
   return env.read(() => {
-    const events = env.database<Buffer, number>('events');
-    for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
-    return 0;
+    const [head = 0] = env.database<Buffer, number>('events').getKeys({ reverse: true, limit: 1 });
+    return head;
   });
 }

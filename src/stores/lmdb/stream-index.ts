@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { LmdbEnvironment } from './environment.js';
 import { type IndexCheck, StoreUnavailable } from '../ports/event-store.js';
 import { isTooLong, MAX_STREAM_BYTES } from '../ports/event-encoding.js';
+import { headPosition } from './log-reader.js';
 import { placeOf } from './stored-event.js';
 import { failureOf } from '../../kernel/failures.js';
 import type { Position } from '../../kernel/event.js';
@@ -116,8 +117,8 @@ export class StreamIndex {
     if (this.storedPosition(stream, 1) === undefined) return 0;
     const index = this.env.database<Buffer, Buffer>('index');
     const range = { start: indexKey(stream, 0xffff_ffff), end: indexKey(stream, 0), reverse: true, limit: 1 };
-    for (const key of index.getKeys(range)) return key.readUInt32BE(key.length - 4);
-    return 0;
+    const [key] = index.getKeys(range);
+    return key?.readUInt32BE(key.length - 4) ?? 0;
   }
 
   /** Whether there are enough entries in memory to write, and no write is under way. */
@@ -192,9 +193,8 @@ export class StreamIndex {
   private makeAgain(): void {
     const index = this.env.database<Buffer, Buffer>('index');
     index.clearSync();
-    // Also what is not stored yet: it may be being written.
-    const [last = 0] = this.env.database<Buffer, number>('events').getKeys({ reverse: true, limit: 1 });
-    for (const { stream, revision, position } of this.entriesFor(1, last)) {
+    // Up to the last event, also what is not stored yet: it may be being written.
+    for (const { stream, revision, position } of this.entriesFor(1, headPosition(this.env))) {
       const key = lookUpKey(stream, revision);
       index.putSync(key, entryOf(key, position));
     }
