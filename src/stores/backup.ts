@@ -5,9 +5,10 @@ import type { RecordedEvent } from '../kernel/event.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { checkDatabases } from './lmdb/check-databases.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
-import { LmdbEventStore, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
+import { LmdbEventStore, copyLog } from './lmdb/lmdb-event-store.js';
 import { LmdbKeyValue, copyMissing } from './lmdb/lmdb-key-value.js';
 import { TEXT_KEY } from './ports/key-value.js';
+import type { LogExtent } from './ports/log-marker.js';
 import { TargetRefused, requireSpace, writtenAside } from './written-aside.js';
 
 /** The content of a checked copy of a log. */

@@ -12,8 +12,9 @@ import {
   type EventStore,
   type ExpectedRevision,
   type IndexCheck,
+  type SliceOptions,
 } from '../ports/event-store.js';
-import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
+import { checkMarker, type LogExtent, LogMarker, markerPath } from '../ports/log-marker.js';
 import { headPosition, LogReader, MAX_POSITION, MAX_SLICE } from './log-reader.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
 import { Problem } from '../../kernel/problems.js';
@@ -57,7 +58,7 @@ interface PendingAppend {
   events: readonly NewEvent[];
   /** What `checkAppend` returned. */
   units: number[];
-  outcome: Appended | WrongExpectedRevision | IndexDamaged | undefined;
+  outcome: Appended | Error | undefined;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
@@ -189,11 +190,11 @@ export class LmdbEventStore implements EventStore {
     return events;
   }
 
-  readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
+  readAll(after: Position, options?: SliceOptions): AsyncGenerator<RecordedEvent[]> {
     return this.reader.readAll(after, options);
   }
 
-  subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
+  subscribe(after: Position, options: SliceOptions & { signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
     return this.reader.subscribe(after, options);
   }
 
@@ -253,41 +254,38 @@ export class LmdbEventStore implements EventStore {
   private async commitNext(): Promise<() => void> {
     const started = performance.now();
     const batch = this.queue.splice(0, MAX_BATCH_APPENDS);
-    let staged: Staged;
+    let stored: readonly RecordedEvent[] = [];
     try {
-      staged = await this.commit(batch);
+      stored = await this.commit(batch);
     } catch (error) {
       const code = error instanceof StoreUnavailable ? error.code : undefined;
       const refusal = this.refusal ?? new StoreUnavailable('the append was not stored', { code, cause: error });
-      return () => {
-        for (const { reject } of batch) reject(refusal);
-      };
+      for (const append of batch) append.outcome = refusal;
     }
-    const stored = staged.events.length;
     const milliseconds = performance.now() - started;
     return () => {
       for (const { outcome, resolve, reject } of batch) {
         if (outcome instanceof Error) reject(outcome);
         else resolve(outcome!);
       }
-      if (stored === 0) return;
-      if (this.reader.subscribers > 0) this.reader.announce(staged.events);
+      if (stored.length === 0) return;
+      if (this.reader.subscribers > 0) this.reader.announce(stored);
       // Separate, so that an observer that throws cannot stop the appends.
-      queueMicrotask(() => this.options.onCommit?.({ events: stored, milliseconds }));
+      queueMicrotask(() => this.options.onCommit?.({ events: stored.length, milliseconds }));
       // Beside appends. A failure is harmless: the entries are read again from the log, and the next append reports it.
       if (this.index.due) this.storing = this.index.store().catch(() => undefined);
     };
   }
 
   /** Decides the appends on the present log, and stores them. */
-  private async commit(batch: PendingAppend[]): Promise<Staged> {
+  private async commit(batch: PendingAppend[]): Promise<readonly RecordedEvent[]> {
     // What is written to a file that was removed is lost.
     this.checkPlace();
     if (this.refusal) throw this.refusal;
     await this.env.ready();
     await this.catchUp();
     const staged = this.stage(batch);
-    if (staged.events.length === 0) return staged;
+    if (staged.events.length === 0) return [];
     const events = this.env.database<never, number>('events');
     const write = this.env.batch(() => {
       this.buffers.reset();
@@ -306,7 +304,7 @@ export class LmdbEventStore implements EventStore {
       throw error;
     }
     this.index.add(staged.positions, staged.events.length);
-    return staged;
+    return staged.events;
   }
 
   /** After a failed commit: finds out which of its events are in the log. */
@@ -437,12 +435,6 @@ export class LmdbEventStore implements EventStore {
 
 function unreadable(stream: string, which: string): Problem {
   return new Problem('history_unreadable', `${stream} cannot be read: its event ${which}.`);
-}
-
-/** A log, and its last position at some moment. */
-export interface LogExtent {
-  log_id: string;
-  position: Position;
 }
 
 /** Copies a log into an existing folder while it is in use; the only sound way. @returns what the copy contains at least */

@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
+import type { SliceOptions } from '../ports/event-store.js';
 import { isDamage, type LmdbEnvironment } from './environment.js';
 import { damaged, readEntry } from './stored-event.js';
 
@@ -55,10 +56,7 @@ export class LogReader {
    * See `EventStore.subscribe`. Events that were just appended are not read and decoded again: subscribers get, and share,
    * those that were appended.
    */
-  async *subscribe(
-    after: Position,
-    options: { sliceSize?: number; signal: AbortSignal },
-  ): AsyncGenerator<RecordedEvent[]> {
+  async *subscribe(after: Position, options: SliceOptions & { signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
     let position = after;
     const at: At = (wanted) => {
       const kept = this.kept[wanted % KEPT_EVENTS];
@@ -94,7 +92,7 @@ export class LogReader {
   /** See `EventStore.readAll`. @param at gives the event at a position */
   async *readAll(
     after: Position,
-    options: { sliceSize?: number; signal?: AbortSignal } = {},
+    options: SliceOptions = {},
     at: At = (position) => this.at(position),
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;

@@ -7,7 +7,8 @@ import type { Position } from '../../kernel/event.js';
 
 const WRITE_EVERY_MS = 1_000;
 
-interface Marker {
+/** A log, and its last position at some moment. */
+export interface LogExtent {
   log_id: string;
   position: Position;
 }
@@ -24,7 +25,7 @@ export class LogMarker {
 
   constructor(
     private readonly path: string,
-    private readonly current: () => Marker,
+    private readonly current: () => LogExtent,
   ) {
     this.timer = setInterval(() => this.writeNext(), WRITE_EVERY_MS).unref();
   }
@@ -86,10 +87,10 @@ export async function checkMarker(
   }
 }
 
-function parseMarker(text: string, path: string): Marker {
+function parseMarker(text: string, path: string): LogExtent {
   try {
-    const marker = JSON.parse(text) as Partial<Marker> | null;
-    if (typeof marker?.log_id === 'string' && Number.isSafeInteger(marker.position)) return marker as Marker;
+    const marker = JSON.parse(text) as Partial<LogExtent> | null;
+    if (typeof marker?.log_id === 'string' && Number.isSafeInteger(marker.position)) return marker as LogExtent;
     throw new TypeError('not a marker');
   } catch {
     throw new StartError(`${path} is damaged: delete it if the log beside it is the right one.`);
