@@ -26,39 +26,38 @@ interface Trailer {
   end_of_export: { events: number; damaged: number; sha256: string; about?: string | undefined };
 }
 
+interface ExportOptions {
+  /** The identity that the events are about, if they are not all. */
+  about?: string | undefined;
+  onProgress?: (read: number, written: number) => void;
+  /** Called for each event that cannot be read and is left out. */
+  onDamage?: (event: RecordedEvent) => void;
+}
+
 /**
  * The lines of an export, about a thousand per text, and at the end the trailer, which lets an import detect a
  * truncated or changed file.
  * @param wanted selects the events
- * @param options.about the identity that these are about, if they are not all
- * @param options.onDamage called for each event that cannot be read and is left out
  */
 export async function* exportLines(
   store: EventStore,
   wanted: (event: RecordedEvent) => boolean = () => true,
-  {
-    about,
-    onProgress = () => undefined,
-    onDamage = () => undefined,
-  }: {
-    about?: string | undefined;
-    onProgress?: (read: number, written: number) => void;
-    onDamage?: (event: RecordedEvent) => void;
-  } = {},
+  { about, onProgress, onDamage }: ExportOptions = {},
 ): AsyncIterable<string> {
   const hash = createHash('sha256');
   let [read, events, damaged] = [0, 0, 0];
   for await (const slice of store.readAll(0, { sliceSize: SLICE })) {
     const lines = slice.filter(wanted).flatMap((event) => {
       if (!event.damage) return `${JSON.stringify(event)}\n`;
-      onDamage(event);
+      onDamage?.(event);
       damaged++;
       return [];
     });
     const text = lines.join('');
     hash.update(text);
     events += lines.length;
-    onProgress((read += slice.length), events);
+    read += slice.length;
+    onProgress?.(read, events);
     if (text !== '') yield text;
   }
   const trailer: Trailer = { end_of_export: { events, damaged, sha256: hash.digest('hex'), about } };

@@ -10,22 +10,18 @@ export class PlacedRows {
   private readonly chunks: Buffer[] = [];
   /** For each row: the offsets of the start of the address, the start of the content and the end of the content. */
   private readonly places: number[] = [];
-  private byteCount = 0;
+  /** The bytes of all addresses and contents. */
+  bytes = 0;
 
   get size(): number {
     return this.chunks.length;
-  }
-
-  /** The bytes of all addresses and contents. */
-  get bytes(): number {
-    return this.byteCount;
   }
 
   /** The address is chunk[start, middle), the content chunk[middle, end), followed by `EncodedRows.ROOM` free bytes. */
   add(chunk: Buffer, start: number, middle: number, end: number): void {
     this.chunks.push(chunk);
     this.places.push(start, middle, end);
-    this.byteCount += end - start;
+    this.bytes += end - start;
   }
 
   /** Calls `visit` as `add` was called for each row, in this order. */
