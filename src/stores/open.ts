@@ -64,6 +64,8 @@ export async function openStores(
   { logger, onCommit, checksIndex, repairs }: OpenOptions = {},
 ): Promise<Stores> {
   const state = join(data, 'state');
+  const onWarning = (message: string) => logger?.error(message);
+  const logOptions = { onCommit, onWarning, checksIndex: checksIndex || repairs };
   const onGivenUp = (what: string) =>
     logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
   return orCloseAll(async (open) => {
@@ -71,15 +73,9 @@ export async function openStores(
     await checkDatabases(data);
     return {
       ownership,
-      eventStore: await open(
-        LmdbEventStore.open(join(data, 'log'), {
-          onCommit,
-          onWarning: (message) => logger?.error(message),
-          checksIndex: checksIndex || repairs,
-        }),
-      ),
+      eventStore: await open(LmdbEventStore.open(join(data, 'log'), logOptions)),
       readModels: await open(LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) })),
-      keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) })),
+      keyValue: await open(LmdbKeyValue.open(state, { clock, onWarning })),
       jobs: await open(LmdbJobs.open(state, { clock })),
     };
   });

@@ -126,12 +126,8 @@ export class LmdbGeneration {
       await this.env.ready();
       const applied = this.applied();
       if (applied?.batch === batch.id) return 'applied';
-      const fits =
-        applied &&
-        !applied.isLoading &&
-        isDeepStrictEqual(applied.checkpoint, batch.base) &&
-        applied.checkpoint.log === batch.next.log;
-      if (!fits) return 'refused';
+      if (!applied || applied.isLoading || batch.base.log !== batch.next.log) return 'refused';
+      if (!isDeepStrictEqual(applied.checkpoint, batch.base)) return 'refused';
       const isApplied = await this.writeAs(batch.holder, clock, () => {
         for (const key of deletes) void this.rows.remove(key);
         this.putRows(batch.puts);
@@ -167,7 +163,7 @@ export class LmdbGeneration {
 
   /** See ReadModels. */
   async load(holder: string, clock: Clock): Promise<Load | undefined> {
-    let before: Buffer | null = null;
+    let before: Buffer = Buffer.alloc(0);
     /** Writes if the lease is held and nothing was applied. */
     const write = (queue: (loading: Applied) => void) =>
       this.turns.run('', async () => {
@@ -289,18 +285,18 @@ export class LmdbGeneration {
 
 /**
  * The address of the last row. The library would skip a row that is out of order.
- * @param before the address before the first row; null: none
+ * @param before the address before the first row; empty: none
  * @throws Error if the rows are not in the order of their addresses
  */
-function inOrder(rows: PlacedRows, before: Buffer | null): Buffer | null {
-  let [chunk, from, to] = before ? [before, 0, before.length] : [undefined, 0, 0];
+function inOrder(rows: PlacedRows, before: Buffer): Buffer {
+  let [chunk, from, to] = [before, 0, before.length];
   rows.forEach((next, start, middle) => {
-    if (chunk && chunk.compare(next, start, middle, from, to) >= 0) {
+    if (chunk.compare(next, start, middle, from, to) >= 0) {
       throw new Error(`the row ${next.toString('utf8', start, middle)} is not beyond the one before it`);
     }
     [chunk, from, to] = [next, start, middle];
   });
-  return chunk ? Buffer.from(chunk.subarray(from, to)) : null;
+  return Buffer.from(chunk.subarray(from, to));
 }
 
 /** The value of a stored row. @throws GenerationDamaged */
