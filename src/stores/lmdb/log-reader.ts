@@ -71,7 +71,9 @@ export class LogReader {
           if (options.signal.aborted) return;
         }
         this.refuseIfClosed();
-        await this.nextAppend(position, options.signal);
+        if (this.head() > position) continue;
+        // Until there may be another event, or on abort.
+        await once(this.appends, 'append', { signal: options.signal }).catch(() => undefined);
       }
     } finally {
       if (--this.subscribers === 0) this.kept = [];
@@ -121,12 +123,6 @@ export class LogReader {
       if (slice.length % MAX_SLICE === 0) await setImmediate();
     }
     return slice;
-  }
-
-  /** Resolves when there may be an event after the position, or on abort. */
-  private async nextAppend(position: Position, signal: AbortSignal): Promise<void> {
-    if (this.head() > position) return;
-    await once(this.appends, 'append', { signal }).catch(() => undefined);
   }
 }
 
