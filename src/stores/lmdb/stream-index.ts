@@ -158,10 +158,7 @@ export class StreamIndex {
    * Looks up every event through the stored index, and the event of every entry. Runs in slices, beside appends.
    * @param repair adds missing entries and removes stray ones; makes all of it again if that is not enough
    */
-  async check(
-    repair: boolean,
-    onProgress: (done: number, total: number) => void = () => undefined,
-  ): Promise<IndexCheck> {
+  async check(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck> {
     const upTo = this.env.read(() => this.readStored());
     const found: IndexCheck = { events: 0, entries: 0, newest: this.known - upTo, missing: 0, stray: 0 };
     for (let from = 1; from <= upTo; from += SLICE) {
@@ -171,7 +168,7 @@ export class StreamIndex {
       found.events += entries.length;
       found.missing += missing.length;
       if (repair && missing.length > 0) await this.put(missing);
-      onProgress(to, upTo);
+      onProgress?.(to, upTo);
       await setImmediate();
     }
     for await (const entries of this.env.pages<Buffer, Buffer>('index', SLICE)) {

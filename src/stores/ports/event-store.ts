@@ -146,8 +146,7 @@ export class StoreUnavailable extends Error {
 
   readonly code: StoreFailure;
 
-  constructor(message: string, options: { code?: StoreFailure; cause?: unknown } = {}) {
-    const { code = 'store_unavailable', ...rest } = options;
+  constructor(message: string, { code = 'store_unavailable', ...rest }: { code?: StoreFailure; cause?: unknown } = {}) {
     super(message, rest);
     this.code = code;
   }
