@@ -45,7 +45,7 @@ const UUID_LENGTH = 36;
 const UUID_PARTS = [2, 2, 2, 6];
 const TIME_LENGTH = 24;
 const TIME_BYTES = 6;
-/** Of each part of a time: where its digits start, how many they are, what follows them, and how many values it has. */
+/** Of each part of a time, `YYYY-MM-DDTHH:MM:SS.mmmZ`: its start, its digits, what follows, how many values it has. */
 const TIME_PARTS = [
   [0, 4, '-', 2 ** 12],
   [5, 2, '-', 2 ** 4],
@@ -55,6 +55,7 @@ const TIME_PARTS = [
   [17, 2, '.', 2 ** 6],
   [20, 3, 'Z', 2 ** 10],
 ] as const;
+/** As they are taken out of the number. */
 const REVERSED_PARTS = TIME_PARTS.toReversed();
 /** Shorter ones are as short as strings. */
 const SHORTEST_HEX = 16;
