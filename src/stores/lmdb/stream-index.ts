@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { LmdbEnvironment } from './environment.js';
 import { type IndexCheck, StoreUnavailable } from '../ports/event-store.js';
-import { isTooLong, MAX_STREAM_BYTES } from '../ports/event-encoding.js';
+import { isTooLong } from '../ports/event-encoding.js';
 import { headPosition } from './log-reader.js';
 import { placeOf } from './stored-event.js';
 import { failureOf } from '../../kernel/failures.js';
@@ -192,7 +192,7 @@ export class StreamIndex {
     index.clearSync();
     // Up to the last event, also what is not stored yet: it may be being written.
     for (const { stream, revision, position } of this.entriesFor(1, headPosition(this.env))) {
-      const key = lookUpKey(stream, revision);
+      const key = indexKey(stream, revision);
       index.putSync(key, entryOf(key, position));
     }
   }
@@ -223,7 +223,7 @@ export class StreamIndex {
   }
 
   private isStored({ stream, revision, position }: Entry): boolean {
-    const key = lookUpKey(stream, revision);
+    const key = indexKey(stream, revision);
     return this.env.database<Buffer, Buffer>('index').getBinary(key)?.equals(entryOf(key, position)) ?? false;
   }
 
@@ -233,7 +233,7 @@ export class StreamIndex {
     const stray = entries.filter(({ key, value }) => {
       const event = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
       const place = event && placeOf(event);
-      return !place || !lookUpKey(place.stream, place.revision).equals(key);
+      return !place || !indexKey(place.stream, place.revision).equals(key);
     });
     return stray.map(({ key }) => key);
   }
@@ -242,7 +242,7 @@ export class StreamIndex {
     await this.env.batch(() => {
       const index = this.env.database<Buffer, Buffer>('index');
       for (const { stream, revision, position } of entries) {
-        const key = lookUpKey(stream, revision);
+        const key = indexKey(stream, revision);
         void index.put(key, entryOf(key, position));
       }
     });
@@ -258,7 +258,7 @@ export class StreamIndex {
 
   /** @throws IndexDamaged */
   private storedPosition(stream: string, revision: number): Position | undefined {
-    const key = lookUpKey(stream, revision);
+    const key = indexKey(stream, revision);
     const value = this.env.database<Buffer, Buffer>('index').getBinaryFast(key);
     if (value === undefined) return undefined;
     if (!isEntryOf(key, value)) throw new IndexDamaged(stream);
@@ -386,14 +386,7 @@ function lastOf(entry: Neighbours | Position[]): number {
 
 /** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */
 function indexKey(stream: string, revision: number): Buffer {
-  return Buffer.from(lookUpKey(stream, revision));
-}
-
-const scratch = Buffer.alloc(MAX_STREAM_BYTES + 5);
-/** Returns the bytes of `indexKey`, which are valid until the next call. */
-function lookUpKey(stream: string, revision: number): Buffer {
-  const length = scratch.write(stream, 0, MAX_STREAM_BYTES);
-  scratch[length] = 0;
-  scratch.writeUInt32BE(revision, length + 1);
-  return scratch.subarray(0, length + 5);
+  const key = Buffer.from(`${stream}\0____`);
+  key.writeUInt32BE(revision, key.length - 4);
+  return key;
 }

@@ -12,7 +12,7 @@ import { isExact, isObject } from '../../kernel/json.js';
 /** Bytes of UTF-8 that one append may take; EventStoreDB refuses more than 1 MiB including its own envelope. */
 export const MAX_APPEND_BYTES = 900_000;
 /** Bytes of UTF-8 in a stream's name: LMDB refuses keys over 1,978 bytes, also on reading. */
-export const MAX_STREAM_BYTES = 512;
+const MAX_STREAM_BYTES = 512;
 /** Deeper values are refused: a cyclic one has no end, and a recursive reader of a deep one would overflow. */
 const MAX_DEPTH = 64;
 
