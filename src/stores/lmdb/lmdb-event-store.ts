@@ -287,18 +287,17 @@ export class LmdbEventStore implements EventStore {
     const staged = this.stage(batch);
     if (staged.events.length === 0) return [];
     const events = this.env.database<never, number>('events');
-    const write = this.env.batch(() => {
-      this.buffers.reset();
-      staged.events.forEach((event, i) => {
-        const chunk = this.buffers.withRoomForBytes(staged.bytes[i]!);
-        const start = this.buffers.used;
-        const end = writeEntry(chunk, start, event);
-        this.buffers.used = end;
-        void events.put(event.position, bytesAsValue(chunk, start, end));
-      });
-    });
     try {
-      await write;
+      await this.env.batch(() => {
+        this.buffers.reset();
+        staged.events.forEach((event, i) => {
+          const chunk = this.buffers.withRoomForBytes(staged.bytes[i]!);
+          const start = this.buffers.used;
+          const end = writeEntry(chunk, start, event);
+          this.buffers.used = end;
+          void events.put(event.position, bytesAsValue(chunk, start, end));
+        });
+      });
     } catch (error) {
       this.isUncertain = true;
       throw error;
