@@ -1,15 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import {
-  asBinary,
-  open,
-  type Database,
-  type DatabaseOptions,
-  type Key,
-  type RangeOptions,
-  type RootDatabase,
-} from 'lmdb';
+import { asBinary, open, type Database, type DatabaseOptions, type Key, type RangeOptions } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { failureOf, sentenceFor } from '../../kernel/failures.js';
@@ -59,7 +51,7 @@ export class LmdbEnvironment {
   readonly folder: string;
   private readonly options: EnvironmentOptions;
   private users = 0;
-  private root: RootDatabase | undefined;
+  private root: ReturnType<typeof open> | undefined;
   /** Whether it is open for reads only, since its disk was read-only. */
   private isReadOnly = false;
   private opening: Promise<void> | undefined;
