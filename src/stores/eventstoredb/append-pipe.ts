@@ -8,12 +8,12 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
-import { AppendCall } from './append-call.js';
-import { type AppendResponse, appendRequest } from './messages.js';
 import { AppendWindow } from './append-window.js';
+import { openAppends } from './calls.js';
 import { breaksConnection, closedError, type Connection, isDefinite } from './connection.js';
 import type { Link } from './link.js';
-import { NoAnswer } from './pulse.js';
+import { type AppendResponse, appendRequest } from './messages.js';
+import { connectionReplaced, NoAnswer } from './pulse.js';
 import { unreadable } from './records.js';
 
 /** The maximum number of appends that wait. More are refused at once, to bound memory. */
@@ -121,19 +121,47 @@ export class AppendPipe {
   /** One call of BatchAppend until it fails. @throws why it did */
   private async converse(link: Link, onAnswer: () => void): Promise<never> {
     const session = await this.connection.confirm(link);
-    const call = new AppendCall(link, {
-      next: (inFlight) => this.next(inFlight),
-      isConfirmed: () => !this.connection.guarded || link.session === session,
-      answered: (response) => {
-        onAnswer();
-        return this.settle(response);
-      },
-    });
-    this.send = () => call.send();
+    if (link.hasEnded) throw connectionReplaced();
+    let fail: (error: unknown) => void = () => undefined;
+    const failed = new Promise<never>((_, reject) => (fail = reject));
+    let inFlight = 0;
+    let isBlocked = false;
+    const watchdog = link.pulse.watch(() => inFlight > 0, fail);
+    const opening = openAppends(link);
     try {
-      return await call.failed;
+      const call = await Promise.race([opening, failed]);
+      this.send = () => {
+        while (!isBlocked) {
+          const append = this.next(inFlight);
+          if (!append) return;
+          inFlight++;
+          isBlocked = !call.write(append);
+        }
+      };
+      call.on('drain', () => {
+        isBlocked = false;
+        this.send();
+      });
+      call.on('data', (response: AppendResponse) => {
+        // The server behind the link may be another one than was checked.
+        if (this.connection.guarded && link.session !== session) return fail(connectionReplaced());
+        watchdog.alive();
+        inFlight--;
+        onAnswer();
+        const unknown = this.settle(response);
+        if (unknown) fail(unknown);
+        else this.send();
+      });
+      call.on('error', fail);
+      call.on('end', () => fail(new NoAnswer('the server ended the call')));
+      this.send();
+      return await failed;
     } finally {
-      call.end();
+      watchdog.end();
+      opening.then(
+        (call) => call.cancel(),
+        () => undefined,
+      );
     }
   }
 

@@ -21,7 +21,7 @@ import { breaksConnection, closedError, Connection, isDefinite, LogReplaced, typ
 import { connectionReplaced } from './pulse.js';
 import { AppendAdmission } from './admission.js';
 import type { Link } from './link.js';
-import { readAll, readStream } from './read-calls.js';
+import { readAll, readStream } from './calls.js';
 import type { ServerRecord } from './messages.js';
 import { cutStream, isDomain, isReserved, LOG_STREAM, recordedEvent, unreadable } from './records.js';
 

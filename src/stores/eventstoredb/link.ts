@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { connect } from 'node:http2';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
@@ -24,9 +23,8 @@ export class Link {
   readonly pulse: Pulse;
   /** Identifies the client's present connection: a new number after every reconnect. */
   session = ++sessions;
-  private readonly ending = new AbortController();
-  /** Aborted when the client is replaced: pending calls on it will get no answer. */
-  readonly gone: AbortSignal = this.ending.signal;
+  /** The client was replaced: no call may begin on it. */
+  hasEnded = false;
   private opening: Promise<Channel> | undefined;
   private channel: Channel | undefined;
 
@@ -39,8 +37,6 @@ export class Link {
   ) {
     this.client = clientOf(url, warn);
     this.pulse = new Pulse(times, () => probe(this.client, times.answerMs));
-    // Every pending call listens.
-    setMaxListeners(0, this.gone);
     this.keepOnErrors();
     this.watchChannels();
   }
@@ -60,7 +56,8 @@ export class Link {
   }
 
   end(): void {
-    this.ending.abort();
+    this.hasEnded = true;
+    this.pulse.stop();
     // The client's own `dispose` cancels the calls and leaves the connection open.
     void this.client.dispose().catch(() => undefined);
     this.opening?.then(
@@ -102,7 +99,7 @@ export class Link {
   private watch(channel: Channel): void {
     let wasReady = false;
     const look = (): void => {
-      if (channel !== this.channel || this.gone.aborted) return;
+      if (channel !== this.channel || this.hasEnded) return;
       const state = channel.getConnectivityState(false) as number;
       if (state === SHUTDOWN) return;
       if (state === READY) wasReady = true;

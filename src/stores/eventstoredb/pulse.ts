@@ -52,6 +52,11 @@ export class Pulse {
     return performance.now() - this.lastSign < this.times.answerMs;
   }
 
+  /** Ends all calls: the client was replaced, so they get no answer. */
+  stop(): void {
+    for (const { fail } of this.calls) fail(connectionReplaced());
+  }
+
   /** Something has arrived. */
   sign(): void {
     this.looks = 0;
@@ -61,7 +66,7 @@ export class Pulse {
   /**
    * Watches a call until `end`. Call `alive` whenever something arrives for it.
    * @param isDue whether the server owes this call an answer
-   * @param fail called when the connection is silent, or this call is not answered
+   * @param fail called when the connection is silent, this call is not answered, or the client is replaced
    */
   watch(isDue: () => boolean, fail: (error: NoAnswer) => void): { alive: () => void; end: () => void } {
     const call: Call = { isDue, fail, looks: 0 };

@@ -1,6 +1,6 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import type { Link } from './link.js';
-import { connectionReplaced, type Pulse } from './pulse.js';
+import { connectionReplaced } from './pulse.js';
 import type { ReadResponse, ServerRecord } from './messages.js';
 
 /** A read under way: the part of its gRPC call that is used here. */
@@ -30,123 +30,72 @@ interface Reading<R> {
 export async function* readServerStream<R>(
   link: Link,
   open: () => Promise<ServerStream>,
-  reading: Reading<R>,
+  { take, rest, signal }: Reading<R>,
 ): AsyncGenerator<R> {
-  if (reading.signal?.aborted) return;
-  if (link.gone.aborted) throw connectionReplaced();
-  const arrivals = new Arrivals(link, reading);
-  open().then(
-    (stream) => arrivals.listen(stream),
-    (error: unknown) => arrivals.fail(error),
-  );
+  if (signal?.aborted) return;
+  if (link.hasEnded) throw connectionReplaced();
+  let stream = undefined as ServerStream | undefined;
+  /** It has arrived and is not taken yet: until then the stream is paused. */
+  let result = undefined as R | undefined;
+  let hasEnded = false;
+  let isReleased = false;
+  let failure: unknown;
+  let wake = (): void => undefined;
+  const onAbort = () => wake();
+  /** Not within an event of the stream, where it would be lost: https://github.com/grpc/grpc-node/issues/1652. */
+  const cancel = () => setImmediate(() => stream?.cancel());
+  const release = (): void => {
+    if (isReleased) return;
+    isReleased = true;
+    watchdog.end();
+    signal?.removeEventListener('abort', onAbort);
+    if (!hasEnded) cancel();
+  };
+  const fail = (error: unknown): void => {
+    failure ??= error;
+    // At once, since the reader may never continue.
+    release();
+    wake();
+  };
+  const receive = (response: ReadResponse): void => {
+    watchdog.alive();
+    if (failure !== undefined || response === 'no record') return;
+    try {
+      result = take(response);
+    } catch (error) {
+      return fail(error);
+    }
+    if (result === undefined) return;
+    stream!.pause();
+    wake();
+  };
+  const watchdog = link.pulse.watch(() => result === undefined && !hasEnded, fail);
+  signal?.addEventListener('abort', onAbort);
+  open().then((opened) => {
+    stream = opened;
+    stream.on('data', receive);
+    stream.on('error', (error) => fail(convertToCommandError(error)));
+    stream.on('end', () => {
+      hasEnded = true;
+      wake();
+    });
+    if (isReleased) cancel();
+  }, fail);
   try {
-    while (!arrivals.stopped) {
-      const next = arrivals.next();
-      if (next !== undefined) yield next;
-      else if (arrivals.failure !== undefined) throw arrivals.failure;
-      else if (arrivals.ended) {
-        yield reading.rest();
+    while (!signal?.aborted) {
+      if (result !== undefined) {
+        const taken = result;
+        result = undefined;
+        watchdog.alive();
+        stream!.resume();
+        yield taken;
+      } else if (failure !== undefined) throw failure;
+      else if (hasEnded) {
+        yield rest();
         return;
-      } else {
-        await arrivals.change();
-      }
+      } else await new Promise<void>((resolve) => (wake = resolve));
     }
   } finally {
-    arrivals.release();
-  }
-}
-
-/** What has arrived of a stream, and how the stream ended. It is paused from the arrival of a result to its `next`. */
-class Arrivals<R> {
-  ended = false;
-  stopped = false;
-  failure: unknown;
-  private stream: ServerStream | undefined;
-  private readonly ready: R[] = [];
-  private paused = false;
-  private released = false;
-  private wake = (): void => undefined;
-  private readonly watchdog: ReturnType<Pulse['watch']>;
-  private readonly onGone = (): void => this.fail(connectionReplaced());
-  private readonly onStop = (): void => {
-    this.stopped = true;
-    this.wake();
-  };
-
-  constructor(
-    private readonly link: Link,
-    private readonly reading: Reading<R>,
-  ) {
-    this.watchdog = link.pulse.watch(
-      () => !this.paused && !this.ended,
-      (error) => this.fail(error),
-    );
-    link.gone.addEventListener('abort', this.onGone);
-    reading.signal?.addEventListener('abort', this.onStop);
-  }
-
-  listen(stream: ServerStream): void {
-    this.stream = stream;
-    stream.on('data', (response) => {
-      this.watchdog.alive();
-      if (this.failure === undefined && response !== 'no record') this.take(response);
-    });
-    stream.on('error', (error) => this.fail(convertToCommandError(error)));
-    stream.on('end', () => {
-      this.ended = true;
-      this.wake();
-    });
-    if (this.released) this.cancel();
-  }
-
-  /** The next result that has arrived, if any. */
-  next(): R | undefined {
-    const next = this.ready.shift();
-    if (next !== undefined && this.paused) {
-      this.paused = false;
-      this.watchdog.alive();
-      this.stream!.resume();
-    }
-    return next;
-  }
-
-  /** Waits until there is a result, a failure or an end. */
-  change(): Promise<void> {
-    return new Promise((resolve) => (this.wake = resolve));
-  }
-
-  fail(error: unknown): void {
-    this.failure ??= error;
-    // At once, since the reader may never continue.
-    this.release();
-    this.wake();
-  }
-
-  release(): void {
-    if (this.released) return;
-    this.released = true;
-    this.watchdog.end();
-    this.link.gone.removeEventListener('abort', this.onGone);
-    this.reading.signal?.removeEventListener('abort', this.onStop);
-    if (!this.ended) this.cancel();
-  }
-
-  private take(record: ServerRecord): void {
-    try {
-      const taken = this.reading.take(record);
-      if (taken === undefined) return;
-      this.ready.push(taken);
-    } catch (error) {
-      this.fail(error);
-      return;
-    }
-    this.paused = true;
-    this.stream!.pause();
-    this.wake();
-  }
-
-  /** Not within an event of the stream, where it would be lost: https://github.com/grpc/grpc-node/issues/1652. */
-  private cancel(): void {
-    setImmediate(() => this.stream?.cancel());
+    release();
   }
 }

@@ -1,10 +1,10 @@
 import grpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type { Position } from '../../kernel/event.js';
 import type { Link } from './link.js';
-import { type ReadResponse, readRequest, readResponse } from './messages.js';
+import { type AppendResponse, appendResponse, type ReadResponse, readRequest, readResponse } from './messages.js';
 import type { ServerStream } from './server-stream.js';
 
-/** The reads of the client, with its connection and credentials. */
+/** Reads and appends, with the connection and the credentials of the client. */
 
 interface Extent {
   direction?: 'forward' | 'backward';
@@ -37,4 +37,17 @@ async function read(
     ),
   );
   return (await call()) as ServerStream;
+}
+
+/** A call of BatchAppend: appends are written to it as they are encoded already. */
+export function openAppends({ client }: Link) {
+  const create = client['GRPCStreamCreator'](grpc.StreamsClient, 'appendToStream', (streamsClient) =>
+    streamsClient.makeBidiStreamRequest<Buffer, AppendResponse>(
+      grpc.StreamsService.batchAppend.path,
+      (request) => request,
+      appendResponse,
+      ...client['callArguments']({}, { deadline: Infinity }),
+    ),
+  );
+  return create();
 }
