@@ -31,12 +31,30 @@ export class JobLines {
   }
 
   /** Begins new lines. @param owner whose lines count together */
-  begin(owner: string): LineWriter {
-    const put = async (part: string, written: Run) => {
-      await this.keyValue.put(partOf(written.run, written.parts - 1), part, KEPT_MS + HOUR_MS);
-      await this.count(owner, written);
+  begin(owner: string) {
+    const written = { run: randomUUID(), parts: 0, bytes: 0 };
+    let lines: string[] = [];
+    const flush = async () => {
+      const part = lines.join('');
+      lines = [];
+      written.bytes += Buffer.byteLength(part);
+      await this.keyValue.put(partOf(written.run, written.parts++), part, KEPT_MS + HOUR_MS);
+      await this.count(owner, { ...written, until: this.clock() + KEPT_MS });
     };
-    return new LineWriter(put, this.clock);
+    return {
+      /** Adds a line. Call `store` now and then: until it is called, lines are in memory. */
+      add: (line: object): void => void lines.push(`${JSON.stringify(line)}\n`),
+      /** Stores the lines if they fill a part. */
+      store: async (): Promise<void> => {
+        if (lines.length >= PART) await flush();
+      },
+      /** Stores the rest. More lines can be added afterwards, and ended again. */
+      end: async (): Promise<StoredLines> => {
+        if (lines.length > 0) await flush();
+        const { run, parts } = written;
+        return { run, parts, until: new Date(this.clock() + KEPT_MS).toISOString() };
+      },
+    };
   }
 
   /**
@@ -93,43 +111,6 @@ export class JobLines {
       await this.keyValue.put(partOf(stored.run, index), text, until + HOUR_MS - this.clock());
     }
     return { ...stored, until: new Date(until).toISOString() };
-  }
-}
-
-export class LineWriter {
-  private readonly run = randomUUID();
-  private parts = 0;
-  private bytes = 0;
-  private lines: string[] = [];
-
-  /** @param put stores the last part of a run */
-  constructor(
-    private readonly put: (part: string, written: Run) => Promise<void>,
-    private readonly clock: Clock,
-  ) {}
-
-  /** Adds a line. Call `store` now and then: until it is called, lines are in memory. */
-  add(line: object): void {
-    this.lines.push(`${JSON.stringify(line)}\n`);
-  }
-
-  /** Stores the lines if they fill a part. */
-  async store(): Promise<void> {
-    if (this.lines.length >= PART) await this.flush();
-  }
-
-  async end(): Promise<StoredLines> {
-    if (this.lines.length > 0) await this.flush();
-    return { run: this.run, parts: this.parts, until: new Date(this.clock() + KEPT_MS).toISOString() };
-  }
-
-  private async flush(): Promise<void> {
-    const part = this.lines.join('');
-    this.lines = [];
-    this.parts++;
-    this.bytes += Buffer.byteLength(part);
-    const { run, parts, bytes } = this;
-    await this.put(part, { run, parts, bytes, until: this.clock() + KEPT_MS });
   }
 }
 
