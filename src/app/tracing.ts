@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { CommandBus } from '@nestjs/cqrs';
 import type { Config } from '../kernel/config.js';
 import { decorated } from '../kernel/decorated.js';
@@ -41,7 +40,7 @@ export async function openTracing({ openTelemetry }: Config, logger: Logger): Pr
   if (!PROTOCOLS.includes(protocol)) {
     return refuse(`OTEL_EXPORTER_OTLP_PROTOCOL must be ${PROTOCOLS.join(' or ')}, not "${protocol}"`);
   }
-  if (!existsSync(fileURLToPath(SDK))) {
+  if (!existsSync(SDK)) {
     return refuse(
       'this build has no OpenTelemetry SDK; run "node scripts/install.mjs tracing" and "npm run build" where it is built',
     );

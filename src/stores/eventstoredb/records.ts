@@ -28,12 +28,8 @@ export function cutStream({ stream, type, data }: ServerRecord): string | undefi
 export function recordedEvent({ id, type, stream, revision, position, isJson, ...bytes }: ServerRecord): RecordedEvent {
   const data = isJson ? parsed(bytes.data) : undefined;
   const metadata = parsed(bytes.metadata);
-  if (
-    !isObject(data) ||
-    !isObject(metadata) ||
-    !Number.isInteger(metadata['index']) ||
-    !Number.isInteger(metadata['size'])
-  ) {
+  const isOurs = isObject(data) && isObject(metadata) && [metadata['index'], metadata['size']].every(Number.isInteger);
+  if (!isOurs) {
     throw new DamagedLog(
       `event ${id} (${type}) in stream ${stream} of EventStoreDB was not written by Credence: ` +
         'Credence needs a database of its own',

@@ -377,14 +377,9 @@ export class PostgresReadModels implements ReadModels {
     const size = Math.min(Math.max(1, limit), MAX_PAGE);
     const [after, sortAfter] = cursor === null ? ['', ''] : (cursor.split('\0') as [string, string]);
     const values = [view, after, sortAfter, size];
-    let found: [string, string, string, number][];
+    type Found = [key: string, sort: string, content: string, crc: number];
     try {
-      found = await this.main.rows({ text: sql.scanStatement(head.part), values });
-    } catch (error) {
-      if (isUndefinedTable(error)) return none;
-      throw error;
-    }
-    try {
+      const found = await this.main.rows<Found>({ text: sql.scanStatement(head.part), values });
       const rows = found.map((columns) => {
         const row = rowOf(view, columns[0], columns[1]);
         return { row, value: valueOf(row, columns) };
@@ -392,6 +387,7 @@ export class PostgresReadModels implements ReadModels {
       const last = found.at(-1);
       return { rows, cursor: rows.length < size ? null : `${last![0]}\0${last![1]}` };
     } catch (error) {
+      if (isUndefinedTable(error)) return none;
       if (!(error instanceof DamagedRow)) throw error;
       await this.giveUp(id, error.message);
       throw damaged(id);
