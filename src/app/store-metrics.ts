@@ -24,7 +24,7 @@ import type { RangeRow, ReadModels, RowQuery, RowKey } from '../stores/ports/rea
 import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
 import type { Stores } from '../stores/open.js';
 import { Writer } from '../commands/writer.js';
-import { type CheckResult, Health, type Purpose } from './health.js';
+import { type CheckResult, Health } from './health.js';
 
 /** Most rows that a scrape counts. */
 const COUNTED = 1_000;
@@ -70,8 +70,10 @@ export class StoreMetrics {
     registerStores(gauges, stores);
     registerConnections(gauges, stores);
     registerClock(gauges, health, stores);
-    health.add('event_store', logCheck(stores, app.get(Writer)), ['writes']);
-    health.add('projections', servingCheck(stores, projector));
+    health.add('event_store', () => checkLog(stores, app.get(Writer)), ['writes']);
+    health.add('projections', (purpose) => {
+      return purpose === 'writes' ? checkFitness(stores) : checkServing(stores, projector);
+    });
     if (checkpointer) {
       gauges.add(
         'credence_log_signing_stopped',
@@ -83,9 +85,12 @@ export class StoreMetrics {
         return { ok: true, detail: refusal === null ? 'nothing is wrong' : `warning: log_not_signed: ${refusal}` };
       });
     }
-    if (stores.connections) health.add('redis', redisCheck(stores.connections), []);
+    const { connections } = stores;
+    if (connections) health.add('redis', () => checkRedis(connections), []);
   }
 }
+
+type Labelled = readonly (readonly [label: string, value: number])[];
 
 /** Gauges whose values are read at each scrape; one without a value is omitted. */
 class Gauges {
@@ -105,12 +110,7 @@ class Gauges {
   }
 
   /** A gauge with a value for each value of one label. */
-  addPer(
-    label: string,
-    name: string,
-    help: string,
-    values: () => readonly (readonly [string, number])[] | Promise<readonly (readonly [string, number])[]>,
-  ): void {
+  addPer(label: string, name: string, help: string, values: () => Labelled | Promise<Labelled>): void {
     const gauge: Gauge = new Gauge({
       name,
       help,
@@ -200,11 +200,8 @@ function registerConnections(gauges: Gauges, { eventStore, connections }: Stores
     addLoad('credence_requests_waiting', 'Requests that wait until the log can take what they append', 'requests');
   }
   if (!connections) return;
-  const add = (
-    name: string,
-    help: string,
-    measure: (of: { isUnavailable: boolean; reconnections: number }) => number,
-  ) =>
+  type Connection = ReturnType<typeof connections>[string];
+  const add = (name: string, help: string, measure: (connection: Connection) => number) =>
     gauges.addPer('server', name, help, () =>
       Object.entries(connections()).map(([server, connection]) => [server, measure(connection)] as const),
     );
@@ -217,38 +214,30 @@ function registerConnections(gauges: Gauges, { eventStore, connections }: Stores
 }
 
 /** Whether the log accepts appends, as far as this process has seen. */
-function logCheck({ eventStore }: Stores, writer: Writer): () => Promise<CheckResult> {
-  return async () => {
-    const detail = `at position ${await eventStore.head()}`;
-    if (writer.lastFailure === null) return { ok: true, detail };
-    const { message, at } = writer.lastFailure;
-    return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
-  };
+async function checkLog({ eventStore }: Stores, writer: Writer): Promise<CheckResult> {
+  const detail = `at position ${await eventStore.head()}`;
+  if (writer.lastFailure === null) return { ok: true, detail };
+  const { message, at } = writer.lastFailure;
+  return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
 }
 
-/**
- * Whether every view is served, by this build and from this log. Writes need only that it is no other log, and that no
- * rows are lost; reads go on while the log gives no answer.
- */
-function servingCheck(
+/** Whether every view is served, by this build and from this log. Reads go on while the log gives no answer. */
+async function checkServing(
   { eventStore, readModels }: Stores,
   projector: Projector | undefined,
-): (purpose: Purpose | undefined) => Promise<CheckResult> {
-  return async (purpose) => {
-    if (purpose === 'writes') return unfitCheck(eventStore, readModels);
-    const { manifest, generations } = await presentGenerations(readModels);
-    const serving = generations.filter(({ serves }) => serves.length > 0);
-    const compared = await Promise.all(serving.map((each) => comparison(each, eventStore)));
-    const isServed =
-      serving.length > 0 &&
-      serving.every(({ status }, n) => status === 'ready' && compared[n]!.isOwn && compared[n]!.isInLog);
-    const details = serving.map((each, n) => detailOf({ ...each, ...compared[n]! }));
-    if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
-    if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
-    const isOwn = !manifest || PROJECTIONS.every(({ name }) => isReadable(manifest, name));
-    if (!isOwn) details.unshift('another build of Credence, with other projections, serves');
-    return { ok: isServed && isOwn, detail: details.join('; ') };
-  };
+): Promise<CheckResult> {
+  const { manifest, generations } = await presentGenerations(readModels);
+  const serving = generations.filter(({ serves }) => serves.length > 0);
+  const compared = await Promise.all(serving.map((each) => comparison(each, eventStore)));
+  const isServed =
+    serving.length > 0 &&
+    serving.every(({ status }, n) => status === 'ready' && compared[n]!.isOwn && compared[n]!.isInLog);
+  const details = serving.map((each, n) => detailOf({ ...each, ...compared[n]! }));
+  if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
+  if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
+  const isOwn = !manifest || PROJECTIONS.every(({ name }) => isReadable(manifest, name));
+  if (!isOwn) details.unshift('another build of Credence, with other projections, serves');
+  return { ok: isServed && isOwn, detail: details.join('; ') };
 }
 
 /** `behind` is undefined while the log gives no answer. */
@@ -264,23 +253,21 @@ async function comparison(generation: PresentGeneration, store: EventStore): Pro
   }
 }
 
-/** Commands are accepted unless the read models are those of another log, or have lost rows. */
-async function unfitCheck(store: EventStore, readModels: ReadModels): Promise<CheckResult> {
+/** Whether commands are accepted: unless the read models are those of another log, or have lost rows. */
+async function checkFitness({ eventStore, readModels }: Stores): Promise<CheckResult> {
   // Without an answer nothing speaks against writes. One that comes too late for a check counts as none.
   const { generations } = await inTime(presentGenerations(readModels), ANSWER_MS).catch(() => ({ generations: [] }));
   const unfit = generations
     .filter(({ serves }) => serves.length > 0)
-    .map((each) => ({ ...each, isOwn: each.checkpoint.log === store.logId, isInLog: true, behind: undefined }))
+    .map((each) => ({ ...each, isOwn: each.checkpoint.log === eventStore.logId, isInLog: true, behind: undefined }))
     .filter(({ isOwn, status }) => !isOwn || status === 'damaged');
   return { ok: unfit.length === 0, detail: unfit.map(detailOf).join('; ') || 'they do not stop writes' };
 }
 
 /** Jobs, sign-ins and rate limits need Redis. */
-function redisCheck(connections: NonNullable<Stores['connections']>): () => CheckResult {
-  return () => {
-    const ok = !connections()['redis']!.isUnavailable;
-    return { ok, detail: ok ? 'responds' : 'does not respond, is full or a replica, or may evict keys' };
-  };
+function checkRedis(connections: NonNullable<Stores['connections']>): CheckResult {
+  const ok = !connections()['redis']!.isUnavailable;
+  return { ok, detail: ok ? 'responds' : 'does not respond, is full or a replica, or may evict keys' };
 }
 
 /** The clock of this process compared with that of PostgreSQL. A difference is only a warning: everything works. */
