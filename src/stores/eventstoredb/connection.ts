@@ -36,8 +36,8 @@ export class Connection {
   connections = 0;
   /** Why a server that responds is not used. */
   refusal: StoreUnavailable | undefined;
-  /** Why the server does not respond. */
-  private unavailableReason: string | undefined;
+  /** Whether the server does not respond. */
+  isUnavailable = false;
   /** Why no new client can be made. */
   private unusable: string | undefined;
 
@@ -58,10 +58,6 @@ export class Connection {
   /** Whether the expected log is known. */
   get guarded(): boolean {
     return this.check !== undefined;
-  }
-
-  get isUnavailable(): boolean {
-    return this.unavailableReason !== undefined;
   }
 
   /**
@@ -131,9 +127,9 @@ export class Connection {
 
   private well(): void {
     if (this.refusal) this.warn(`EventStoreDB at ${this.place} holds the right log again`);
-    else if (this.unavailableReason !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
+    else if (this.isUnavailable) this.warn(`EventStoreDB at ${this.place} is back`);
     this.refusal = undefined;
-    this.unavailableReason = undefined;
+    this.isUnavailable = false;
   }
 
   /** Called when the connection has ended: the log behind the next one is checked soon, even without a request. */
@@ -154,15 +150,14 @@ export class Connection {
         if (this.closed) break;
         if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
           // The right log may be behind a new connection only.
-          await this.pause(attempt);
-          if (!this.closed && link === this.link) this.replace();
-          continue;
+          if (link === this.link) this.replace();
+        } else {
+          if (!this.refusal && !this.isUnavailable) {
+            this.isUnavailable = true;
+            this.warn(`EventStoreDB at ${this.place} is unavailable: ${reasonOf(error)}`);
+          }
+          if (breaksConnection(error)) this.renew(link);
         }
-        if (!this.refusal && this.unavailableReason === undefined) {
-          this.unavailableReason = reasonOf(error);
-          this.warn(`EventStoreDB at ${this.place} is unavailable: ${this.unavailableReason}`);
-        }
-        if (breaksConnection(error)) this.renew(link);
       }
       await this.pause(attempt);
     }

@@ -87,7 +87,7 @@ export class EventStoreDbEventStore implements EventStore {
   private furthest: { position: Position; id: string } | undefined;
   /** The streams that were cut by any record up to a position. */
   private readonly cut = { streams: new Set<string>(), to: START };
-  private looking: Promise<Position> | undefined;
+  private lastLook: Promise<unknown> = Promise.resolve();
   private nextLook: Promise<Position> | undefined;
 
   /** @throws StartError if there is no answer, or a different log than before */
@@ -155,11 +155,12 @@ export class EventStoreDbEventStore implements EventStore {
     { from = 0, limit = Number.MAX_SAFE_INTEGER }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    const events = await this.connection
-      .persist((link) => this.collect(link, () => readStream(link, stream, from, limit), recordedEvent))
+    const records = await this.connection
+      .persist((link) => this.collect(link, () => readStream(link, stream, from, limit)))
       .catch((error: unknown) => {
         throw error instanceof StreamDeletedError ? unreadable(stream) : error;
       });
+    const events = records.map(recordedEvent);
     // Without its first events, what is left may mean something else: a session would not seem to have ended.
     if (events.length > 0 && events[0]!.revision !== from) throw unreadable(stream);
     return events;
@@ -191,9 +192,12 @@ export class EventStoreDbEventStore implements EventStore {
 
   /** Concurrent callers share one read, which starts after they called. */
   head(): Promise<Position> {
-    if (!this.looking) return this.look();
-    const look = () => this.look();
-    return (this.nextLook ??= this.looking.then(look, look));
+    return (this.nextLook ??= this.lastLook.then(() => {
+      this.nextLook = undefined;
+      const looking = this.connection.persist((link) => this.readHead(link));
+      this.lastLook = looking.catch(() => undefined);
+      return looking;
+    }));
   }
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
@@ -271,8 +275,8 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   private async logIdOn(link: Link): Promise<string | undefined> {
-    const [event] = await this.collect(link, () => readStream(link, LOG_STREAM, 0, 1), recordedEvent);
-    return event?.data['log_id'] as string | undefined;
+    const [record] = await this.collect(link, () => readStream(link, LOG_STREAM, 0, 1));
+    return record && (recordedEvent(record).data['log_id'] as string | undefined);
   }
 
   private note(position: Position, id: string): void {
@@ -316,17 +320,6 @@ export class EventStoreDbEventStore implements EventStore {
     return (await this.connection.persist((link) => this.logIdOn(link)))!;
   }
 
-  private look(): Promise<Position> {
-    this.nextLook = undefined;
-    const looking = this.connection.persist((link) => this.readHead(link));
-    this.looking = looking;
-    const done = () => {
-      if (this.looking === looking) this.looking = undefined;
-    };
-    looking.then(done, done);
-    return looking;
-  }
-
   /** Reads backwards from the end to the last domain event, or to where the previous read began. */
   private async readHead(link: Link): Promise<Position> {
     let from: 'end' | Position = 'end';
@@ -353,14 +346,10 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   /** All records of a short read. */
-  private async collect<R = ServerRecord>(
-    link: Link,
-    open: () => Promise<ServerStream>,
-    convert: (record: ServerRecord) => R = (record) => record as R,
-  ): Promise<R[]> {
-    const found: R[] = [];
-    const take = (record: ServerRecord) => void found.push(convert(record));
-    for await (const all of readServerStream<R[]>(link, open, { take, rest: () => found })) return all;
+  private async collect(link: Link, open: () => Promise<ServerStream>): Promise<ServerRecord[]> {
+    const found: ServerRecord[] = [];
+    const take = (record: ServerRecord) => void found.push(record);
+    for await (const all of readServerStream(link, open, { take, rest: () => found })) return all;
     return found;
   }
 
