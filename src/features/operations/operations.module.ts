@@ -22,9 +22,5 @@ import { GetStatusHandler } from './status.handlers.js';
 export class OperationsModule {}
 
 /** The endpoints under `/v1/ops`. Always enabled. */
-@Module({
-  imports: [OperationsModule],
-  controllers: [OperationsController],
-  providers: [Operations],
-})
+@Module({ imports: [OperationsModule], controllers: [OperationsController], providers: [Operations] })
 export class OperationsHttpModule {}

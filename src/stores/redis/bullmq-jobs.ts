@@ -285,12 +285,7 @@ export class BullmqJobs implements Jobs {
   ): Promise<Json> {
     const outcomeKey = this.outcomeKey(job.name, job.data.id);
     const stopping = new AbortController();
-    const run: Run = {
-      job,
-      token,
-      progress: undefined,
-      abort: (reason) => stopping.abort(new Error(reason)),
-    };
+    const run: Run = { job, token, progress: undefined, abort: (reason) => stopping.abort(new Error(reason)) };
     const outcome = await this.attempt(() => this.client.get(outcomeKey)).catch(async (error: unknown) => {
       await this.uncount(run);
       throw error;
