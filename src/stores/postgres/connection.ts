@@ -106,18 +106,17 @@ export class PostgresConnection {
   reconnections = 0;
   private server: string | undefined;
   private tables: number | null = null;
-  /** Connections whose server was looked at. */
-  private readonly known = new WeakSet<pg.PoolClient>();
   private unavailableSince: number | undefined;
   private failures = 0;
   private isClosed = false;
+  private readonly pool: pg.Pool;
   /** Of those who wait for a connection. The pool would give up after the time that it takes to connect. */
   private readonly turns: Turns;
   private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError if it does not respond, refuses the credentials or is too old */
   static async open(url: string, options: PostgresConnectionOptions): Promise<PostgresConnection> {
-    const connection = new PostgresConnection(poolOf(url, options), whereOf(url), options);
+    const connection = new PostgresConnection(url, whereOf(url), options);
     try {
       await connection.checkAtStart();
       await options.prepare?.();
@@ -130,16 +129,18 @@ export class PostgresConnection {
   }
 
   private constructor(
-    private readonly pool: pg.Pool,
+    url: string,
     private readonly where: string,
     private readonly options: PostgresConnectionOptions,
   ) {
     this.turns = new Turns(options.most, options.most);
+    // A new connection is not passed on before its server was looked at.
+    this.pool = poolOf(url, options, (client, done) => void this.look(client).then(() => done(), done));
     // Whatever ended an idle connection. One in use reports it to its statement.
-    pool.on('error', () => undefined);
+    this.pool.on('error', () => undefined);
     // Only a connection that this process did not end says so: what it had seen may be gone. The pool passes a
     // connection on later, and the end may come in the same bytes as the answer to the login.
-    pool.on('connect', (client) => client.on('error', () => void this.restarts++));
+    this.pool.on('connect', (client) => client.on('error', () => void this.restarts++));
   }
 
   get isUnavailable(): boolean {
@@ -190,7 +191,7 @@ export class PostgresConnection {
       }
       let client: pg.PoolClient;
       try {
-        client = await this.connect();
+        client = await this.pool.connect();
       } catch (error) {
         this.noteFailure(error as Error);
         throw this.noAnswer(error as Error);
@@ -214,20 +215,6 @@ export class PostgresConnection {
     this.isClosed = true;
     clearTimeout(this.timer);
     await inTime(this.pool.end(), CONNECT_TIMEOUT_MS).catch(() => undefined);
-  }
-
-  /** @param looksAgain whether the server of a connection that is known is looked at, too */
-  private async connect(looksAgain = false): Promise<pg.PoolClient> {
-    const client = await this.pool.connect();
-    if (this.known.has(client) && !looksAgain) return client;
-    this.known.add(client);
-    try {
-      await this.look(client);
-      return client;
-    } catch (error) {
-      client.release(true);
-      throw error;
-    }
   }
 
   private async look(client: pg.PoolClient): Promise<void> {
@@ -269,7 +256,12 @@ export class PostgresConnection {
 
   private async check(): Promise<void> {
     try {
-      (await this.connect(true)).release();
+      const client = await this.pool.connect();
+      await this.look(client).catch((error: unknown) => {
+        client.release(true);
+        throw error;
+      });
+      client.release();
       const { unavailableSince } = this;
       this.unavailableSince = undefined;
       if (this.tables === null) {
@@ -318,10 +310,15 @@ export class PostgresConnection {
   }
 }
 
-function poolOf(url: string, { most, timeoutMs, synchronousCommit }: PostgresConnectionOptions): pg.Pool {
+function poolOf(
+  url: string,
+  { most, timeoutMs, synchronousCommit }: PostgresConnectionOptions,
+  verify: pg.PoolConfig['verify'],
+): pg.Pool {
   const settings = { ...SETTINGS, ...(synchronousCommit && { synchronous_commit: synchronousCommit }) };
   return new pg.Pool({
     connectionString: url,
+    verify,
     application_name: 'credence',
     // By the server, too: a pooler that would give the next statement to another session refuses it.
     options: Object.entries(settings)
