@@ -27,12 +27,8 @@ export class ClockComparison {
 
   async compare(): Promise<void> {
     const asked = this.clock();
-    let time: number;
-    try {
-      time = await this.serverTime();
-    } catch {
-      return; // The connection logs that the server is unavailable.
-    }
+    const time = await this.serverTime().catch(() => undefined);
+    if (time === undefined) return; // The connection logs that the server is unavailable.
     const answered = this.clock();
     this.skew = time < asked ? asked - time : Math.min(0, answered - time);
     const warns = Math.abs(this.skew) > MOST_SKEW_MS;
