@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
@@ -131,21 +132,20 @@ async function probe(client: EventStoreDBClient, ms: number): Promise<void> {
 }
 
 /** Whether the server at `dns:host:port` accepts HTTP/2 connections now. */
-export function answers(target: string, url: string, ms: number): Promise<boolean> {
+export async function answers(target: string, url: string, ms: number): Promise<boolean> {
   const scheme = /[?&]tls=false/i.test(url) ? 'http' : 'https';
   const authority = target.replace(/^\w+:\/*(?=.*:)/, '');
-  return new Promise((resolve) => {
-    // Nothing is sent: the client's own connection verifies the server's certificate.
-    const session = connect(`${scheme}://${authority}`, { rejectUnauthorized: false });
-    const done = (answered: boolean) => {
-      clearTimeout(timer);
-      session.destroy();
-      resolve(answered);
-    };
-    const timer = setTimeout(() => done(false), ms);
-    session.on('remoteSettings', () => done(true));
-    session.on('error', () => done(false));
-  });
+  // Nothing is sent: the client's own connection verifies the server's certificate.
+  const session = connect(`${scheme}://${authority}`, { rejectUnauthorized: false });
+  session.on('error', () => undefined);
+  try {
+    await once(session, 'remoteSettings', { signal: AbortSignal.timeout(ms) });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    session.destroy();
+  }
 }
 
 function clientOf(url: string, warn: (message: string) => void): EventStoreDBClient {
