@@ -70,8 +70,6 @@ export function rowAt(range: RowKey, position: number): Required<RowKey> {
 /** What a fold wrote and removed, each row once. */
 export interface RowChanges<S extends RowSink> {
   puts: S;
-  /** So many of them, the first ones, were inserted: they did not exist. */
-  inserted: number;
   deletes: RowKey[];
 }
 
@@ -145,7 +143,7 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
 
   /** The changes since the last call. The fold can continue; the loaded rows stay. */
   takeChanges(): RowChanges<S> {
-    const changes: RowChanges<S> = { puts: this.puts, inserted: this.puts.size, deletes: [] };
+    const changes: RowChanges<S> = { puts: this.puts, deletes: [] };
     for (const entry of this.changed) {
       entry.changed = false;
       if (entry.value === undefined) changes.deletes.push(entry.row);

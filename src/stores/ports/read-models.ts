@@ -37,8 +37,6 @@ export interface Batch {
   holder: string;
   next: Checkpoint;
   puts: EncodedRows;
-  /** So many of `puts`, the first ones, do not exist yet, nor are they put again in this batch; default: 0. */
-  inserted?: number;
   deletes: RowKey[];
 }
 

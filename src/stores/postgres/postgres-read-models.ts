@@ -25,7 +25,7 @@ import {
 import { PostgresConnection, StatementRefused } from './connection.js';
 import { migrate } from './migrations.js';
 import { DamagedRow, type Head, ReadBatch, type ReadRow, byQuery, headOf, resultOf, valueOf } from './read-batch.js';
-import { columnsOf, copyOf, removedOf, rowOf } from './rows.js';
+import { changesOf, copyOf, rowOf } from './rows.js';
 import * as sql from './statements.js';
 
 /** Connections for all but batches and loads. While none is free, reads are collected. */
@@ -182,7 +182,7 @@ export class PostgresReadModels implements ReadModels {
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     // Before anything is awaited, since the caller continues and changes the values.
-    const changes = [...removedOf(batch.deletes, batch.puts), ...columnsOf(batch.puts, batch.inserted)];
+    const changes = changesOf(batch.puts, batch.deletes);
     const { base, next, holder } = batch;
     if (base.log !== next.log) return 'refused';
     const part = await this.partToWrite(id, holder, base);

@@ -50,34 +50,24 @@ function columnsOfRow(chunk: Buffer, start: number, middle: number, end: number,
   return crc32(chunk.subarray(start, end)) | 0;
 }
 
-/** The columns of some rows, as arrays. @param inserted so many of the rows, the first ones, are there once */
-export function columnsOf(rows: EncodedRows, inserted = 0): Values {
+/**
+ * What a batch changes, as arrays: view, key and sort of the rows that it removes and does not write as well, and the
+ * columns of those that it writes.
+ */
+export function changesOf(puts: EncodedRows, deletes: readonly RowKey[]): Values {
+  /** By address: the number of its last row. One statement can write a row once, and the last content counts. */
+  const last = new Map<string, number>();
+  for (let n = 0; n < puts.size; n++) {
+    puts.visit(n, (chunk, start, middle) => void last.set(chunk.toString('latin1', start, middle), n));
+  }
+  const removed = deletes.filter((row) => !last.has(Buffer.from(rowAddress(row)).toString('latin1')));
   const texts = Array.from({ length: 4 }, () => new TextArray());
   const crcs: number[] = [];
   const take: TakeColumn = (column, chunk, start, end, mark) => texts[column]!.add(chunk, start, end, mark);
-  for (const n of lastOfEach(rows, inserted)) {
-    rows.visit(n, (chunk, start, middle, end) => void crcs.push(columnsOfRow(chunk, start, middle, end, take)));
+  for (const n of last.values()) {
+    puts.visit(n, (chunk, start, middle, end) => void crcs.push(columnsOfRow(chunk, start, middle, end, take)));
   }
-  return [...texts.map((column) => column.take()), `{${crcs.join()}}`];
-}
-
-/** The numbers of the rows to be written: one statement can write a row once, and the last content counts. */
-function* lastOfEach(rows: EncodedRows, inserted: number): Iterable<number> {
-  for (let n = 0; n < inserted; n++) yield n;
-  const last = new Map<string, number>();
-  for (let n = inserted; n < rows.size; n++) {
-    rows.visit(n, (chunk, start, middle) => last.set(chunk.toString('latin1', start, middle), n));
-  }
-  yield* last.values();
-}
-
-/** The addresses of rows that are to be removed and are not written as well, as arrays of view, key and sort. */
-export function removedOf(deletes: readonly RowKey[], puts: EncodedRows): Values {
-  const removed = new Map(deletes.map((row) => [Buffer.from(rowAddress(row)).toString('latin1'), row]));
-  if (removed.size > 0) {
-    puts.forEach((chunk, start, middle) => void removed.delete(chunk.toString('latin1', start, middle)));
-  }
-  return addressesOf([...removed.values()]);
+  return [...addressesOf(removed), ...texts.map((column) => column.take()), `{${crcs.join()}}`];
 }
 
 /** The columns of addresses, as arrays. */
