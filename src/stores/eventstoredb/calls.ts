@@ -6,33 +6,28 @@ import type { ServerStream } from './server-stream.js';
 
 /** Reads and appends, with the connection and the credentials of the client. */
 
-interface Extent {
-  direction?: 'forward' | 'backward';
-  maxCount?: number;
-}
-
 /** Records of the whole log. A position must be that of a record. */
-export function readAll(link: Link, from: 'start' | 'end' | Position, extent: Extent = {}): Promise<ServerStream> {
+export function readAll(
+  link: Link,
+  from: 'start' | 'end' | Position,
+  { isBackward = false, most = Number.MAX_SAFE_INTEGER } = {},
+): Promise<ServerStream> {
   const at = typeof from === 'string' ? { [from]: {} } : { position: { commit: from, prepare: from } };
-  return read(link, { all: at }, extent);
+  return read(link, readRequest({ all: at }, isBackward, most));
 }
 
 /** Records of a stream, from a revision on. */
-export function readStream(link: Link, name: string, from: number, maxCount: number): Promise<ServerStream> {
-  return read(link, { stream: { stream: { name }, revision: from } }, { maxCount });
+export function readStream(link: Link, name: string, from: number, most: number): Promise<ServerStream> {
+  return read(link, readRequest({ stream: { stream: { name }, revision: from } }, false, most));
 }
 
-async function read(
-  { client }: Link,
-  of: Parameters<typeof readRequest>[0],
-  { direction = 'forward', maxCount = Number.MAX_SAFE_INTEGER }: Extent,
-): Promise<ServerStream> {
+async function read({ client }: Link, request: Buffer): Promise<ServerStream> {
   const call = client['GRPCStreamCreator'](grpc.StreamsClient, 'read', (streamsClient) =>
     streamsClient.makeServerStreamRequest<Buffer, ReadResponse>(
       grpc.StreamsService.read.path,
-      (request) => request,
+      (bytes) => bytes,
       readResponse,
-      readRequest(of, direction === 'backward', maxCount),
+      request,
       ...client['callArguments']({ requiresLeader: true }, { deadline: Infinity }),
     ),
   );
@@ -44,7 +39,7 @@ export function openAppends({ client }: Link) {
   const create = client['GRPCStreamCreator'](grpc.StreamsClient, 'appendToStream', (streamsClient) =>
     streamsClient.makeBidiStreamRequest<Buffer, AppendResponse>(
       grpc.StreamsService.batchAppend.path,
-      (request) => request,
+      (bytes) => bytes,
       appendResponse,
       ...client['callArguments']({}, { deadline: Infinity }),
     ),

@@ -223,7 +223,7 @@ export class EventStoreDbEventStore implements EventStore {
       if (count >= COUNTED) break;
     }
     if (count < COUNTED) return count;
-    const extent = { direction: 'backward', maxCount: COUNTED } as const;
+    const extent = { isBackward: true, most: COUNTED };
     const newest = await this.connection.persist((link) => this.collect(link, () => readAll(link, 'end', extent)));
     const [head, begin] = [newest[0]!.position, newest.at(-1)!.position];
     const others = newest.filter((record) => record.position > last && isDomain(record)).length;
@@ -301,7 +301,7 @@ export class EventStoreDbEventStore implements EventStore {
   /** The record at exactly this position. */
   private async recordAt(link: Link, position: Position): Promise<ServerRecord | undefined> {
     try {
-      const [record] = await this.collect(link, () => readAll(link, position, { maxCount: 1 }));
+      const [record] = await this.collect(link, () => readAll(link, position, { most: 1 }));
       return record?.position === position ? record : undefined;
     } catch (error) {
       if (isWithinRecord(error)) return undefined;
@@ -325,7 +325,7 @@ export class EventStoreDbEventStore implements EventStore {
     let from: 'end' | Position = 'end';
     let scanned: Position | undefined;
     for (;;) {
-      const extent = { direction: 'backward', maxCount: HEAD_PAGE } as const;
+      const extent = { isBackward: true, most: HEAD_PAGE };
       const page: ServerRecord[] = await this.collect(link, () => readAll(link, from, extent));
       scanned ??= page[0]?.position;
       for (const record of page) {
