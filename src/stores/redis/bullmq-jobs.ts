@@ -27,8 +27,6 @@ const GRACE_MS = 3_000;
 /** How long a retry waits for the run of a cancelled job. */
 const RETRY_MS = 5_000;
 const LIST_SLICE = 200;
-/** A valid kind: it names a queue and, joined with ":", is part of a key. */
-const KIND = /^[\w-]+$/;
 /** The worker limits the number of attempts; the queue must not limit them further. */
 const UNCOUNTED = 1_000_000;
 /** In place of a wait: there is no further attempt. */
@@ -117,7 +115,9 @@ export class BullmqJobs implements Jobs {
 
   async enqueue(kind: string, id: string, input: JsonObject, owner?: string): Promise<Job> {
     return this.attempt(async () => {
-      await this.note(kind, id);
+      // In the list of all jobs, once.
+      const serial = await this.client.incr(`${this.options.prefix}.serial`);
+      await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
       const turn = owner === undefined ? {} : { priority: await this.turnOf(kind, id, owner) };
       const options = { jobId: keyOf(id), attempts: UNCOUNTED, backoff: { type: 'ours' }, stackTraceLimit: 1, ...turn };
       await this.queue(kind).add(kind, { id, input }, options);
@@ -203,7 +203,6 @@ export class BullmqJobs implements Jobs {
   }
 
   private async find(kind: string, id: string): Promise<Job | undefined> {
-    if (!KIND.test(kind)) return undefined;
     const queue = this.queue(kind);
     // The state first, so that its outcome exists when the job is read.
     const [state, outcome] = await Promise.all([
@@ -212,13 +211,6 @@ export class BullmqJobs implements Jobs {
     ]);
     const job = await queue.getJob(keyOf(id));
     return job && publicJob(job, state, outcome);
-  }
-
-  /** Adds the job to the list of all jobs, once. */
-  private async note(kind: string, id: string): Promise<void> {
-    if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
-    const serial = await this.client.incr(`${this.options.prefix}.serial`);
-    await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
   }
 
   /** The turn of a new job, which is its priority: the next one of its owner, or the one that others have now. */
@@ -231,8 +223,7 @@ export class BullmqJobs implements Jobs {
   private processor(kind: string, registration: Registration): Type<WorkerHost> {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.perform(job, token, signal, registration);
-    const warn = (message: string) => this.warn(message);
-    const { lockMs = LOCK_MS } = this.options;
+    const { logger, lockMs = LOCK_MS } = this.options;
 
     @Processor(
       { name: kind },
@@ -259,8 +250,9 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('error')
       onError(error: Error): void {
-        // The connection of short-lived state logs once that Redis is unavailable, and once that it is back.
-        if (!isOutage(error)) warn(error.message);
+        // The connection of short-lived state logs once that Redis is unavailable, and once that it is back. Of another
+        // error there is one line for all workers, which share a server and its errors.
+        if (!isOutage(error) && logger?.isNews(error.message)) logger.warn(`workers of jobs: ${error.message}`);
       }
 
       @OnWorkerEvent('lockRenewalFailed')
@@ -269,11 +261,6 @@ export class BullmqJobs implements Jobs {
       }
     }
     return KindProcessor;
-  }
-
-  /** One line for all workers, which share a server and its errors. */
-  private warn(message: string): void {
-    if (this.options.logger?.isNews(message)) this.options.logger.warn(`workers of jobs: ${message}`);
   }
 
   /** One attempt. What it throws makes BullMQ try again later, or give up. */
@@ -401,7 +388,6 @@ export class BullmqJobs implements Jobs {
     try {
       return await action();
     } catch (error) {
-      if (error instanceof TypeError) throw error;
       throw new StoreUnavailable(`the jobs in Redis give no answer: ${(error as Error).message}`);
     }
   }
