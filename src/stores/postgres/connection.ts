@@ -189,13 +189,10 @@ export class PostgresConnection {
       if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
         throw new StoreUnavailable(`PostgreSQL at ${this.where} is unavailable`);
       }
-      let client: pg.PoolClient;
-      try {
-        client = await this.pool.connect();
-      } catch (error) {
-        this.noteFailure(error as Error);
-        throw this.noAnswer(error as Error);
-      }
+      const client = await this.pool.connect().catch((error: Error) => {
+        this.noteFailure(error);
+        throw this.noAnswer(error);
+      });
       try {
         const result = await work(client);
         client.release();
