@@ -114,7 +114,7 @@ async function openCluster(
         postgresql: readModels.main,
         redis: cache.redis,
       }),
-      clockSkew: () => readModels.clockSkew,
+      clockSkew: () => readModels.comparison?.skew ?? 0,
       keyValue: new DividedKeyValue(kept, cache),
       jobs: await open(new BullmqJobs(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };

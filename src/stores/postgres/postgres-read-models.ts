@@ -73,7 +73,8 @@ export class PostgresReadModels implements ReadModels {
   private readonly manifestLookUps = new SharedLookUps<Manifest | null>();
   private lastManifest: { version: string; manifest: Manifest } | undefined;
   private readonly opened: Partial<Record<keyof typeof WRITING, Promise<PostgresConnection>>> = {};
-  private comparison: ClockComparison | undefined;
+  /** Of the clock of this process with the server's. */
+  comparison: ClockComparison | undefined;
   private sweeping: NodeJS.Timeout | undefined;
 
   /** @throws StartError when PostgreSQL cannot be used */
@@ -87,7 +88,8 @@ export class PostgresReadModels implements ReadModels {
       await models.close();
       throw error;
     }
-    if (ownClock) models.comparison = new ClockComparison(() => models.serverTime(), ownClock, logger);
+    const serverTime = async () => Number((await main.rows<[string]>({ text: sql.TIME }))[0]![0]);
+    if (ownClock) models.comparison = new ClockComparison(serverTime, ownClock, logger);
     return models;
   }
 
@@ -116,11 +118,6 @@ export class PostgresReadModels implements ReadModels {
 
   get restarts(): number {
     return this.main.restarts;
-  }
-
-  /** How far the clock of this process is ahead of the server's, ms; negative: behind. */
-  get clockSkew(): number {
-    return this.comparison?.skew ?? 0;
   }
 
   /** Reads of this turn also tell whether the manifest is still the last one. */
@@ -442,11 +439,6 @@ export class PostgresReadModels implements ReadModels {
     }
     await this.main.rows({ text: sql.dropTable(part) });
     await this.main.rows({ text: sql.FORGET_PART, values: [part] });
-  }
-
-  private async serverTime(): Promise<number> {
-    const [row] = await this.main.rows<[string]>({ text: sql.TIME });
-    return Number(row![0]);
   }
 
   /** The time for leases; null: the server's. */
