@@ -9,7 +9,7 @@ import { inTime } from '../kernel/turn.js';
 import { VERSION } from '../kernel/version.js';
 import type { Stores } from '../stores/open.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import type { Jobs } from '../stores/ports/jobs.js';
+import type { JobHandler, Jobs } from '../stores/ports/jobs.js';
 import type { ReadModels } from '../stores/ports/read-models.js';
 
 /** Made of tracing/sdk.mjs by the build, with the SDK in it. */
@@ -158,15 +158,13 @@ function tracedProjections(store: EventStore, readModels: ReadModels, tracing: T
 }
 
 function tracedHandle(jobs: Jobs, tracing: Tracing): Jobs['handle'] {
-  return (kind, handler, options) =>
-    jobs.handle(
-      kind,
-      (job) => {
-        const attributes = { 'credence.job': job.id, 'credence.attempt': job.attempt };
-        return traced(tracing.start(`job ${kind}`, { kind: 'internal', attributes }), () => handler(job));
-      },
-      options,
-    );
+  return (kind, handler, options) => {
+    const run: JobHandler = (job) => {
+      const attributes = { 'credence.job': job.id, 'credence.attempt': job.attempt };
+      return traced(tracing.start(`job ${kind}`, { kind: 'internal', attributes }), () => handler(job));
+    };
+    jobs.handle(kind, run, options);
+  };
 }
 
 /**

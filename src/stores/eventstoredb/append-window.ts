@@ -28,7 +28,8 @@ export class AppendWindow {
 
   /** How many appends may be in flight now. */
   get limit(): number {
-    return this.isMeasuring ? MEASURED : this.size;
+    const isMeasuring = this.idle.appends < MEASURED || performance.now() - this.idle.at > MEASURE_MS;
+    return isMeasuring ? MEASURED : this.size;
   }
 
   /** The appends that may be in flight. It does not become lower while the idle server's time is being measured. */
@@ -50,10 +51,6 @@ export class AppendWindow {
     } else if (2 * inFlight >= this.size) {
       this.exactSize = Math.min(MOST, this.exactSize + GROWTH / this.exactSize);
     }
-  }
-
-  private get isMeasuring(): boolean {
-    return this.idle.appends < MEASURED || performance.now() - this.idle.at > MEASURE_MS;
   }
 
   private measure(ms: number, now: number): void {
