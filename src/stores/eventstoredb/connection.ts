@@ -83,15 +83,13 @@ export class Connection {
 
   private async confirmOn(link: Link): Promise<number> {
     if (!this.check || link.session === this.confirmed) return link.session;
-    let confirming = this.confirming;
-    if (confirming?.session !== link.session) {
-      const outcome = this.look(link, this.check);
-      const started = (confirming = this.confirming = { session: link.session, outcome });
-      const done = () => {
-        if (this.confirming === started) this.confirming = undefined;
-      };
-      outcome.then(done, done);
-    }
+    if (this.confirming?.session === link.session) return this.confirming.outcome;
+    const confirming = { session: link.session, outcome: this.look(link, this.check) };
+    this.confirming = confirming;
+    const done = () => {
+      if (this.confirming === confirming) this.confirming = undefined;
+    };
+    confirming.outcome.then(done, done);
     return confirming.outcome;
   }
 
