@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getAddress, toEventSelector } from 'viem';
-import { CONTRACTS, PROTOCOLS } from '../../src/features/ingestion/chain-events.js';
+import { CONTRACTS, type ChainEvent, PROTOCOLS } from '../../src/features/ingestion/chain-events.js';
 import { loadContracts } from '../../src/features/ingestion/contracts.js';
 import { canonicalMetric } from '../../src/scoring/names.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -9,7 +9,7 @@ import { temporaryFolder } from '../embedded/temporary-folder.js';
 test('the events have the topics that the deployed contracts emit', () => {
   const topics = (protocol: keyof typeof PROTOCOLS) =>
     Object.fromEntries(
-      PROTOCOLS[protocol].map(({ event }) => [event.split('(')[0], toEventSelector(`event ${event}`)]),
+      Object.keys(PROTOCOLS[protocol]).map((event) => [event.split('(')[0], toEventSelector(`event ${event}`)]),
     );
   expect(topics('erc20')).toEqual({ Transfer: '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef' });
   expect(topics('erc721')).toEqual(topics('erc20'));
@@ -37,7 +37,8 @@ test('the events have the topics that the deployed contracts emit', () => {
 });
 
 test('every mapping is to a metric by its canonical name, every built-in address has its checksum', () => {
-  for (const { metric } of Object.values(PROTOCOLS).flat()) expect(canonicalMetric(metric)).toBe(metric);
+  const mappings = Object.values(PROTOCOLS).flatMap((events) => Object.values<ChainEvent>(events));
+  for (const { metric } of mappings) expect(canonicalMetric(metric)).toBe(metric);
   for (const { address } of Object.values(CONTRACTS).flat()) expect(getAddress(address)).toBe(address);
 });
 

@@ -47,7 +47,7 @@ export function aaveAction(line: unknown, now: number): Action {
   if (errors.length > 0) {
     throw new Problem('validation_failed', errors.map(({ message }) => message).join('; '), { errors });
   }
-  const mapping = PROTOCOLS['aave-v2'].find((mapped) => mapped.event.startsWith(`${event}(`))!;
+  const [, mapping] = Object.entries(PROTOCOLS['aave-v2']).find(([declared]) => declared.startsWith(`${event}(`))!;
   return {
     tris_id: `tris:${(userWallet as string).toLowerCase()}`,
     ...splitMetric(mapping.metric),

@@ -5,9 +5,8 @@ import type { Criticality } from '../../scoring/model.js';
  * listed contracts count, since anyone can deploy a contract that emits any event.
  */
 
+/** What an event counts as, and for whom. */
 export interface ChainEvent {
-  /** The declaration in the contract. The hash of its signature is the first topic of its logs. */
-  event: string;
   /** The wallet: an indexed argument (1 to 3), the contract itself, or the owner of the token in argument 1. */
   wallet: 1 | 2 | 3 | 'contract' | 'token-owner';
   metric: string;
@@ -20,129 +19,86 @@ export interface ChainEvent {
   attestation?: 'made' | 'revoked';
 }
 
+/** Events of Aave that count alike in both versions. */
+const PROVISION: ChainEvent = { wallet: 2, metric: 'financial_liquidity_provision', criticality: 'Low' };
+const CONSISTENCY: ChainEvent = { wallet: 2, metric: 'financial_txn_consistency', criticality: 'Minimal' };
+const REPAYMENT: ChainEvent = { wallet: 2, metric: 'financial_loan_repayment_consistency', criticality: 'High' };
 /** Identical in Aave v2 and v3. */
 const LIQUIDATION = {
-  event:
-    'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)',
-  wallet: 3,
-  metric: 'financial_liquidation_flags',
-  criticality: 'Critical',
+  'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)':
+    { wallet: 3, metric: 'financial_liquidation_flags', criticality: 'Critical' },
 } as const;
 
-/** Events of Aave that count alike in both versions. */
-const PROVISION = { wallet: 2, metric: 'financial_liquidity_provision', criticality: 'Low' } as const;
-const CONSISTENCY = { wallet: 2, metric: 'financial_txn_consistency', criticality: 'Minimal' } as const;
-const REPAYMENT = { wallet: 2, metric: 'financial_loan_repayment_consistency', criticality: 'High' } as const;
-
-const ATTESTATION = {
+const TRANSFER: ChainEvent = { wallet: 1, metric: 'financial_txn_consistency', criticality: 'Minimal' };
+const ATTESTATION: ChainEvent = {
   wallet: 1,
   metric: 'social_verified_identity_linked',
   criticality: 'Low',
   attester: 2,
   schema: 3,
-} as const;
+};
 
+/** By protocol: events as contracts declare them. The hash of an event's signature is the first topic of its logs. */
 export const PROTOCOLS = {
-  'aave-v3': [
-    {
-      event:
-        'Supply(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referralCode)',
-      ...PROVISION,
-    },
-    {
-      event:
-        'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint8 interestRateMode, uint256 borrowRate, uint16 indexed referralCode)',
-      ...CONSISTENCY,
-    },
-    {
-      event:
-        'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount, bool useATokens)',
-      ...REPAYMENT,
-    },
-    LIQUIDATION,
-  ],
-  'aave-v2': [
-    {
-      event:
-        'Deposit(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referral)',
-      ...PROVISION,
-    },
-    {
-      event: 'Withdraw(address indexed reserve, address indexed user, address indexed to, uint256 amount)',
-      ...CONSISTENCY,
-    },
-    {
-      event:
-        'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint256 borrowRateMode, uint256 borrowRate, uint16 indexed referral)',
-      ...CONSISTENCY,
-    },
-    {
-      event: 'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount)',
-      ...REPAYMENT,
-    },
-    LIQUIDATION,
-  ],
-  'uniswap-v3-positions': [
-    {
-      event: 'IncreaseLiquidity(uint256 indexed tokenId, uint128 liquidity, uint256 amount0, uint256 amount1)',
+  'aave-v3': {
+    'Supply(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referralCode)':
+      PROVISION,
+    'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint8 interestRateMode, uint256 borrowRate, uint16 indexed referralCode)':
+      CONSISTENCY,
+    'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount, bool useATokens)':
+      REPAYMENT,
+    ...LIQUIDATION,
+  },
+  'aave-v2': {
+    'Deposit(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint16 indexed referral)':
+      PROVISION,
+    'Withdraw(address indexed reserve, address indexed user, address indexed to, uint256 amount)': CONSISTENCY,
+    'Borrow(address indexed reserve, address user, address indexed onBehalfOf, uint256 amount, uint256 borrowRateMode, uint256 borrowRate, uint16 indexed referral)':
+      CONSISTENCY,
+    'Repay(address indexed reserve, address indexed user, address indexed repayer, uint256 amount)': REPAYMENT,
+    ...LIQUIDATION,
+  },
+  'uniswap-v3-positions': {
+    'IncreaseLiquidity(uint256 indexed tokenId, uint128 liquidity, uint256 amount0, uint256 amount1)': {
       wallet: 'token-owner',
       metric: 'financial_liquidity_provision_duration',
       criticality: 'Moderate',
     },
-  ],
-  erc20: [
-    {
-      event: 'Transfer(address indexed from, address indexed to, uint256 value)',
-      wallet: 1,
-      metric: 'financial_txn_consistency',
-      criticality: 'Minimal',
-    },
-  ],
-  erc721: [
-    {
-      event: 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)',
-      wallet: 1,
-      metric: 'financial_txn_consistency',
-      criticality: 'Minimal',
-    },
-  ],
-  governor: [
-    {
-      event: 'VoteCast(address indexed voter, uint256 proposalId, uint8 support, uint256 weight, string reason)',
+  },
+  erc20: { 'Transfer(address indexed from, address indexed to, uint256 value)': TRANSFER },
+  erc721: { 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)': TRANSFER },
+  governor: {
+    'VoteCast(address indexed voter, uint256 proposalId, uint8 support, uint256 weight, string reason)': {
       wallet: 1,
       metric: 'behavioral_vote_participation',
       criticality: 'Moderate',
     },
-  ],
-  votes: [
-    {
-      event: 'DelegateChanged(address indexed delegator, address indexed fromDelegate, address indexed toDelegate)',
+  },
+  votes: {
+    'DelegateChanged(address indexed delegator, address indexed fromDelegate, address indexed toDelegate)': {
       wallet: 1,
       metric: 'behavioral_votes_delegated',
       criticality: 'Low',
     },
-  ],
-  safe: [
-    {
-      event: 'ExecutionSuccess(bytes32 txHash, uint256 payment)',
+  },
+  safe: {
+    'ExecutionSuccess(bytes32 txHash, uint256 payment)': {
       wallet: 'contract',
       metric: 'security_multisig_participation',
       criticality: 'Moderate',
     },
-  ],
-  eas: [
-    {
-      event: 'Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)',
+  },
+  eas: {
+    'Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)': {
       ...ATTESTATION,
       attestation: 'made',
     },
-    {
-      event: 'Revoked(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)',
+    'Revoked(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID)': {
       ...ATTESTATION,
       attestation: 'revoked',
     },
-  ],
-} as const satisfies Record<string, readonly ChainEvent[]>;
+  },
+} satisfies Record<string, Record<string, ChainEvent>>;
 
 export type Protocol = keyof typeof PROTOCOLS;
 export const PROTOCOL_NAMES = Object.keys(PROTOCOLS) as Protocol[];

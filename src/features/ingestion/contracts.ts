@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isAddress } from 'ethers/address';
 import { ConfigError } from '../../kernel/config.js';
-import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
+import { CONTRACTS, type ChainEvent, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
 import { isObject, parseJsonText } from '../../kernel/json.js';
 
 export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
@@ -38,7 +38,7 @@ function problemOf(contract: unknown): string | undefined {
   if (!isContractAddress(address)) return 'must have an address with a correct EIP-55 checksum, or in lower case';
   if (!PROTOCOL_NAMES.includes(protocol as Protocol))
     return `must have one of the protocols ${PROTOCOL_NAMES.join(', ')}`;
-  const attested = PROTOCOLS[protocol as Protocol].some((event) => 'attester' in event);
+  const attested = Object.values<ChainEvent>(PROTOCOLS[protocol as Protocol]).some(({ attester }) => attester);
   if (attested && !(Array.isArray(attesters) && attesters.length > 0 && attesters.every(isContractAddress))) {
     return `must have attesters, a list of addresses: for ${String(protocol)} only their attestations count`;
   }

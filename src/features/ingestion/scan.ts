@@ -33,15 +33,6 @@ export interface Cursor {
   attestations: Record<string, Place>;
 }
 
-/** What a range has of the wallet. */
-interface Read {
-  occurrences: Occurrence[];
-  /** Of attestations in this range and before it. */
-  revocations: Revocation[];
-  logs: number;
-  cursor: Cursor;
-}
-
 interface Mapping extends ChainEvent {
   addresses: Set<string>;
   listed: readonly Listed[];
@@ -80,18 +71,21 @@ export class Scan {
   ) {
     this.wallet = wallet.toLowerCase() as Hex;
     this.topic = `0x${this.wallet.slice(2).padStart(64, '0')}`;
-    this.mappings = Object.entries<readonly ChainEvent[]>(PROTOCOLS).flatMap(([protocol, events]) => {
+    this.mappings = Object.entries<Record<string, ChainEvent>>(PROTOCOLS).flatMap(([protocol, events]) => {
       const listed = contracts.filter((contract) => contract.protocol === protocol).map(inLowerCase);
       if (listed.length === 0) return [];
       const addresses = new Set(listed.map(({ address }) => address));
-      return events.map((event) => {
-        return { ...event, addresses, listed, topic: selector(event.event), topics: topicsOf(event.event) };
+      return Object.entries(events).map(([declared, event]) => {
+        return { ...event, addresses, listed, topic: selector(declared), topics: topicsOf(declared) };
       });
     });
   }
 
-  /** Reads the next range from the cursor, up to `last` at most. */
-  async next(cursor: Cursor, last: number): Promise<Read> {
+  /**
+   * Reads the next range from the cursor, up to `last` at most.
+   * @returns what it has of the wallet; its revocations are of attestations in this range and before it
+   */
+  async next(cursor: Cursor, last: number) {
     for (;;) {
       const from = cursor.next_block;
       const to = Math.min(from + this.range - 1, last);
@@ -110,7 +104,7 @@ export class Scan {
     }
   }
 
-  private async read(cursor: Cursor, from: number, to: number): Promise<Read> {
+  private async read(cursor: Cursor, from: number, to: number) {
     const range = this.reader.range(from, to);
     const logs = [...(await this.ofWallet(range)), ...(await this.ofContract(range))];
     const tokens = new Set(cursor.tokens);
