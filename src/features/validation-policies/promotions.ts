@@ -18,8 +18,8 @@ import {
   type LensOwner,
   type LensStack,
   type ModelStack,
-  activeLens,
   PLATFORM,
+  type Stack,
   decidePromote,
   decidePromoteModel,
   decideRollback,
@@ -31,7 +31,6 @@ import {
   noLens,
   noModel,
   refuseUnlessBasis,
-  refuseUnlessModelBasis,
 } from '../lenses/domain/lens-stream.js';
 import type { LensName, LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { Lenses } from '../lenses/lenses.js';
@@ -49,6 +48,7 @@ export type How = { replayId: string | null } | 'rollback';
 
 /** A command that switches a lens or a version of the model. */
 interface Switch {
+  how: How;
   context: CommandContext;
   /** How long it waits for the read models to apply it; default 2,000. */
   waitMs?: number;
@@ -57,8 +57,8 @@ interface Switch {
 /** What a switch replaced, and the replay that it was based on. */
 type Replaced<N> = { previous: N; replay_id: string | null };
 
-/** Whether and where the read models have applied a switch. */
-type Applied = Pick<SwitchDto, 'generation' | 'position' | 'job_id'>;
+/** The same, with what is active now, and whether and where the read models have applied it. */
+type Outcome<N> = Replaced<N> & { active: N } & Pick<SwitchDto, 'generation' | 'position' | 'job_id'>;
 
 export interface Switched<B = SwitchDto> {
   body: B;
@@ -74,8 +74,8 @@ export class GetPromotion extends QueryWith<{ jobId: string }, PromotionDto> {}
 @QueryHandler(GetPromotion)
 export class Promotions implements IQueryHandler<GetPromotion> {
   private readonly underWay = new Set<string>();
-  private readonly stacks: FoldedStreams<LensStack>;
-  private readonly models: FoldedStreams<ModelStack>;
+  readonly lenses: FoldedStreams<LensStack>;
+  readonly models: FoldedStreams<ModelStack>;
 
   constructor(
     private readonly writer: Writer,
@@ -83,49 +83,26 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {
-    this.stacks = new FoldedStreams(store, noLens, lensStackAfter);
+    this.lenses = new FoldedStreams(store, noLens, lensStackAfter);
     this.models = new FoldedStreams(store, noModel, modelStackAfter);
   }
 
   /**
    * Appends at exactly the revision that the decision was based on. Of two concurrent switches one fails; it is not
    * decided again on a state that its author has not seen.
+   * @param streams `lenses` or `models`
+   * @param nameIn gets the data of the event of the switch
+   * @param about what the answer says besides
    * @throws Problem promotion_conflict, idempotency_key_reused
    */
-  async switchLens(
+  async switch<N, A extends object>(
     owner: LensOwner,
-    policyId: string,
-    command: Switch,
-    decide: (stack: LensStack) => Fact[],
-  ): Promise<Switched> {
-    return this.switch(owner, this.stacks, command, decide, (data, stack) => {
-      const now = activeLens(stack);
-      const unchanged = { ...now, previous: stack.at(-2) ?? now, replay_id: null };
-      const switched = data as (LensName & Replaced<LensName>) | undefined;
-      const { policy_id, content_hash, previous, replay_id } = switched ?? unchanged;
-      return { policy_id: policyId, scope: owner.scope, active: { policy_id, content_hash }, previous, replay_id };
-    });
-  }
-
-  /** Switches the version of the model that serves the platform. */
-  async switchModel(command: Switch, decide: (stack: ModelStack) => Fact[]): Promise<Switched<ModelSwitchDto>> {
-    return this.switch(PLATFORM, this.models, command, decide, (data, stack) => {
-      const now = stack.at(-1)!;
-      const unchanged = { model: now, previous: stack.at(-2) ?? now, replay_id: null };
-      const switched = data as ({ model: ModelName } & Replaced<ModelName>) | undefined;
-      const { model: active, previous, replay_id } = switched ?? unchanged;
-      return { active, previous, replay_id };
-    });
-  }
-
-  /** @param bodyOf gets the data of the event of the switch; undefined: it was active already */
-  private async switch<S, B extends object>(
-    owner: LensOwner,
-    streams: FoldedStreams<S>,
+    streams: FoldedStreams<Stack<N>>,
     { context, waitMs = WAIT_MS }: Switch,
-    decide: (state: S) => Fact[],
-    bodyOf: (data: JsonObject | undefined, before: S) => B,
-  ): Promise<Switched<B & Applied>> {
+    decide: (stack: Stack<N>) => Fact[],
+    nameIn: (data: JsonObject) => N,
+    about: A,
+  ): Promise<Switched<A & Outcome<N>>> {
     const stream = lensStream(owner);
     // A caller cannot have seen the result of a switch that is still being applied.
     if (this.underWay.has(stream)) throw conflict(owner);
@@ -133,11 +110,13 @@ export class Promotions implements IQueryHandler<GetPromotion> {
     try {
       const once = this.writer.executeFolded(stream, context, streams, decide, { once: true });
       const { position, before, events } = await once;
-      const body = {
-        ...bodyOf(events.at(-1)?.data, before.state),
-        generation: null,
-        position: formatPosition(this.store.logId, position),
-      };
+      const now = before.state.at(-1)!;
+      // No data: it was active already.
+      const data = events.at(-1)?.data;
+      const unchanged = { previous: before.state.at(-2) ?? now, replay_id: null };
+      const { previous, replay_id } = (data as Replaced<N> | undefined) ?? unchanged;
+      const switched = { ...about, active: data ? nameIn(data) : now, previous, replay_id };
+      const body = { ...switched, generation: null, position: formatPosition(this.store.logId, position) };
       if (await this.views.waitForPosition(position, waitMs)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
@@ -178,7 +157,7 @@ function conflict({ tris_org }: LensOwner): Problem {
 }
 
 /** Makes a policy the lens of the platform or of its organization, or returns to the lens that was active before it. */
-export class SwitchPolicy extends CommandWith<Switch & { policyId: string; scope: LensScope; how: How }, Switched> {}
+export class SwitchPolicy extends CommandWith<Switch & { policyId: string; scope: LensScope }, Switched> {}
 
 @CommandHandler(SwitchPolicy)
 export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
@@ -197,12 +176,18 @@ export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
     const policy = await this.lenses.policy(policyId);
     refuseSwitch(context.actor, scope, policy.tris_org);
     const owner = lensOwner(scope, policy.tris_org);
-    if (how === 'rollback') {
-      return this.promotions.switchLens(owner, policyId, input, (stack) => decideRollback(stack, owner, policyId));
+    const replayId = how === 'rollback' ? null : how.replayId;
+    if (replayId !== null) {
+      const replay = await this.replays.find(replayId);
+      refuseUnlessBasis(replay, replay.content_hash, { id: policyId, hash: policy.content_hash }, scope);
     }
-    const { replayId } = how;
-    if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
-    return this.promotions.switchLens(owner, policyId, input, (stack) => decidePromote(stack, owner, policy, replayId));
+    const decide = (stack: LensStack) =>
+      how === 'rollback' ? decideRollback(stack, owner, policyId) : decidePromote(stack, owner, policy, replayId);
+    const nameIn = (data: JsonObject) => {
+      const { policy_id, content_hash } = data as LensName;
+      return { policy_id, content_hash };
+    };
+    return this.promotions.switch(owner, this.promotions.lenses, input, decide, nameIn, { policy_id: policyId, scope });
   }
 }
 
@@ -220,7 +205,7 @@ export class ListModelsHandler implements IQueryHandler<ListModels> {
 }
 
 /** Makes a version of the model the one that serves the platform, or returns to the one that was active before it. */
-export class SwitchModel extends CommandWith<Switch & { modelId: ModelId; how: How }, Switched<ModelSwitchDto>> {}
+export class SwitchModel extends CommandWith<Switch & { modelId: ModelId }, Switched<ModelSwitchDto>> {}
 
 @CommandHandler(SwitchModel)
 export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
@@ -234,9 +219,14 @@ export class SwitchModelHandler implements ICommandHandler<SwitchModel> {
     const { modelId, how, context } = input;
     refuseUnlessOwner(context.actor, null);
     const model = modelOf(modelId);
-    if (how === 'rollback') return this.promotions.switchModel(input, (stack) => decideRollbackModel(stack, model));
-    const { replayId } = how;
-    if (replayId !== null) refuseUnlessModelBasis(await this.replays.find(replayId), model);
-    return this.promotions.switchModel(input, (stack) => decidePromoteModel(stack, model, replayId));
+    const replayId = how === 'rollback' ? null : how.replayId;
+    if (replayId !== null) {
+      const replay = await this.replays.find(replayId);
+      refuseUnlessBasis(replay, replay.promotes?.hash, model, 'platform');
+    }
+    const decide = (stack: ModelStack) =>
+      how === 'rollback' ? decideRollbackModel(stack, model) : decidePromoteModel(stack, model, replayId);
+    const nameIn = (data: JsonObject) => data['model'] as ModelName;
+    return this.promotions.switch(PLATFORM, this.promotions.models, input, decide, nameIn, {});
   }
 }

@@ -26,8 +26,9 @@ export function lensStream({ tris_org }: LensOwner): string {
   return tris_org === null ? PLATFORM_LENS_STREAM : `lens-${tris_org}`;
 }
 
-/** The lenses of one owner. The last is active; a rollback returns to the one before it. */
-export type LensStack = [LensName, ...LensName[]];
+/** Lenses of one owner, or versions of the model. The last is active; a rollback returns to the one before it. */
+export type Stack<N> = [N, ...N[]];
+export type LensStack = Stack<LensName>;
 
 const decode = streamDecoderFor([lensActivated, modelActivated]);
 
@@ -82,25 +83,20 @@ export function decidePromote(
   ];
 }
 
-/** @throws Problem replay_not_usable unless the replay is completed, with the policy and the scope of the promotion */
+/**
+ * @param hash of the policy or version that the replay was about
+ * @throws Problem replay_not_usable unless that is the one to be promoted, for the same scope, and the replay is completed
+ */
 export function refuseUnlessBasis(
-  replay: { replay_id: string; content_hash: string | null; scope: LensScope; status: string },
-  { policy_id, content_hash }: { policy_id: string; content_hash: string },
+  { replay_id, scope: replayed, status }: { replay_id: string; scope: LensScope; status: string },
+  hash: string | null | undefined,
+  promoted: { id: string; hash: string },
   scope: LensScope,
 ): void {
-  if (replay.content_hash !== content_hash) throw notUsable(`${replay.replay_id} is not a replay of ${policy_id}`);
-  if (replay.scope !== scope) {
-    throw notUsable(`${replay.replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`);
-  }
-  refuseUnlessCompleted(replay);
-}
-
-function refuseUnlessCompleted({ replay_id, status }: { replay_id: string; status: string }): void {
+  const notUsable = (message: string) => fieldProblem('/replay_id', 'replay_not_usable', message, `${message}.`);
+  if (hash !== promoted.hash) throw notUsable(`${replay_id} is not a replay of ${promoted.id}`);
+  if (replayed !== scope) throw notUsable(`${replay_id} is a replay for the scope "${replayed}", not "${scope}"`);
   if (status !== 'completed') throw notUsable(`${replay_id} is ${status}, not completed`);
-}
-
-function notUsable(message: string): Problem {
-  return fieldProblem('/replay_id', 'replay_not_usable', message, `${message}.`);
 }
 
 /** Returns to the lens that was active before the policy was promoted. @throws Problem policy_not_active */
@@ -118,9 +114,9 @@ export function decideRollback(stack: LensStack, owner: LensOwner, policyId: str
   return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
 }
 
-/** The versions of the scoring model of the platform. The last is active; a log that has activated none uses disc-1. */
-export type ModelStack = [ModelName, ...ModelName[]];
+export type ModelStack = Stack<ModelName>;
 
+/** A log that has activated no version of the scoring model uses disc-1. */
 export function noModel(): ModelStack {
   return [{ id: disc1.id, hash: disc1.hash }];
 }
@@ -154,13 +150,4 @@ export function decideRollbackModel(stack: ModelStack, { id, hash }: ScoringMode
     );
   }
   return [fact(modelActivated, { reason: 'rolled_back', model: before, replay_id: null, previous: active })];
-}
-
-/** @throws Problem replay_not_usable unless the replay is completed, and of this version */
-export function refuseUnlessModelBasis(
-  replay: { replay_id: string; promotes: ModelName | null; status: string },
-  { id, hash }: ScoringModel,
-): void {
-  if (replay.promotes?.hash !== hash) throw notUsable(`${replay.replay_id} is not a replay of ${id}`);
-  refuseUnlessCompleted(replay);
 }
