@@ -5,7 +5,7 @@ import { CommandWith, QueryWith } from '../../commands/messages.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { JOBS, type Job, type Jobs } from '../../stores/ports/jobs.js';
-import { JobKinds, unknownJob } from './job-kinds.js';
+import { JobKinds } from './job-kinds.js';
 import type { JobDto, JobSummaryDto, JobsDto } from './jobs.dto.js';
 
 /** A list first reads this many times its limit, and then more: the newest jobs may be of kinds that it leaves out. */
@@ -48,20 +48,11 @@ export class CancelJob extends CommandWith<{ job_id: string; actor: Actor }, Job
 
 @CommandHandler(CancelJob)
 export class CancelJobHandler implements ICommandHandler<CancelJob> {
-  constructor(
-    private readonly kinds: JobKinds,
-    @Inject(JOBS) private readonly jobs: Jobs,
-  ) {}
+  constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem job_not_found, also for a job that the actor may not read; forbidden */
   async execute({ input: { job_id, actor } }: CancelJob): Promise<JobDto> {
-    const { kind, job: found } = await this.kinds.find(job_id, actor);
-    if (actor.organization !== null && kind.mayCancel?.(actor.organization, found) === false) {
-      throw new Problem('forbidden', 'Somebody else started this job: only they and operators can cancel it.');
-    }
-    const job = await this.jobs.cancel(kind.kind, job_id);
-    if (!job) throw unknownJob(job_id);
-    return jobOf(await this.kinds.shownTo(actor, kind, job));
+    return jobOf(await this.kinds.cancel(job_id, actor));
   }
 }
 

@@ -92,26 +92,16 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
     return replayOf(await this.shownTo(context.actor, await this.kinds.start(REPLAY, input, context)));
   }
 
-  execute({ input: { replayId, actor } }: GetReplay): Promise<ReplayDto> {
-    return this.find(replayId, actor);
+  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
+  async execute({ input: { replayId, actor } }: GetReplay): Promise<ReplayDto> {
+    return replayOf((await this.kinds.find(replayId, actor, unknownReplay)).job);
   }
 
-  /**
-   * @param reader to whom it is shown; undefined: may read all. One of a version of the model is the operators'
-   * @throws Problem replay_not_found, also for one that the reader may not read: nobody learns which ids others' have
-   */
-  async find(replayId: string, reader?: Reader): Promise<ReplayDto> {
+  /** A replay whoever may read it. @throws Problem replay_not_found */
+  async find(replayId: string): Promise<ReplayDto> {
     const job = await this.jobs.get(REPLAY.kind, replayId);
-    const mayRead = !reader || reader.organization === null || reader.organization === job?.input['tris_org'];
-    if (!job || !mayRead) throw unknownReplay(replayId);
-    return replayOf(reader ? await this.shownTo(reader, job) : job);
-  }
-
-  /** Does nothing for a finished replay. @throws Problem replay_not_found */
-  async cancel(replayId: string, reader: Reader): Promise<ReplayDto> {
-    const job = await this.jobs.cancel(REPLAY.kind, replayId);
     if (!job) throw unknownReplay(replayId);
-    return replayOf(await this.shownTo(reader, job));
+    return replayOf(job);
   }
 
   /** Its result without the access policies whose rules the reader may not read: another caller may have started it. */
@@ -271,11 +261,10 @@ export class CancelReplay extends CommandWith<{ replayId: string; actor: Actor }
 
 @CommandHandler(CancelReplay)
 export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
-  constructor(private readonly replays: Replays) {}
+  constructor(private readonly kinds: JobKinds) {}
 
   /** @throws Problem replay_not_found, also for a replay that the actor may not read */
   async execute({ input: { replayId, actor } }: CancelReplay): Promise<ReplayDto> {
-    await this.replays.find(replayId, actor);
-    return this.replays.cancel(replayId, actor);
+    return replayOf(await this.kinds.cancel(replayId, actor, unknownReplay));
   }
 }
