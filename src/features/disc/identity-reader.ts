@@ -90,13 +90,17 @@ export class IdentityReader {
     return found;
   }
 
-  /** Finds identities in what the read models contain now; identity_not_found in place of unknown ones. */
-  private async find(trisIds: readonly string[], coordinates: Coordinates) {
+  /**
+   * Finds identities in what the read models contain now, without their states; identity_not_found in place of unknown
+   * ones. `unattributed` is for `lackingMore`.
+   * @throws Problem as `snapshots`
+   */
+  async find(trisIds: readonly string[], coordinates: Coordinates) {
     const { known_at, as_of_position, ahead } = coordinates;
     const limit = as_of_position === undefined ? undefined : await this.limitOf(as_of_position);
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.lenses.queries(coordinates), { get: UNATTRIBUTED }]);
-    const { manifest, generation, results } = read;
+    const { manifest, generation, position, results } = read;
     const lens = await this.lenses.resolve(coordinates, manifest, results.slice(trisIds.length, -1));
     const isPresent = coordinates.as_of === undefined && known_at === undefined;
     const known = results.slice(0, trisIds.length) as (IdentityRow | undefined)[];
@@ -109,14 +113,14 @@ export class IdentityReader {
       }
       const now = coordinates.now ?? this.defaultAsOf(row);
       const as_of = coordinates.as_of ?? (isPresent ? Math.max(now, row.stamped) : now);
-      const reader = new EvidenceReader(this.views, trisIds[i]!, row, limit ?? read.position, as_of, isPresent);
+      const reader = new EvidenceReader(this.views, trisIds[i]!, row, limit ?? position, as_of, isPresent);
       if (known_at === undefined) readers.push(reader);
       else {
-        const { position, end } = await reader.lastRecorded(known_at);
-        readers.push(reader.at(position, end));
+        const last = await reader.lastRecorded(known_at);
+        readers.push(reader.at(last.position, last.end));
       }
     }
-    return { readers, lens, generation, unattributed: results.at(-1) };
+    return { readers, lens, generation, position, unattributed: results.at(-1) };
   }
 
   /**
@@ -204,7 +208,4 @@ export function lackingMore(state: IdentityState, unattributed: unknown): Identi
   return Number(unattributed ?? 0) > 0 ? { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } : state;
 }
 
-function areAllFound(found: readonly unknown[]): boolean {
-  for (const each of found) if (each instanceof Problem) return false;
-  return true;
-}
+const areAllFound = (found: readonly unknown[]): boolean => !found.some((each) => each instanceof Problem);

@@ -2,16 +2,13 @@ import { type Actor, ownerOfTurns, refuseUnlessAccepted } from '../../commands/c
 import { QueryWith } from '../../commands/messages.js';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
-import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
-import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
+import type { IdentityState } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
-import { EvidenceReader } from '../disc/evidence-reader.js';
-import { lackingMore } from '../disc/identity-reader.js';
-import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
-import { Views } from '../../read-side/views.js';
+import { IdentityReader, lackingMore } from '../disc/identity-reader.js';
+import { Problem, problemMembers } from '../../kernel/problems.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -54,7 +51,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
   private readonly passes = new Turns(1, 1);
 
   constructor(
-    private readonly views: Views,
+    private readonly identities: IdentityReader,
     private readonly lenses: Lenses,
     private readonly replays: Replays,
     private readonly access: AccessProbes,
@@ -117,25 +114,23 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     { lens, owner, model, reader }: Proposal & { lens: Lens },
     accessPolicies: readonly string[],
   ): Promise<ReplayResultDto & { results: EvaluatedSubjectDto[] }> {
-    const selector = { organization: owner.tris_org, model };
     const probes = await this.access.probes(owner, accessPolicies, reader);
-    const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.lenses.queries(selector), { get: UNATTRIBUTED }]);
-    const before = await this.lenses.resolve(selector, read.manifest, read.results.slice(subjects.length, -1));
+    // As of any time, as the summary of all identities.
+    const coordinates = { organization: owner.tris_org, model, as_of: Infinity };
+    const { readers, lens: before, unattributed, ...read } = await this.identities.find(subjects, coordinates);
     const after = scoringBy(lens, before.model);
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
     const lenses = lensesOf(before, after, probes);
     const results: EvaluatedSubjectDto[] = [];
-    for (const [i, tris_id] of subjects.entries()) {
-      const row = read.results[i] as IdentityRow | undefined;
-      if (!row) {
-        results.push(nobody(tris_id));
+    for (const [i, reader] of readers.entries()) {
+      if (reader instanceof Problem) {
+        results.push(nobody(subjects[i]!, reader));
         continue;
       }
-      const reader = new EvidenceReader(this.views, tris_id, row, read.position);
-      const state = lackingMore(await reader.state(lenses), read.results.at(-1));
+      const { tris_id } = reader;
+      const state = lackingMore(await reader.state(lenses), unattributed);
       const reasons = await reasonsOf(reader, state, before, after);
       await yieldIfDue();
       fold.add(tris_id, state, () => Promise.resolve(reasons));
@@ -146,8 +141,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
   }
 }
 
-function nobody(tris_id: string): EvaluatedSubjectDto {
-  const problem = problemMembers(unknownIdentity(tris_id));
+function nobody(tris_id: string, problem: Problem): EvaluatedSubjectDto {
   return {
     tris_id,
     current: null,
@@ -156,7 +150,7 @@ function nobody(tris_id: string): EvaluatedSubjectDto {
     rating_change: null,
     reasons: [],
     access: [],
-    problem,
+    problem: problemMembers(problem),
   };
 }
 
