@@ -70,9 +70,8 @@ export class DiscController {
     problems: ['identity_not_found'],
   })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    const snapshot = only(
-      await this.queries.execute(new GetIdentities({ trisIds: [tris_id], coordinates: selectorOf(caller) })),
-    );
+    const asked = { trisIds: [tris_id], coordinates: selectorOf(caller) };
+    const snapshot = only(await this.queries.execute(new GetIdentities(asked)));
     return new Read(new JsonText(this.answers.of(snapshot)), etagPartsOf(snapshot));
   }
 
@@ -114,11 +113,8 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const snapshot = only(
-      await this.queries.execute(
-        new GetIdentities({ trisIds: [tris_id], coordinates: this.coordinates(query, caller) }),
-      ),
-    );
+    const asked = { trisIds: [tris_id], coordinates: this.coordinates(query, caller) };
+    const snapshot = only(await this.queries.execute(new GetIdentities(asked)));
     return new Read(score(snapshot, this.gate.logId), etagPartsOf(snapshot));
   }
 
@@ -138,11 +134,8 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const coordinates = this.coordinates(query, caller);
-    return readOf(
-      await this.queries.execute(
-        new GetHistory({ trisId: tris_id, coordinates, limit, cursor, recorded: toRange({ from, to }) }),
-      ),
-    );
+    const asked = { trisId: tris_id, coordinates, limit, cursor, recorded: toRange({ from, to }) };
+    return readOf(await this.queries.execute(new GetHistory(asked)));
   }
 
   @Get('/v1/disc/score/:tris_id/explain')
@@ -158,9 +151,8 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return readOf(
-      await this.queries.execute(new GetExplanation({ trisId: tris_id, coordinates: this.coordinates(query, caller) })),
-    );
+    const coordinates = this.coordinates(query, caller);
+    return readOf(await this.queries.execute(new GetExplanation({ trisId: tris_id, coordinates })));
   }
 
   @Get('/v1/disc/metrics/:tris_id')
@@ -175,16 +167,9 @@ export class DiscController {
     @Query() { metrics, ...query }: MetricsQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return only(
-      await this.queries.execute(
-        new GetMetrics({
-          trisIds: [tris_id],
-          coordinates: this.coordinates(query, caller),
-          names: metrics,
-          pointer: '?metrics',
-        }),
-      ),
-    );
+    const coordinates = this.coordinates(query, caller);
+    const asked = { trisIds: [tris_id], coordinates, names: metrics, pointer: '?metrics' };
+    return only(await this.queries.execute(new GetMetrics(asked)));
   }
 
   @Get('/v1/disc/report/:tris_id')
@@ -200,16 +185,12 @@ export class DiscController {
     @Query() { window, depth, ...query }: ReportQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const coordinates = this.coordinates(query, caller);
-    const report = only(await this.queries.execute(new GetReports({ trisIds: [tris_id], coordinates, window, depth })));
+    const asked = { trisIds: [tris_id], coordinates: this.coordinates(query, caller), window, depth };
+    const report = only(await this.queries.execute(new GetReports(asked)));
+    const { report_hash, bad_status = null, disputed = 0, proof } = report;
     // By disc-1 the hash does not cover the BAD status. The head of the proof names its key, which may be revoked.
-    const [proofHead] = report.proof.split('.');
-    return new Read(report, [
-      report.report_hash,
-      JSON.stringify(report.bad_status ?? null),
-      report.disputed ?? 0,
-      proofHead!,
-    ]);
+    const [proofHead] = proof.split('.');
+    return new Read(report, [report_hash, JSON.stringify(bad_status), disputed, proofHead!]);
   }
 
   @Post('/v1/disc/score/batch')
@@ -244,12 +225,8 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const coordinates = this.coordinates(query, caller, '/');
-    return batch(
-      tris_ids,
-      await this.queries.execute(
-        new GetMetrics({ trisIds: tris_ids, coordinates, names: metrics, pointer: '/metrics' }),
-      ),
-    );
+    const asked = { trisIds: tris_ids, coordinates, names: metrics, pointer: '/metrics' };
+    return batch(tris_ids, await this.queries.execute(new GetMetrics(asked)));
   }
 
   @Post('/v1/disc/report/batch')
@@ -262,11 +239,8 @@ export class DiscController {
     problems: ['policy_not_found'],
   })
   async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto, @RequestCaller() caller: Caller | null) {
-    const coordinates = this.coordinates(query, caller, '/');
-    return batch(
-      tris_ids,
-      await this.queries.execute(new GetReports({ trisIds: tris_ids, coordinates, window, depth })),
-    );
+    const asked = { trisIds: tris_ids, coordinates: this.coordinates(query, caller, '/'), window, depth };
+    return batch(tris_ids, await this.queries.execute(new GetReports(asked)));
   }
 
   @Get('/v1/disc/changes')
@@ -297,10 +271,8 @@ export class DiscController {
   async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
     const misspelled = tris_ids?.filter(isMisspelled) ?? [];
     if (misspelled.length > 0) {
-      const answers = await this.queries.execute(
-        new GetIdentities({ trisIds: misspelled, coordinates: this.coordinates({}, caller) }),
-      );
-      for (const answer of answers) only([answer]);
+      const asked = { trisIds: misspelled, coordinates: selectorOf(caller) };
+      for (const answer of await this.queries.execute(new GetIdentities(asked))) only([answer]);
     }
     return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));
   }
