@@ -1,8 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
-import { GetIdentities, GetIdentitiesHandler } from '../dist/src/features/disc/disc.handlers.js';
-import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
+import { GetIdentities, IdentityReader } from '../dist/src/features/disc/identity-reader.js';
 import { score } from '../dist/src/features/disc/score.js';
 import { Lenses } from '../dist/src/features/lenses/lenses.js';
 import { Views } from '../dist/src/read-side/views.js';
@@ -111,7 +110,6 @@ export async function checksumsOfLookUps(rounds) {
     const run = (models) => {
       const views = new Views(eventStore, models);
       const reader = new IdentityReader(views, Date.now, new Lenses(eventStore));
-      const handler = new GetIdentitiesHandler(reader);
       return () =>
         processorTime(LOOK_UPS, async () => {
           for (let n = 0; n < LOOK_UPS; n++) {
@@ -119,7 +117,7 @@ export async function checksumsOfLookUps(rounds) {
               trisIds: [`tris:identity-${(n * 7_919) % IDENTITIES}`],
               coordinates: {},
             });
-            const [snapshot] = await handler.execute(query);
+            const [snapshot] = await reader.execute(query);
             score(snapshot, eventStore.logId);
           }
         });

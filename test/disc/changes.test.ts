@@ -1,6 +1,5 @@
 import { decodeEvent } from '../../projections/events.js';
-import { ChangeFeed } from '../../src/features/disc/change-feed.js';
-import { GetChanges, GetChangesHandler } from '../../src/features/disc/disc.handlers.js';
+import { ChangeFeed, GetChanges } from '../../src/features/disc/change-feed.js';
 import type { Lenses } from '../../src/features/lenses/lenses.js';
 import type { Views } from '../../src/read-side/views.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
@@ -27,8 +26,8 @@ async function feedOf(
   const views = new GrowingViews(logOf(given).map(decodeEvent), perRead);
   await views.grow(perRead === 0 ? given.length : given.length - 2);
   const fixedLens = { queries: () => [], resolve: async () => scoringBy(lens, disc1) } as unknown as Lenses;
-  const handler = new GetChangesHandler(new ChangeFeed(views as unknown as Views, fixedLens));
-  const page = (limit: number, cursor?: string) => handler.execute(new GetChanges({ limit, cursor, selector: {} }));
+  const feed = new ChangeFeed(views as unknown as Views, fixedLens);
+  const page = (limit: number, cursor?: string) => feed.execute(new GetChanges({ limit, cursor, selector: {} }));
   return { page, views };
 }
 

@@ -2,14 +2,12 @@ import fc from 'fast-check';
 import { decodeEvent } from '../../projections/events.js';
 import { FEW_EVENTS, type IdentityRow, identityRow } from '../../projections/identities.js';
 import {
-  GetChanges,
-  GetChangesHandler,
   GetExplanation,
   GetExplanationHandler,
   GetHistory,
   GetHistoryHandler,
 } from '../../src/features/disc/disc.handlers.js';
-import { ChangeFeed } from '../../src/features/disc/change-feed.js';
+import { ChangeFeed, GetChanges } from '../../src/features/disc/change-feed.js';
 import { totalsIn } from '../../src/features/disc/action-tally.js';
 import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
 import { contributionsOf } from '../../src/features/disc/explain.js';
@@ -145,9 +143,7 @@ test('feed and rank have the TCT of the score', async () => {
       const { reader, views, fixedLens } = await readerOf(given, lens);
       const { score: present, total_tct, earned_tct } = score(await reader.snapshot(ALICE, {}), LOG);
       const feed = new ChangeFeed(views as unknown as Views, fixedLens);
-      const { changes } = await new GetChangesHandler(feed).execute(
-        new GetChanges({ limit: 10, cursor: undefined, selector: {} }),
-      );
+      const { changes } = await feed.execute(new GetChanges({ limit: 10, cursor: undefined, selector: {} }));
       expect(changes.find(({ tris_id }) => tris_id === ALICE)).toMatchObject({ score: present, total_tct });
       const { position, results } = await views.read([{ get: identityRow(ALICE) }]);
       const row = results[0] as unknown as IdentityRow;

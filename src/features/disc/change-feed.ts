@@ -1,6 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
 import { sortByPosition } from '../../../projections/projection.js';
+import { QueryWith } from '../../commands/messages.js';
+import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
@@ -9,7 +11,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { standingOf } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
-import type { LiveChangeDto } from './disc.dto.js';
+import type { ChangesDto, LiveChangeDto } from './disc.dto.js';
 import { EvidenceReader } from './evidence-reader.js';
 
 /** What all scores of the feed depend on besides the events: log, lens and model. If it changes, the feed starts again. */
@@ -53,13 +55,31 @@ export function isFeedCursor(state: unknown): state is FeedCursor {
   return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
 }
 
+/** A page of the feed. */
+export class GetChanges extends QueryWith<
+  { limit: number; cursor: string | undefined; selector: LensSelector },
+  ChangesDto
+> {}
+
 /** Identities in the order of their last change, each once, with its current score. */
-@Injectable()
-export class ChangeFeed {
+@QueryHandler(GetChanges)
+export class ChangeFeed implements IQueryHandler<GetChanges> {
   constructor(
     private readonly views: Views,
     private readonly lenses: Lenses,
   ) {}
+
+  async execute({ input: { limit, cursor, selector } }: GetChanges): Promise<ChangesDto> {
+    const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
+    let part = await this.after(from?.p ?? 0, limit, selector);
+    const reset = from !== undefined && !isSameScope(from, part.scope);
+    if (reset) part = await this.after(0, limit, selector);
+    return {
+      changes: part.changes.map(({ tris_id, score, total_tct, position }) => ({ tris_id, score, total_tct, position })),
+      next_cursor: encodeCursor({ p: part.last, ...part.scope }),
+      ...(reset && { reset }),
+    };
+  }
 
   /** The scope, and the position up to which the read models contain all changes. */
   async now(selector: LensSelector): Promise<{ scope: FeedScope; position: Position }> {
@@ -69,17 +89,14 @@ export class ChangeFeed {
   }
 
   async after(position: Position, limit: number, selector: LensSelector): Promise<FeedPart> {
-    let read = 0;
+    let [read, last] = [0, position];
     const changes = new Map<string, Change>();
-    const rangeAfter = (after: Position) => ({
-      range: { ...CHANGES, after: sortByPosition(after), limit: Math.min(FEED_PAGE, limit - changes.size) },
+    const next = () => ({
+      range: { ...CHANGES, after: sortByPosition(last), limit: Math.min(FEED_PAGE, limit - changes.size) },
     });
-    let last = position;
-    const { scope, lens, results } = await this.begin([rangeAfter(last)], selector);
-    let rows: RangeRow[] | undefined = results[0] as RangeRow[];
-    for (;;) {
-      rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
-      if (rows.length === 0) return { scope, changes: [...changes.values()], last, isEnd: true };
+    const { scope, lens, results } = await this.begin([next()], selector);
+    let rows = results[0] as RangeRow[];
+    while (rows.length > 0) {
       const part = await this.standings(rows, lens);
       for (const change of part.changes) {
         // It may have changed again since it was put on this page.
@@ -88,11 +105,11 @@ export class ChangeFeed {
       }
       read += part.read;
       last = Number(rows.at(-1)!.sort);
-      rows = undefined;
       if (changes.size >= limit || read >= FEED_READ) break;
       await yieldIfDue();
+      rows = (await this.views.read([next()])).results[0] as RangeRow[];
     }
-    return { scope, changes: [...changes.values()], last, isEnd: false };
+    return { scope, changes: [...changes.values()], last, isEnd: rows.length === 0 };
   }
 
   /** The changes of these identities alone. */

@@ -9,6 +9,7 @@ import { RequestCaller } from '../../http/controllers.js';
 import { Keyed, PublicRead } from '../../http/routes.js';
 import { isMisspelled } from '../../kernel/identifiers.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
+import { GetChanges } from './change-feed.js';
 import { type Coordinates, toCoordinates, toRange } from './coordinates.js';
 import {
   ChangesDto,
@@ -33,16 +34,8 @@ import {
   ScoreBatchResultDto,
   ScoreDto,
 } from './disc.dto.js';
-import {
-  GetChanges,
-  GetExplanation,
-  GetHistory,
-  GetMetrics,
-  GetRank,
-  GetReports,
-  GetIdentities,
-  type QueryAnswer,
-} from './disc.handlers.js';
+import { GetExplanation, GetHistory, GetMetrics, GetRank, GetReports, type QueryAnswer } from './disc.handlers.js';
+import { GetIdentities } from './identity-reader.js';
 import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
 import { ScoreAnswers, etagPartsOf, score } from './score.js';

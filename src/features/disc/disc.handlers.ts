@@ -5,7 +5,6 @@ import { type OrganizationRow, organizationRow } from '../../../projections/orga
 import { policyMetricRow } from '../../../projections/policies.js';
 import { QueryWith } from '../../commands/messages.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { hintOf, Problem } from '../../kernel/problems.js';
@@ -14,9 +13,8 @@ import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { canonicalMetric } from '../../scoring/names.js';
 import { netTct, rankOf } from '../../scoring/score.js';
-import { ChangeFeed, isFeedCursor, isSameScope } from './change-feed.js';
 import type { Coordinates } from './coordinates.js';
-import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
+import type { DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { EvidenceReader } from './evidence-reader.js';
 import { explain } from './explain.js';
 import { RunningStanding, historyCursor, historyEntry, positionIn } from './history.js';
@@ -29,21 +27,6 @@ import { coordinatesOf, etagPartsOf } from './score.js';
 export interface QueryAnswer<T> {
   body: T;
   etagParts: (string | number)[];
-}
-
-/** The states of identities as of one viewpoint, from which scores and metrics are computed. */
-export class GetIdentities extends QueryWith<
-  { trisIds: readonly string[]; coordinates: Coordinates },
-  (IdentitySnapshot | Problem)[]
-> {}
-
-@QueryHandler(GetIdentities)
-export class GetIdentitiesHandler implements IQueryHandler<GetIdentities> {
-  constructor(private readonly identities: IdentityReader) {}
-
-  execute({ input: { trisIds, coordinates } }: GetIdentities): Promise<(IdentitySnapshot | Problem)[]> {
-    return this.identities.snapshots(trisIds, coordinates);
-  }
 }
 
 /** Rank and TCT total of a vetted organization. */
@@ -240,27 +223,4 @@ async function answers<T>(
   const all: (T | Problem)[] = [];
   for (const snapshot of snapshots) all.push(snapshot instanceof Problem ? snapshot : await answer(snapshot));
   return all;
-}
-
-/** Identities in the order of their last change, each once, with its current score. */
-export class GetChanges extends QueryWith<
-  { limit: number; cursor: string | undefined; selector: LensSelector },
-  ChangesDto
-> {}
-
-@QueryHandler(GetChanges)
-export class GetChangesHandler implements IQueryHandler<GetChanges> {
-  constructor(private readonly feed: ChangeFeed) {}
-
-  async execute({ input: { limit, cursor, selector } }: GetChanges): Promise<ChangesDto> {
-    const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
-    let part = await this.feed.after(from?.p ?? 0, limit, selector);
-    const reset = from !== undefined && !isSameScope(from, part.scope);
-    if (reset) part = await this.feed.after(0, limit, selector);
-    return {
-      changes: part.changes.map(({ tris_id, score, total_tct, position }) => ({ tris_id, score, total_tct, position })),
-      next_cursor: encodeCursor({ p: part.last, ...part.scope }),
-      ...(reset && { reset }),
-    };
-  }
 }

@@ -4,13 +4,11 @@ import { SiweModule } from '../accounts/siwe.module.js';
 import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
 import {
-  GetChangesHandler,
   GetExplanationHandler,
   GetHistoryHandler,
   GetMetricsHandler,
   GetRankHandler,
   GetReportsHandler,
-  GetIdentitiesHandler,
 } from './disc.handlers.js';
 import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
@@ -19,13 +17,11 @@ import { Overview } from './overview.js';
   imports: [SiweModule, ConsumersModule],
   controllers: [DiscController],
   providers: [
-    GetIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,
     GetExplanationHandler,
     GetMetricsHandler,
     GetReportsHandler,
-    GetChangesHandler,
     Overview,
     ChangeFeed,
     LiveChanges,

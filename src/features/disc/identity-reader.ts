@@ -1,4 +1,5 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { accreditationRow } from '../../../projections/accreditations.js';
 import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
 import {
@@ -7,6 +8,7 @@ import {
   type IdentityState,
   identityRow,
 } from '../../../projections/identities.js';
+import { QueryWith } from '../../commands/messages.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { parsePosition } from '../../kernel/positions.js';
@@ -41,9 +43,15 @@ export interface IdentitySnapshot {
   reader: EvidenceReader;
 }
 
+/** The states of identities as of one viewpoint, from which scores and metrics are computed. */
+export class GetIdentities extends QueryWith<
+  { trisIds: readonly string[]; coordinates: Coordinates },
+  (IdentitySnapshot | Problem)[]
+> {}
+
 /** Finds identities at coordinates. */
-@Injectable()
-export class IdentityReader {
+@QueryHandler(GetIdentities)
+export class IdentityReader implements IQueryHandler<GetIdentities> {
   constructor(
     private readonly views: Views,
     @Inject(CLOCK) private readonly clock: Clock,
@@ -52,6 +60,10 @@ export class IdentityReader {
 
   get logId(): string {
     return this.views.logId;
+  }
+
+  execute({ input: { trisIds, coordinates } }: GetIdentities): Promise<(IdentitySnapshot | Problem)[]> {
+    return this.snapshots(trisIds, coordinates);
   }
 
   /** @throws Problem identity_not_found, policy_not_found, position_unknown, projection_behind, projection_rebuilding */
