@@ -4,7 +4,7 @@ import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Write } from '../../http/routes.js';
 import { AssignPolicyNameDto, PolicyNameDto } from './policy-names.dto.js';
-import { AssignPolicyName } from './policy-names.handlers.js';
+import { AssignPolicyName } from './policy-names.js';
 
 @Controller('/v1/policies/names')
 export class PolicyNamesController {

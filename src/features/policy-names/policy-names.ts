@@ -1,12 +1,15 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
+import { CommandWith } from '../../commands/messages.js';
 import { type CommandEffect, Writer } from '../../commands/writer.js';
-import type { RecordedEvent } from '../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
   type NameOwnership,
+  decideAssignName,
   decideUseName,
   nameOwnershipOf,
   policyNameOf,
@@ -23,13 +26,26 @@ interface Kind {
   ownerIn(history: readonly RecordedEvent[]): string | null | undefined;
 }
 
+/** Gives the name of policies to an organization, even if another one owns it. */
+export class AssignPolicyName extends CommandWith<
+  { name: string; tris_org: string; context: CommandContext },
+  { position: Position }
+> {}
+
 /** The names of policies, each with its own stream, so that two organizations cannot both create the first version. */
-@Injectable()
-export class PolicyNames {
+@CommandHandler(AssignPolicyName)
+export class PolicyNames implements ICommandHandler<AssignPolicyName> {
   constructor(
     private readonly writer: Writer,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
+
+  /** @throws Problem idempotency_key_reused, write_conflict */
+  async execute({ input: { name, tris_org, context } }: AssignPolicyName): Promise<{ position: Position }> {
+    return this.writer.execute(policyNameStream(name), context, (history) =>
+      decideAssignName(nameOwnershipOf(history), name, tris_org),
+    );
+  }
 
   /**
    * Creates a policy, and takes its name if nobody has. The name comes first: a crash in between leaves a name of the

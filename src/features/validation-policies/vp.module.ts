@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { PolicyNamesController } from '../policy-names/policy-names.controller.js';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { ListModelsHandler, Promotions, SwitchModelHandler, SwitchPolicyHandler } from './promotions.js';
 import { CancelReplayHandler, Replays, StartReplayHandler } from './replays.js';
@@ -7,7 +8,7 @@ import { ModelsController } from './models.controller.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
-  controllers: [ValidationPoliciesController, ModelsController],
+  controllers: [ValidationPoliciesController, ModelsController, PolicyNamesController],
   providers: [
     Replays,
     Promotions,
