@@ -31,9 +31,8 @@ export class AccreditationController {
   })
   async accredit(@Body() { issuer, statuses }: AccreditIssuerDto, @Context() request: RequestContext) {
     const context = request.of({ issuer, statuses });
-    return Written.of(
-      await this.commands.execute(new SetAccreditation({ issuer, change: { accredit: statuses }, context })),
-    );
+    const command = new SetAccreditation({ issuer, change: { accredit: statuses }, context });
+    return Written.of(await this.commands.execute(command));
   }
 
   @Get()
@@ -56,8 +55,7 @@ export class AccreditationController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ issuer, withdrawn: statuses ?? null });
-    return Written.of(
-      await this.commands.execute(new SetAccreditation({ issuer, change: { withdraw: statuses ?? null }, context })),
-    );
+    const command = new SetAccreditation({ issuer, change: { withdraw: statuses ?? null }, context });
+    return Written.of(await this.commands.execute(command));
   }
 }

@@ -46,12 +46,8 @@ export class ModelsController {
     @Context() request: RequestContext,
   ) {
     const context = request.of({ model_id, access_policies: access_policies ?? null, replay: true });
-    return new Written(
-      await this.commands.execute(
-        new StartReplay({ of: { modelId: model_id }, accessPolicies: access_policies, context }),
-      ),
-      null,
-    );
+    const replay = new StartReplay({ of: { modelId: model_id }, accessPolicies: access_policies, context });
+    return new Written(await this.commands.execute(replay), null);
   }
 
   @Post('/models/:model_id/promote')
@@ -68,9 +64,8 @@ export class ModelsController {
   async promote(@Param() { model_id }: ModelParams, @Body() body: PromoteModelDto, @Context() request: RequestContext) {
     const replayId = body.replay_id ?? null;
     const context = request.of({ model_id, replay_id: replayId, promote: true });
-    return writtenSwitch(
-      await this.commands.execute(new SwitchModel({ modelId: model_id, how: { replayId }, context })),
-    );
+    const command = new SwitchModel({ modelId: model_id, how: { replayId }, context });
+    return writtenSwitch(await this.commands.execute(command));
   }
 
   @Post('/models/:model_id/rollback')

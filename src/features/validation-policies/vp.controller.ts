@@ -145,22 +145,13 @@ export class ValidationPoliciesController {
     ],
   })
   async evaluate(@Body() body: EvaluatePolicyDto, @RequestActor() actor: Actor, @ClientGone() signal: AbortSignal) {
-    const { policy, policy_id, subjects, access_policies = [], model } = body;
+    const { policy, policy_id, subjects, access_policies: accessPolicies = [], model } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
       throw refusalOf('/policy_id', 'exclusive', 'send either policy or policy_id');
     }
+    const asked = { scope: body.scope ?? scopeOf(actor), subjects, accessPolicies, actor, signal, model };
     const which = policy === undefined ? policy_id! : toContent(policy);
-    return this.queries.execute(
-      new EvaluatePolicy({
-        policy: which,
-        scope: body.scope ?? scopeOf(actor),
-        subjects,
-        accessPolicies: access_policies,
-        actor,
-        signal,
-        model,
-      }),
-    );
+    return this.queries.execute(new EvaluatePolicy({ policy: which, ...asked }));
   }
 
   @Post('/policies/vp/:policy_id/replay')
@@ -180,10 +171,9 @@ export class ValidationPoliciesController {
     const scope = body.scope ?? scopeOf(request.actor);
     const basis = { policy_id, scope, access_policies: access_policies ?? null, ...(model && { model }) };
     const context = request.of({ ...basis, replay: true });
-    const replay = await this.commands.execute(
-      new StartReplay({ of: { policyId: policy_id, scope, model }, accessPolicies: access_policies, context }),
-    );
-    return new Written(replay, null);
+    const of = { policyId: policy_id, scope, model };
+    const replay = new StartReplay({ of, accessPolicies: access_policies, context });
+    return new Written(await this.commands.execute(replay), null);
   }
 
   @Get('/replays/:replay_id')
@@ -237,9 +227,8 @@ export class ValidationPoliciesController {
     const { scope } = body;
     const replayId = body.replay_id ?? null;
     const context = request.of({ policy_id, scope, replay_id: replayId, promote: true });
-    return writtenSwitch(
-      await this.commands.execute(new SwitchPolicy({ policyId: policy_id, scope, how: { replayId }, context })),
-    );
+    const command = new SwitchPolicy({ policyId: policy_id, scope, how: { replayId }, context });
+    return writtenSwitch(await this.commands.execute(command));
   }
 
   @Post('/policies/vp/:policy_id/rollback')
@@ -259,9 +248,8 @@ export class ValidationPoliciesController {
   ) {
     const scope = body.scope ?? scopeOf(request.actor);
     const context = request.of({ policy_id, scope, rollback: true });
-    return writtenSwitch(
-      await this.commands.execute(new SwitchPolicy({ policyId: policy_id, scope, how: 'rollback', context })),
-    );
+    const command = new SwitchPolicy({ policyId: policy_id, scope, how: 'rollback', context });
+    return writtenSwitch(await this.commands.execute(command));
   }
 
   @Get('/promotions/:job_id')
