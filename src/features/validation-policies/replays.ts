@@ -52,12 +52,20 @@ export interface Proposal {
   reader?: Reader;
 }
 
-/** Progress and result of a replay. */
-export class GetReplay extends QueryWith<{ replayId: string; actor: Actor }, ReplayDto> {}
+/** Starts a replay over the whole population. */
+export class StartReplay extends CommandWith<
+  {
+    /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or a version. */
+    of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId };
+    accessPolicies: readonly string[] | undefined;
+    context: CommandContext;
+  },
+  ReplayDto
+> {}
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
-@QueryHandler(GetReplay)
-export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
+@CommandHandler(StartReplay)
+export class Replays implements ICommandHandler<StartReplay>, OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly lenses: Lenses,
@@ -78,23 +86,26 @@ export class Replays implements IQueryHandler<GetReplay>, OnModuleInit {
 
   /**
    * Enqueues a replay. A retry with the same Idempotency-Key gets the first one.
-   * @throws Problem idempotency_key_reused, rate_limited, policy_not_found for an unknown access policy
+   * @throws Problem policy_not_found, also for an access policy; forbidden, idempotency_key_reused, rate_limited
    */
-  async start(
-    replayed: Omit<ReplayInput, 'access_policies' | 'reader'>,
-    accessPolicies: readonly string[] | undefined,
-    context: CommandContext,
-  ): Promise<ReplayDto> {
-    const { organization, scopes } = context.actor;
-    await this.access.probes(lensOwner(replayed.scope, replayed.tris_org ?? ''), accessPolicies, context.actor);
+  async execute({ input: { of, accessPolicies, context } }: StartReplay): Promise<ReplayDto> {
+    const { actor } = context;
+    const replayed = await this.replayed(of);
+    refuseUnlessOwner(actor, replayed.tris_org);
+    await this.access.probes(lensOwner(replayed.scope, replayed.tris_org ?? ''), accessPolicies, actor);
     const access_policies = accessPolicies === undefined ? null : [...accessPolicies];
-    const input = { ...replayed, access_policies, reader: { organization, ops: scopes.has('ops') } };
-    return replayOf(await this.shownTo(context.actor, await this.kinds.start(REPLAY, input, context)));
+    const reader = { organization: actor.organization, ops: actor.scopes.has('ops') };
+    const job = await this.kinds.start(REPLAY, { ...replayed, access_policies, reader }, context);
+    return replayOf(await this.shownTo(actor, job));
   }
 
-  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
-  async execute({ input: { replayId, actor } }: GetReplay): Promise<ReplayDto> {
-    return replayOf((await this.kinds.find(replayId, actor, unknownReplay)).job);
+  private async replayed(of: StartReplay['input']['of']): Promise<Omit<ReplayInput, 'access_policies' | 'reader'>> {
+    if ('modelId' in of) {
+      const { id, hash } = modelOf(of.modelId);
+      return { policy_id: null, tris_org: null, content_hash: null, scope: 'platform', promotes: { id, hash } };
+    }
+    const { policy_id, tris_org, content_hash } = await this.lenses.policy(of.policyId);
+    return { policy_id, tris_org, content_hash, scope: of.scope, ...(of.model && { model: of.model }) };
   }
 
   /** A replay whoever may read it. @throws Problem replay_not_found */
@@ -223,36 +234,16 @@ function unknownReplay(replayId: string): Problem {
   return new Problem('replay_not_found', `There is no replay ${replayId}.`);
 }
 
-/** Starts a replay over the whole population. */
-export class StartReplay extends CommandWith<
-  {
-    /** What is compared with what serves: a policy, by a version of the model (default: the platform's), or a version. */
-    of: { policyId: string; scope: LensScope; model?: ModelId } | { modelId: ModelId };
-    accessPolicies: readonly string[] | undefined;
-    context: CommandContext;
-  },
-  ReplayDto
-> {}
+/** Progress and result of a replay. */
+export class GetReplay extends QueryWith<{ replayId: string; actor: Actor }, ReplayDto> {}
 
-@CommandHandler(StartReplay)
-export class StartReplayHandler implements ICommandHandler<StartReplay> {
-  constructor(
-    private readonly replays: Replays,
-    private readonly lenses: Lenses,
-  ) {}
+@QueryHandler(GetReplay)
+export class GetReplayHandler implements IQueryHandler<GetReplay> {
+  constructor(private readonly kinds: JobKinds) {}
 
-  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
-  async execute({ input: { of, accessPolicies, context } }: StartReplay): Promise<ReplayDto> {
-    if ('modelId' in of) {
-      refuseUnlessOwner(context.actor, null);
-      const { id, hash } = modelOf(of.modelId);
-      const platform = { policy_id: null, tris_org: null, content_hash: null, scope: 'platform' as const };
-      return this.replays.start({ ...platform, promotes: { id, hash } }, accessPolicies, context);
-    }
-    const { policy_id, tris_org, content_hash } = await this.lenses.policy(of.policyId);
-    refuseUnlessOwner(context.actor, tris_org);
-    const policy = { policy_id, tris_org, content_hash, scope: of.scope };
-    return this.replays.start({ ...policy, ...(of.model && { model: of.model }) }, accessPolicies, context);
+  /** @throws Problem replay_not_found, also for a replay that the actor may not read */
+  async execute({ input: { replayId, actor } }: GetReplay): Promise<ReplayDto> {
+    return replayOf((await this.kinds.find(replayId, actor, unknownReplay)).job);
   }
 }
 

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { PolicyNamesController } from '../policy-names/policy-names.controller.js';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { ListModelsHandler, Promotions, SwitchModelHandler, SwitchPolicyHandler } from './promotions.js';
-import { CancelReplayHandler, Replays, StartReplayHandler } from './replays.js';
+import { CancelReplayHandler, GetReplayHandler, Replays } from './replays.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
@@ -17,7 +17,7 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     GetPolicyHandler,
     ListPoliciesHandler,
     EvaluatePolicyHandler,
-    StartReplayHandler,
+    GetReplayHandler,
     CancelReplayHandler,
     SwitchPolicyHandler,
     ListModelsHandler,
