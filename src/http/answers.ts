@@ -49,6 +49,10 @@ export class Read<T = unknown> {
     readonly etagParts: readonly (string | number)[],
     readonly cacheControl: string = 'no-cache',
   ) {}
+
+  static of<T>({ body, etagParts }: Pick<Read<T>, 'body' | 'etagParts'>): Read<T> {
+    return new Read(body, etagParts);
+  }
 }
 
 /** An answer for people, too: its JSON, or the same as text or as HTML, whichever `Accept` names first. */

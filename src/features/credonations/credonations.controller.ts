@@ -19,7 +19,6 @@ export class CredonationsController {
     problems: ['identity_not_found'],
   })
   async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery) {
-    const { body, etagParts } = await this.queries.execute(new ListCredonations({ trisId: tris_id, limit, cursor }));
-    return new Read(body, etagParts);
+    return Read.of(await this.queries.execute(new ListCredonations({ trisId: tris_id, limit, cursor })));
   }
 }

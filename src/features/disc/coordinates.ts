@@ -1,4 +1,4 @@
-import type { ModelId } from '../../scoring/models/scoring-model.js';
+import type { LensSelector } from '../lenses/lenses.js';
 import type { CoordinatesQuery } from './disc.dto.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { type Problem, fieldProblem } from '../../kernel/problems.js';
@@ -7,7 +7,7 @@ import { type Problem, fieldProblem } from '../../kernel/problems.js';
  * Selects the state of an identity. Without any: all applied events, as of the end of the current UTC hour or, if that is
  * later, of the latest time that a server has given to an event.
  */
-export interface Coordinates {
+export interface Coordinates extends LensSelector {
   /** ms: only events that occurred by then. */
   as_of?: number;
   /** Refuses `as_of`, which is after the current hour, unless a server has given an event that time or a later one. */
@@ -18,12 +18,6 @@ export interface Coordinates {
   known_at?: number;
   /** `<log id>.<decimal>`: only events up to and including this position. */
   as_of_position?: string;
-  /** Id of a validation policy to use as the lens, or `model`. Default: the organization's lens, or the platform's. */
-  vp?: string;
-  /** The organization of the request's key. */
-  organization?: string | null;
-  /** Version of the scoring model. Default: the platform's. */
-  model?: ModelId;
 }
 
 const HOUR_MS = 3_600_000;
@@ -54,15 +48,7 @@ export function toCoordinates(
   const as_of = timeOf(parameters.as_of);
   const known_at = timeOf(parameters.known_at);
   if (isLater(known_at)) throw ahead('known_at');
-  return {
-    as_of,
-    ...(isLater(as_of) && { ahead: ahead('as_of') }),
-    known_at,
-    as_of_position,
-    vp,
-    model,
-    organization,
-  };
+  return { as_of, ...(isLater(as_of) && { ahead: ahead('as_of') }), known_at, as_of_position, vp, model, organization };
 
   function isLater(ms: number | undefined): boolean {
     return ms !== undefined && ms > endOfHour(now);

@@ -34,7 +34,7 @@ import {
   ScoreBatchResultDto,
   ScoreDto,
 } from './disc.dto.js';
-import { GetExplanation, GetHistory, GetMetrics, GetRank, GetReports, type QueryAnswer } from './disc.handlers.js';
+import { GetExplanation, GetHistory, GetMetrics, GetRank, GetReports } from './disc.handlers.js';
 import { GetIdentities } from './identity-reader.js';
 import { LiveChanges } from './live-changes.js';
 import { Overview } from './overview.js';
@@ -78,7 +78,7 @@ export class DiscController {
     problems: ['organization_not_vetted'],
   })
   async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    return readOf(await this.queries.execute(new GetRank({ trisId: tris_id, selector: selectorOf(caller) })));
+    return Read.of(await this.queries.execute(new GetRank({ trisId: tris_id, selector: selectorOf(caller) })));
   }
 
   @Get('/v1/disc/overview')
@@ -128,7 +128,7 @@ export class DiscController {
   ) {
     const coordinates = this.coordinates(query, caller);
     const asked = { trisId: tris_id, coordinates, limit, cursor, recorded: toRange({ from, to }) };
-    return readOf(await this.queries.execute(new GetHistory(asked)));
+    return Read.of(await this.queries.execute(new GetHistory(asked)));
   }
 
   @Get('/v1/disc/score/:tris_id/explain')
@@ -145,7 +145,7 @@ export class DiscController {
     @RequestCaller() caller: Caller | null,
   ) {
     const coordinates = this.coordinates(query, caller);
-    return readOf(await this.queries.execute(new GetExplanation({ trisId: tris_id, coordinates })));
+    return Read.of(await this.queries.execute(new GetExplanation({ trisId: tris_id, coordinates })));
   }
 
   @Get('/v1/disc/metrics/:tris_id')
@@ -278,10 +278,6 @@ export class DiscController {
 /** Selects the default lens of the caller. */
 function selectorOf(caller: Caller | null) {
   return { organization: caller?.organization ?? null };
-}
-
-function readOf<T>({ body, etagParts }: QueryAnswer<T>): Read<T> {
-  return new Read(body, etagParts);
 }
 
 /** The answer about a single identity. @throws Problem if that is the answer */

@@ -24,7 +24,7 @@ import { type Depth, type Window, reportOf } from './report.js';
 import { coordinatesOf, etagPartsOf } from './score.js';
 
 /** An answer, and what it depends on besides its URL. */
-export interface QueryAnswer<T> {
+interface QueryAnswer<T> {
   body: T;
   etagParts: (string | number)[];
 }
@@ -90,12 +90,8 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     const before = after > 0 ? await reader.at(after).state([lens]) : newIdentity();
     const running = RunningStanding.of(before, lens);
     const until = to === undefined ? reader : reader.at((await reader.lastRecorded(to)).position);
-    const body: HistoryDto = {
-      tris_id: trisId,
-      lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
-      entries: [],
-      next_cursor: null,
-    };
+    const { policy_id, content_hash } = lens;
+    const body: HistoryDto = { tris_id: trisId, lens: { policy_id, content_hash }, entries: [], next_cursor: null };
     const { as_of, position } = reader;
     const answer = { body, etagParts: etagPartsOf({ as_of, position, lens, generation }) };
     if (until.position <= after) return answer;

@@ -2,7 +2,6 @@ import { isIncomplete } from '../../../projections/identities.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
-import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
@@ -23,14 +22,10 @@ export function discScore(snapshot: IdentitySnapshot): DiscScoreDto {
 /** Answers that are kept: about 2 MB. */
 const KEPT = 4_000;
 
-interface Answered {
-  generation: string;
-  lens: Scoring;
-  as_of: number;
-  isPresent: boolean;
+type Answered = Pick<IdentitySnapshot, 'generation' | 'lens' | 'as_of' | 'isPresent'> & {
   changed: number;
   text: string;
-}
+};
 
 /**
  * Cache of serialized public scores. Generation, identity and the position of its last change determine a state; state,

@@ -171,12 +171,7 @@ export class Summarizer {
 
   private mover(tris_id: string): Omit<MoverDto, 'reasons'> {
     const { before, after, netBefore, netAfter } = this.comparison;
-    return {
-      tris_id,
-      before: side(before, netBefore),
-      after: side(after, netAfter),
-      delta: (after - before) / 10,
-    };
+    return { tris_id, before: side(before, netBefore), after: side(after, netAfter), delta: (after - before) / 10 };
   }
 
   private addAccess(probe: AccessProbe, change: AccessChangeDto, trisId: string, state: IdentityState): void {
