@@ -39,11 +39,8 @@ export function toCoordinates(
 ): Coordinates {
   const { as_of_position, vp, model } = parameters;
   if (parameters.known_at !== undefined && as_of_position !== undefined) {
-    throw fieldProblem(
-      `${at}as_of_position`,
-      'exclusive',
-      'known_at and as_of_position cannot be combined: send only one of them',
-    );
+    const message = 'known_at and as_of_position cannot be combined: send only one of them';
+    throw fieldProblem(`${at}as_of_position`, 'exclusive', message);
   }
   const as_of = timeOf(parameters.as_of);
   const known_at = timeOf(parameters.known_at);
@@ -56,11 +53,8 @@ export function toCoordinates(
 
   function ahead(name: string): Problem {
     const time = new Date(now).toISOString();
-    return fieldProblem(
-      at + name,
-      'in_the_future',
-      `${name} must not be after the current hour; the server's time is ${time}`,
-    );
+    const message = `${name} must not be after the current hour; the server's time is ${time}`;
+    return fieldProblem(at + name, 'in_the_future', message);
   }
 }
 

@@ -48,10 +48,8 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
     );
     const [organization, row] = results as [OrganizationRow?, IdentityRow?];
     if (!organization?.vetted) {
-      throw new Problem(
-        'organization_not_vetted',
-        `${trisId} is not a vetted organization; only those have a rank.${hintOf(trisId)}`,
-      );
+      const detail = `${trisId} is not a vetted organization; only those have a rank.${hintOf(trisId)}`;
+      throw new Problem('organization_not_vetted', detail);
     }
     const lens = await this.lenses.resolve(selector, manifest, results.slice(2));
     const ledger = row && (await new EvidenceReader(this.views, trisId, row, position).ledger(lens));

@@ -120,10 +120,8 @@ async function sharesOf(
   for (const [category, own] of byCategory) {
     const sorted = own.sort((a, b) => (names[a]! < names[b]! ? -1 : 1));
     await yieldIfDue();
-    const parts = divide(
-      left[category],
-      sorted.map((n) => tct[n]!),
-    );
+    const whole = sorted.map((n) => tct[n]!);
+    const parts = divide(left[category], whole);
     for (const [i, n] of sorted.entries()) shares[n] = parts[i]!;
     await yieldIfDue();
   }

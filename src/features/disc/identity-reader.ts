@@ -79,10 +79,8 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    return this.views.lookUp(
-      async () => this.read(await this.find(trisIds, coordinates), coordinates.known_at),
-      areAllFound,
-    );
+    const look = async () => this.read(await this.find(trisIds, coordinates), coordinates.known_at);
+    return this.views.lookUp(look, areAllFound);
   }
 
   /**
@@ -172,10 +170,8 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
     }
     if (issuers.size === 0) return snapshots;
     const names = [...issuers.keys()];
-    const { results } = await this.views.readSince(
-      last,
-      names.map((issuer) => ({ get: accreditationRow(issuer) })),
-    );
+    const gets = names.map((issuer) => ({ get: accreditationRow(issuer) }));
+    const { results } = await this.views.readSince(last, gets);
     for (const [i, issuer] of names.entries()) issuers.set(issuer, results[i] as Accreditation | undefined);
     if (known_at === undefined) return snapshots;
     for (const snapshot of snapshots) {

@@ -31,12 +31,8 @@ export class PlatformShares {
       tct += counts[criticality]! * each;
       flagged += counts[CRITICALITIES.length + criticality]! * each;
     }
-    this.add(
-      place,
-      counts.reduce((sum, count) => sum + count, 0),
-      tct,
-      flagged,
-    );
+    const actions = counts.reduce((sum, count) => sum + count, 0);
+    this.add(place, actions, tct, flagged);
   }
 
   /** @param place see `placeOf` */

@@ -68,10 +68,8 @@ export class SpreadEvidence {
   async ofMetrics(metrics: readonly string[]): Promise<Evidence> {
     const names = [...new Set(metrics)];
     if (names.length === 0) return {};
-    return this.read(
-      names.map((metric) => cellsOf(this.identity.tris_id, metric)),
-      names,
-    );
+    const lists = names.map((metric) => cellsOf(this.identity.tris_id, metric));
+    return this.read(lists, names);
   }
 
   /** At most `limit` names of metrics, including those added after the position. */

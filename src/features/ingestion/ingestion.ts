@@ -352,10 +352,8 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
   async execute({ input: { asked, context } }: IngestWallet): Promise<{ job_id: string }> {
     const { chain_id } = asked;
     if (!this.ingestion.knows(chain_id)) {
-      throw new Problem(
-        'chain_not_configured',
-        `Histories of chain ${chain_id} cannot be read here: it has no endpoint or no listed contracts.`,
-      );
+      const detail = `Histories of chain ${chain_id} cannot be read here: it has no endpoint or no listed contracts.`;
+      throw new Problem('chain_not_configured', detail);
     }
     const wallet = asked.wallet.toLowerCase();
     const tris_id = await this.ingestion.trisOf(wallet, chain_id);

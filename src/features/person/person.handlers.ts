@@ -110,16 +110,13 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
   /** One line for each event, many in a text; at the end the trailer of `credence export`, and what can be erased. */
   private async *lines(trisId: string, session: Session): AsyncIterable<string> {
     const hash = createHash('sha256');
+    const lineOf = async (event: RecordedEvent) => `${JSON.stringify(await this.line(event, session), withoutKeys)}\n`;
     let [events, damaged] = [0, 0];
     for await (const read of this.events(trisId)) {
       const readable = read.filter((event) => !event.damage);
       damaged += read.length - readable.length;
       events += readable.length;
-      const lines = await mapInParts(
-        readable,
-        async (event) => `${JSON.stringify(await this.line(event, session), withoutKeys)}\n`,
-      );
-      const text = lines.join('');
+      const text = (await mapInParts(readable, lineOf)).join('');
       hash.update(text);
       if (text !== '') yield text;
     }
@@ -131,9 +128,9 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
   private async *events(trisId: string): AsyncIterable<RecordedEvent[]> {
     const at = async ({ sort }: RangeRow) => [(await this.store.readAt(Number(sort)))!];
     const of =
-      (streamOf: (value: never) => string, isWanted: (type: string) => boolean = () => true) =>
+      (streamOf: (value: never) => string, wanted = /^/) =>
       async ({ value }: RangeRow) =>
-        (await this.store.readStream(streamOf(value as never))).filter(({ type }) => isWanted(type));
+        (await this.store.readStream(streamOf(value as never))).filter(({ type }) => wanted.test(type));
     const lists: [list: { view: string; key: string }, read: (row: RangeRow) => Promise<RecordedEvent[]>][] = [
       [timelineOf(trisId), at],
       // Withdrawals are rows of this list, too, and were read with the timeline.
@@ -141,21 +138,9 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
       [eventsNaming(trisId), at],
       [decisionsAbout(trisId), of(({ jti }: DecisionRow) => accessStream(jti))],
       // The action of a record is in its stream, too.
-      [
-        troveList(trisId, null),
-        of(
-          ({ record_id }: TroveEntry) => `trove-${record_id}`,
-          (type) => type.startsWith('Trove'),
-        ),
-      ],
+      [troveList(trisId, null), of(({ record_id }: TroveEntry) => `trove-${record_id}`, /^Trove/)],
       [disputesOf({ about: trisId }, false), of((disputeId: string) => `dispute-${disputeId}`)],
-      [
-        walletsOf(trisId),
-        of(
-          ({ wallet }: WalletRow) => walletStream(wallet),
-          (type) => type === 'SessionsEnded',
-        ),
-      ],
+      [walletsOf(trisId), of(({ wallet }: WalletRow) => walletStream(wallet), /^SessionsEnded$/)],
     ];
     for (const [list, read] of lists) {
       for await (const rows of this.views.parts({ ...list, limit: ROWS })) {

@@ -70,17 +70,11 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });
     const proposal = { lens, owner: lensOwner(scope, tris_org), model, reader: actor };
-    const {
-      results,
-      before,
-      after: _,
-      position,
-      generation,
-      as_of,
-      ...summary
-    } = subjects === undefined
-      ? { ...(await this.everyone(actor, proposal, accessPolicies, signal)), results: [] }
-      : await this.evaluate(subjects, proposal, accessPolicies);
+    const compared =
+      subjects === undefined
+        ? { ...(await this.everyone(actor, proposal, accessPolicies, signal)), results: [] }
+        : await this.evaluate(subjects, proposal, accessPolicies);
+    const { results, before, after: _, position, generation, as_of, ...summary } = compared;
     return {
       policy_id,
       content_hash: lens.content_hash,
@@ -175,6 +169,7 @@ async function changeOf(
   for (const category of MODEL.categories) {
     metrics[category] = round(projected.disc_metrics[category] - current.disc_metrics[category], 4);
   }
+  const [from, to] = [current.score_rating, projected.score_rating];
   return {
     tris_id,
     current,
@@ -184,10 +179,7 @@ async function changeOf(
       total_tct: projected.total_tct - current.total_tct,
       metrics,
     },
-    rating_change:
-      current.score_rating === projected.score_rating
-        ? null
-        : { from: current.score_rating, to: projected.score_rating },
+    rating_change: from === to ? null : { from, to },
     reasons: [...reasons],
     access,
   };

@@ -106,10 +106,8 @@ export function decideRollback(stack: LensStack, owner: LensOwner, policyId: str
   if (active.policy_id !== policyId || !before) {
     const whose = owner.tris_org ?? 'the platform';
     const now = titleOf(owner, active.policy_id);
-    throw new Problem(
-      'policy_not_active',
-      `${policyId} is not the active lens of ${whose}. The active lens is ${now}.`,
-    );
+    const detail = `${policyId} is not the active lens of ${whose}. The active lens is ${now}.`;
+    throw new Problem('policy_not_active', detail);
   }
   return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
 }
@@ -144,10 +142,8 @@ export function decideRollbackModel(stack: ModelStack, { id, hash }: ScoringMode
   const active = stack.at(-1)!;
   const before = stack.at(-2);
   if (active.hash !== hash || !before) {
-    throw new Problem(
-      'model_not_active',
-      `${id} was not promoted, or is not the active version of the model. The active version is ${active.id}.`,
-    );
+    const detail = `${id} was not promoted, or is not the active version of the model. The active version is ${active.id}.`;
+    throw new Problem('model_not_active', detail);
   }
   return [fact(modelActivated, { reason: 'rolled_back', model: before, replay_id: null, previous: active })];
 }
