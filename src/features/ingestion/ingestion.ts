@@ -52,11 +52,14 @@ interface KeptCursor extends Cursor {
   log: Checkpoint;
 }
 
-export class GetIngestion extends QueryWith<{ id: string; actor: Actor }, IngestionDto> {}
+export class IngestWallet extends CommandWith<
+  { asked: Omit<IngestionInput, 'tris_id'>; context: CommandContext },
+  { job_id: string }
+> {}
 
 /** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
-@QueryHandler(GetIngestion)
-export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
+@CommandHandler(IngestWallet)
+export class Ingestion implements ICommandHandler<IngestWallet>, OnModuleInit {
   private contracts: ContractsByChain = {};
 
   constructor(
@@ -92,13 +95,30 @@ export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
     );
   }
 
-  /** Whether the chain has an endpoint and contracts whose events count. */
-  knows(chainId: number): boolean {
-    return this.chains.has(chainId) && (this.contracts[chainId]?.length ?? 0) > 0;
+  /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
+  async execute({ input: { asked, context } }: IngestWallet): Promise<{ job_id: string }> {
+    const { chain_id } = asked;
+    if (!this.chains.has(chain_id) || !this.contracts[chain_id]?.length) {
+      const detail = `Histories of chain ${chain_id} cannot be read here: it has no endpoint or no listed contracts.`;
+      throw new Problem('chain_not_configured', detail);
+    }
+    const wallet = asked.wallet.toLowerCase();
+    const tris_id = await this.trisOf(wallet, chain_id);
+    const { session, organization } = context.actor;
+    if (session && (await this.standing.of(session)).trisId !== tris_id) {
+      throw new Problem('forbidden', 'A session can only read the histories of wallets of its own TRIS.');
+    }
+    if (tris_id === null) {
+      throw new Problem('wallet_not_linked', 'The wallet has not signed a link to a TRIS that counts on this chain.');
+    }
+    const { id } = await this.enqueue({ ...asked, wallet, tris_id }, context);
+    // Its keys can see the job then; several organizations may ask for one.
+    if (organization !== null) await this.keyValue.put(askedKey(id, organization), true, ANSWERED_TTL_MS);
+    return { job_id: id };
   }
 
   /** The TRIS that a wallet's history counts for, or null. An asserted link is not enough to affect a score. */
-  async trisOf(wallet: string, chainId: number): Promise<string | null> {
+  private async trisOf(wallet: string, chainId: number): Promise<string | null> {
     return trisOn(await this.links.of(wallet), chainId);
   }
 
@@ -131,37 +151,7 @@ export class Ingestion implements IQueryHandler<GetIngestion>, OnModuleInit {
     });
   }
 
-  /**
-   * @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS, or an organization's key
-   * for one that its organization did not ask for
-   */
-  async execute({ input: { id, actor } }: GetIngestion): Promise<IngestionDto> {
-    const job = await this.jobs.get(JOB_KIND, id);
-    if (!job || (await this.isHidden(job, actor))) {
-      throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
-    }
-    const { wallet, chain_id, tris_id } = job.input as unknown as IngestionInput;
-    return {
-      job_id: id,
-      // An organization named the wallet; whose it is, is not for it to learn here.
-      tris_id: actor.organization === null ? tris_id : null,
-      wallet: getAddress(wallet),
-      chain_id,
-      ...stateOfJob<IngestionResultDto>(job),
-    };
-  }
-
-  private async isHidden({ id, input }: Job, { session, organization }: Actor): Promise<boolean> {
-    if (session) return (await this.standing.of(session)).trisId !== input['tris_id'];
-    return organization !== null && !(await this.wasAskedBy(id, organization));
-  }
-
-  /** Remembers that an organization asked for a job, so that its keys can see it; several may ask for one. */
-  async noteAsked(id: string, organization: string): Promise<void> {
-    await this.keyValue.put(askedKey(id, organization), true, ANSWERED_TTL_MS);
-  }
-
-  private async wasAskedBy(id: string, organization: string): Promise<boolean> {
+  async wasAskedBy(id: string, organization: string): Promise<boolean> {
     return (await this.keyValue.get(askedKey(id, organization))) !== undefined;
   }
 
@@ -336,36 +326,38 @@ async function isReplaced({ next_block, last_hash }: Cursor, reader: LogReader, 
 
 const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;
 
-export class IngestWallet extends CommandWith<
-  { asked: Omit<IngestionInput, 'tris_id'>; context: CommandContext },
-  { job_id: string }
-> {}
+export class GetIngestion extends QueryWith<{ id: string; actor: Actor }, IngestionDto> {}
 
-@CommandHandler(IngestWallet)
-export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
+@QueryHandler(GetIngestion)
+export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
   constructor(
     private readonly ingestion: Ingestion,
     private readonly standing: SessionStanding,
+    @Inject(JOBS) private readonly jobs: Jobs,
   ) {}
 
-  /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
-  async execute({ input: { asked, context } }: IngestWallet): Promise<{ job_id: string }> {
-    const { chain_id } = asked;
-    if (!this.ingestion.knows(chain_id)) {
-      const detail = `Histories of chain ${chain_id} cannot be read here: it has no endpoint or no listed contracts.`;
-      throw new Problem('chain_not_configured', detail);
+  /**
+   * @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS, or an organization's key
+   * for one that its organization did not ask for
+   */
+  async execute({ input: { id, actor } }: GetIngestion): Promise<IngestionDto> {
+    const job = await this.jobs.get(JOB_KIND, id);
+    if (!job || (await this.isHidden(job, actor))) {
+      throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
     }
-    const wallet = asked.wallet.toLowerCase();
-    const tris_id = await this.ingestion.trisOf(wallet, chain_id);
-    const { session, organization } = context.actor;
-    if (session && (await this.standing.of(session)).trisId !== tris_id) {
-      throw new Problem('forbidden', 'A session can only read the histories of wallets of its own TRIS.');
-    }
-    if (tris_id === null) {
-      throw new Problem('wallet_not_linked', 'The wallet has not signed a link to a TRIS that counts on this chain.');
-    }
-    const { id } = await this.ingestion.enqueue({ ...asked, wallet, tris_id }, context);
-    if (organization !== null) await this.ingestion.noteAsked(id, organization);
-    return { job_id: id };
+    const { wallet, chain_id, tris_id } = job.input as unknown as IngestionInput;
+    return {
+      job_id: id,
+      // An organization named the wallet; whose it is, is not for it to learn here.
+      tris_id: actor.organization === null ? tris_id : null,
+      wallet: getAddress(wallet),
+      chain_id,
+      ...stateOfJob<IngestionResultDto>(job),
+    };
+  }
+
+  private async isHidden({ id, input }: Job, { session, organization }: Actor): Promise<boolean> {
+    if (session) return (await this.standing.of(session)).trisId !== input['tris_id'];
+    return organization !== null && !(await this.ingestion.wasAskedBy(id, organization));
   }
 }
