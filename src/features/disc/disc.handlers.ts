@@ -5,6 +5,7 @@ import { type OrganizationRow, organizationRow } from '../../../projections/orga
 import { policyMetricRow } from '../../../projections/policies.js';
 import { QueryWith } from '../../commands/messages.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { hintOf, Problem } from '../../kernel/problems.js';
@@ -17,7 +18,7 @@ import type { Coordinates } from './coordinates.js';
 import type { DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { EvidenceReader } from './evidence-reader.js';
 import { explain } from './explain.js';
-import { RunningStanding, historyCursor, historyEntry, positionIn } from './history.js';
+import { RunningStanding, historyEntry, positionIn, tagOf } from './history.js';
 import { IdentityReader, type IdentitySnapshot } from './identity-reader.js';
 import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, type Window, reportOf } from './report.js';
@@ -80,9 +81,10 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     const { trisId, coordinates, limit, cursor, recorded } = input;
     const { reader, lens, generation } = await this.identities.open(trisId, coordinates, cursor !== undefined);
     const { from, to } = recorded;
+    const tag = tagOf(trisId, lens, coordinates);
     // The cursor may be of a history without this `from`.
     const after = Math.max(
-      cursor === undefined ? 0 : positionIn(cursor, trisId, lens, coordinates),
+      cursor === undefined ? 0 : positionIn(cursor, tag),
       from === undefined ? 0 : (await reader.lastRecorded(from - 1)).position,
     );
     const before = after > 0 ? await reader.at(after).state([lens]) : newIdentity();
@@ -97,7 +99,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     for await (const page of until.events(after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
-          body.next_cursor = historyCursor(last, trisId, lens, coordinates);
+          body.next_cursor = encodeCursor({ p: last, t: tag });
           return answer;
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));
@@ -186,21 +188,17 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
 
   async execute({ input: { trisIds, coordinates, window, depth } }: GetReports): Promise<(ReportDto | Problem)[]> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
-    return answers(snapshots, (snapshot) => this.report(snapshot, window, depth));
-  }
-
-  private async report(snapshot: IdentitySnapshot, window: Window, depth: Depth): Promise<ReportDto> {
-    const report = await reportOf(snapshot, window, depth, this.identities.logId);
-    const { report_id, report_hash, bad_status } = report;
-    const log_tree = await treeAt(this.views, snapshot.position);
-    const timestamp = new Date(this.clock()).toISOString();
-    const claims = claimsOf(snapshot, this.identities.logId, timestamp, {
-      report_id,
-      report_hash,
-      ...(bad_status && { bad_status: { ...bad_status } }),
-      ...(log_tree && { log_tree }),
+    const { logId } = this.identities;
+    return answers(snapshots, async (snapshot) => {
+      const report = await reportOf(snapshot, window, depth, logId);
+      const { report_id, report_hash, bad_status } = report;
+      const log_tree = await treeAt(this.views, snapshot.position);
+      const timestamp = new Date(this.clock()).toISOString();
+      const badStatus = bad_status && { bad_status: { ...bad_status } };
+      const statement = { report_id, report_hash, ...badStatus, ...(log_tree && { log_tree }) };
+      const claims = claimsOf(snapshot, logId, timestamp, statement);
+      return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
     });
-    return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }
 }
 

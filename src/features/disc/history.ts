@@ -1,7 +1,7 @@
 import type { IdentityState } from '../../../projections/identities.js';
 import { type IdentityEvent, isOfAction, signOf } from '../../../projections/identity-events.js';
 import { hashOf } from '../../kernel/hash.js';
-import { decodeCursor, encodeCursor, unknownCursor } from '../../kernel/cursor.js';
+import { decodeCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { dayOf, eachDayOf } from '../../scoring/evidence.js';
 import { tctOf } from '../../scoring/lens.js';
@@ -80,34 +80,21 @@ export function historyEntry(event: IdentityEvent, running: RunningStanding, log
   };
 }
 
-/** A place in a history: the position of the entry before it, and what its numbers belong to, see `tagOf`. */
-interface CursorState {
-  p: number;
-  t: string;
-}
-
-/** The cursor of the entries after a position. */
-export function historyCursor(p: number, trisId: string, lens: Scoring, coordinates: Coordinates): string {
-  return encodeCursor({ p, t: tagOf(trisId, lens, coordinates) } satisfies CursorState);
-}
-
 /**
- * The position in a cursor.
+ * The position in a cursor `{p, t}`: that of the entry before it.
+ * @param tag what the numbers of the entries belong to, see `tagOf`
  * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
  */
-export function positionIn(cursor: string, trisId: string, lens: Scoring, coordinates: Coordinates): number {
-  const { p, t } = decodeCursor(cursor, isCursor);
-  if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
-  return p;
-}
-
-function isCursor(state: unknown): state is CursorState {
-  const { p, t } = (state ?? {}) as CursorState;
-  return Number.isSafeInteger(p) && p >= 0 && typeof t === 'string';
+export function positionIn(cursor: string, tag: string): number {
+  const isCursor = (state: unknown): state is { p: number; t: string } => {
+    const { p, t } = (state ?? {}) as { p: number; t: string };
+    return Number.isSafeInteger(p) && p >= 0 && t === tag;
+  };
+  return decodeCursor(cursor, isCursor).p;
 }
 
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
-function tagOf(trisId: string, lens: Scoring, { as_of, known_at, as_of_position }: Coordinates): string {
+export function tagOf(trisId: string, lens: Scoring, { as_of, known_at, as_of_position }: Coordinates): string {
   const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
   return hashOf(trisId, lens.content_hash, lens.model.hash, ...asked).slice(0, 12);
 }

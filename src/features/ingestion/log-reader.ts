@@ -130,11 +130,10 @@ export class BlockRange {
   private async askOnce(request: RpcRequest, filter: object): Promise<EvmLog[] | undefined> {
     if (!this.reader.answersBatches) return this.askWithoutBatch(request, filter);
     const last = { method: 'eth_getBlockByNumber', params: [hex(this.to), false] };
-    let answers: unknown[];
-    try {
-      answers = await this.reader.node.batch([request, last]);
-    } catch (error) {
+    const answers = await this.reader.node.batch([request, last]).catch((error: unknown) => {
       if (!(error instanceof NoBatches)) throw error;
+    });
+    if (!answers) {
       const logs = await this.askWithoutBatch(request, filter);
       this.reader.answersBatches = false;
       return logs;
