@@ -5,7 +5,7 @@ import { AccessPolicies } from '../features/access/access-policies.js';
 import { AccessProbes } from '../features/access/access-probes.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import type { AccessChangeDto, ReplayResultDto, SummaryDto } from '../features/validation-policies/vp.dto.js';
-import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
+import { lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
 import type { LensScope } from '../features/lenses/domain/lenses.events.js';
 import { lensOf } from '../features/lenses/domain/validation-policy.js';
 import { Lenses } from '../features/lenses/lenses.js';
@@ -110,7 +110,7 @@ const LENS_ORDER: readonly LensScope[] = ['organization', 'platform'];
 /** The policy that is the lens of an owner, read from the log; null if none was promoted. */
 export async function activePolicy({ stores }: HandlersContext, scope: LensScope, trisOrg: string) {
   const owner = lensOwner(scope, trisOrg);
-  return activeLens(lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner)).policy_id;
+  return lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner).at(-1)!.policy_id;
 }
 
 async function storedPolicy({ get }: HandlersContext, { kind, policy_id }: PolicyFile) {

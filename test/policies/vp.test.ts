@@ -8,7 +8,6 @@ import { reasonsOf } from '../../src/features/validation-policies/reasons.js';
 import { Comparison, Summarizer, side } from '../../src/features/validation-policies/comparison.js';
 import {
   type LensOwner,
-  activeLens,
   decidePromote,
   decideRollback,
   lensOwner,
@@ -149,9 +148,9 @@ describe('a lens', () => {
   const stackAfter = (owner: LensOwner, ...facts: Fact[]) => lensStackOf(given(facts), owner);
 
   test('is the model’s own for the platform, and the platform’s for an organization, before any promotion', () => {
-    expect(activeLens(stackAfter(platform))).toEqual({ policy_id: null, content_hash: MODEL_LENS.content_hash });
+    expect(stackAfter(platform).at(-1)).toEqual({ policy_id: null, content_hash: MODEL_LENS.content_hash });
     const organization = lensOwner('organization', 'tris:lender');
-    expect(activeLens(stackAfter(organization))).toEqual({ policy_id: null, content_hash: null });
+    expect(stackAfter(organization).at(-1)).toEqual({ policy_id: null, content_hash: null });
   });
 
   test('is promoted with its replay and the previous lens', () => {
@@ -174,10 +173,10 @@ describe('a lens', () => {
     facts.push(...decidePromote(stack(), platform, B, null));
     expect(refusalOf(() => decideRollback(stack(), platform, 'VP_A_V1'))?.code).toBe('policy_not_active');
     facts.push(...decideRollback(stack(), platform, 'VP_B_V1'));
-    expect(activeLens(stack()).policy_id).toBe('VP_A_V1');
+    expect(stack().at(-1)!.policy_id).toBe('VP_A_V1');
     expect(facts.at(-1)!.data).toMatchObject({ reason: 'rolled_back', previous: { policy_id: 'VP_B_V1' } });
     facts.push(...decideRollback(stack(), platform, 'VP_A_V1'));
-    expect(activeLens(stack())).toEqual({ policy_id: null, content_hash: MODEL_LENS.content_hash });
+    expect(stack().at(-1)).toEqual({ policy_id: null, content_hash: MODEL_LENS.content_hash });
     expect(refusalOf(() => decideRollback(stack(), platform, 'VP_A_V1'))?.code).toBe('policy_not_active');
   });
 });

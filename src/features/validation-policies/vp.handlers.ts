@@ -11,7 +11,7 @@ import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
+import { lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
 import type { PoliciesQuery } from '../access/ap.dto.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses, unknownPolicy } from '../lenses/lenses.js';
@@ -112,7 +112,7 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
     for (const scope of LENS_SCOPES) {
       const owner = lensOwner(scope, policy.tris_org);
       const activations = await this.store.readStream(lensStream(owner));
-      if (activeLens(lensStackOf(activations, owner)).policy_id === policyId) active_for.push(scope);
+      if (lensStackOf(activations, owner).at(-1)!.policy_id === policyId) active_for.push(scope);
       events.push(...activations);
     }
     events.sort((a, b) => a.position - b.position);

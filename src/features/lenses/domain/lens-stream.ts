@@ -59,10 +59,6 @@ export function titleOf({ tris_org }: Pick<LensOwner, 'tris_org'>, policyId: str
   return policyId ?? (tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
 }
 
-export function activeLens(stack: LensStack): LensName {
-  return stack.at(-1)!;
-}
-
 /**
  * @param replayId the replay over the population that the decision is based on
  * @throws Problem policy_retired, total_weight_out_of_range
@@ -74,7 +70,7 @@ export function decidePromote(
   replayId: string | null,
 ): Fact[] {
   const { policy_id, content_hash, retired } = policy;
-  const previous = activeLens(stack);
+  const previous = stack.at(-1)!;
   if (previous.policy_id === policy_id) return [];
   if (retired) throw new Problem('policy_retired', `${policy_id} is retired and cannot be promoted.`);
   if (owner.scope === 'platform') refuseUnlessConfiguration(policy);
@@ -101,7 +97,7 @@ export function refuseUnlessBasis(
 
 /** Returns to the lens that was active before the policy was promoted. @throws Problem policy_not_active */
 export function decideRollback(stack: LensStack, owner: LensOwner, policyId: string): Fact[] {
-  const active = activeLens(stack);
+  const active = stack.at(-1)!;
   const before = stack.at(-2);
   if (active.policy_id !== policyId || !before) {
     const whose = owner.tris_org ?? 'the platform';
