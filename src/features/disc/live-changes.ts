@@ -53,19 +53,24 @@ interface Stream {
 }
 
 /** Streams with one lens, which get the same events. */
-interface Group {
-  /** Whose lens; null: the platform's. */
-  organization: string | null;
-  scope: FeedScope;
-  /** Its attached streams have all changes up to here. */
-  position: Position;
+class Group {
   /** All of its streams, also those that are not attached since they have to catch up. */
-  streams: Set<Stream>;
-  attached: Set<Stream>;
+  readonly streams = new Set<Stream>();
+  readonly attached = new Set<Stream>();
   /** Attached streams of some identities, by identity. */
-  byIdentity: Map<string, Set<Stream>>;
+  readonly byIdentity = new Map<string, Set<Stream>>();
   /** Stops what sends to it: it has no streams any more. */
-  left: AbortController;
+  readonly left = new AbortController();
+
+  /**
+   * @param organization whose lens; null: the platform's
+   * @param position its attached streams have all changes up to here
+   */
+  constructor(
+    readonly organization: string | null,
+    public scope: FeedScope,
+    public position: Position,
+  ) {}
 }
 
 /**
@@ -165,15 +170,7 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   private begin(organization: string | null, { scope, position }: Pick<Group, 'scope' | 'position'>): Group {
-    const group = {
-      organization,
-      scope,
-      position,
-      streams: new Set<Stream>(),
-      attached: new Set<Stream>(),
-      byIdentity: new Map<string, Set<Stream>>(),
-      left: new AbortController(),
-    };
+    const group = new Group(organization, scope, position);
     this.groups.set(organization, group);
     this.follow(group);
     return group;

@@ -110,15 +110,10 @@ export function coordinatesOf({ as_of, position, lens }: IdentitySnapshot, logId
 }
 
 /** What an answer depends on besides its URL. */
-export function etagPartsOf({
-  as_of,
-  position,
-  lens,
-  generation,
-  reader,
-  state,
-}: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> &
-  Partial<Pick<IdentitySnapshot, 'reader' | 'state'>>): (string | number)[] {
+export function etagPartsOf(
+  answer: Pick<IdentitySnapshot, 'as_of' | 'position' | 'lens' | 'generation'> & Partial<IdentitySnapshot>,
+): (string | number)[] {
+  const { as_of, position, lens, generation, reader, state } = answer;
   const disputed = reader?.row.disputes?.length ?? 0;
   // No coordinates determine whether another event is damaged.
   const lacking = state?.dead_letters.length ?? 0;

@@ -22,9 +22,7 @@ const isAddress = (value: unknown) => typeof value === 'string' && /^0x[0-9a-fA-
  * @throws Problem validation_failed with every wrong field
  */
 export function aaveAction(line: unknown, now: number): Action {
-  const { userWallet, network, logId, timestamp, action, actionData } = (line ?? {}) as Partial<
-    Record<string, unknown>
-  >;
+  const { userWallet, network, logId, timestamp, action, actionData } = (line ?? {}) as Record<string, unknown>;
   const errors: FieldError[] = [];
   const check = (holds: boolean, field: string, must: string) => {
     if (!holds) errors.push({ pointer: `/${field}`, code: 'not_of_aave_v2', message: `${field} must be ${must}` });

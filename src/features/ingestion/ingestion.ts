@@ -284,15 +284,8 @@ function actionOf(
   { tris_id, chain_id }: IngestionInput,
   platform_id: string,
 ): Action {
-  return {
-    tris_id,
-    ...splitMetric(metric),
-    criticality,
-    platform_id,
-    occurred_at,
-    external_id: `${chain_id}:${place}`,
-    evidence_uri: null,
-  };
+  const external_id = `${chain_id}:${place}`;
+  return { tris_id, ...splitMetric(metric), criticality, platform_id, occurred_at, external_id, evidence_uri: null };
 }
 
 /** An error that says how far the job has come. That of an unavailable store is kept: the attempt does not count. */
@@ -302,16 +295,10 @@ function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
   return new Error(`Stopped at block ${next_block} (${done}): ${error.message}`, { cause: error });
 }
 
+const NOTHING = { to_block: null, logs: 0, recorded: 0, already_present: 0, counted_elsewhere: 0, withdrawn: 0 };
+
 function nothingFrom({ next_block }: Cursor): IngestionResultDto {
-  return {
-    from_block: next_block,
-    to_block: null,
-    logs: 0,
-    recorded: 0,
-    already_present: 0,
-    counted_elsewhere: 0,
-    withdrawn: 0,
-  };
+  return { from_block: next_block, ...NOTHING };
 }
 
 function startAt(block: number): Cursor {

@@ -110,15 +110,8 @@ export class Summarizer {
     readonly now: number,
   ) {
     this.comparison = new Comparison(before, after);
-    this.access = probes.map(({ policy_id }) => ({
-      policy_id,
-      granted_before: 0,
-      granted_after: 0,
-      gained: 0,
-      lost: 0,
-      gained_by: [],
-      lost_by: [],
-    }));
+    const counts = { granted_before: 0, granted_after: 0, gained: 0, lost: 0 };
+    this.access = probes.map(({ policy_id }) => ({ policy_id, ...counts, gained_by: [], lost_by: [] }));
   }
 
   /** @param reasons is asked only if it is listed among the movers */

@@ -120,7 +120,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, reader] of readers.entries()) {
       if (reader instanceof Problem) {
-        results.push(nobody(subjects[i]!, reader));
+        results.push({ tris_id: subjects[i]!, ...NOTHING, problem: problemMembers(reader) });
         continue;
       }
       const { tris_id } = reader;
@@ -135,18 +135,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
   }
 }
 
-function nobody(tris_id: string, problem: Problem): EvaluatedSubjectDto {
-  return {
-    tris_id,
-    current: null,
-    projected: null,
-    delta: null,
-    rating_change: null,
-    reasons: [],
-    access: [],
-    problem: problemMembers(problem),
-  };
-}
+/** What is said of an unknown identity. */
+const NOTHING = { current: null, projected: null, delta: null, rating_change: null, reasons: [], access: [] };
 
 /** @param asOf for the evidence, ms */
 async function changeOf(
@@ -169,20 +159,11 @@ async function changeOf(
   for (const category of MODEL.categories) {
     metrics[category] = round(projected.disc_metrics[category] - current.disc_metrics[category], 4);
   }
+  const total_tct = projected.total_tct - current.total_tct;
+  const delta = { score: round(projected.score - current.score, 1), total_tct, metrics };
   const [from, to] = [current.score_rating, projected.score_rating];
-  return {
-    tris_id,
-    current,
-    projected,
-    delta: {
-      score: round(projected.score - current.score, 1),
-      total_tct: projected.total_tct - current.total_tct,
-      metrics,
-    },
-    rating_change: from === to ? null : { from, to },
-    reasons: [...reasons],
-    access,
-  };
+  const rating_change = from === to ? null : { from, to };
+  return { tris_id, current, projected, delta, rating_change, reasons: [...reasons], access };
 }
 
 async function preview({ evidence, bad_status }: IdentityState, lens: Scoring, asOf: number): Promise<PreviewDto> {

@@ -156,14 +156,8 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
 
 function created(policy: Policy): CreatedPolicyDto {
   const { policy_id, tris_org, content_hash, retired, inputs } = policy;
-  return {
-    policy_id,
-    tris_org,
-    status: statusOf(retired),
-    content_hash,
-    ...weightsOf(inputs),
-    warnings: warningsOf(policy),
-  };
+  const about = { policy_id, tris_org, status: statusOf(retired), content_hash };
+  return { ...about, ...weightsOf(inputs), warnings: warningsOf(policy) };
 }
 
 function statusOf(retired: boolean): PolicyStatus {
