@@ -184,14 +184,11 @@ export class EvidenceReader {
 
   /** The events that count after a position, in log order, in pages between which other requests can run. */
   async *events(after: Position = 0): AsyncIterable<IdentityEvent[]> {
-    const { large, position } = this;
-    const isPast = large?.as_of !== undefined;
-    for await (const events of this.rows.events(this.tris_id, isPast ? large!.spread.since : position, after)) {
-      yield events.filter((event) => countsAsOf(event, this));
-    }
-    if (!isPast) return;
-    for await (const events of new SpreadSources(this.rows, large!).events(Math.max(after, large!.spread.since))) {
-      yield events.filter((event) => countsAsOf(event, this));
+    const past = this.large?.as_of === undefined ? null : this.large;
+    const parts = [this.rows.events(this.tris_id, past?.spread.since ?? this.position, after)];
+    if (past) parts.push(new SpreadSources(this.rows, past).events(Math.max(after, past.spread.since)));
+    for (const part of parts) {
+      for await (const events of part) yield events.filter((event) => countsAsOf(event, this));
     }
   }
 

@@ -12,19 +12,12 @@ import { lackingMore } from './identity-reader.js';
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
 
-/** The source of a pass over the population. */
-export interface Population {
-  generation: string;
-  /** Position applied when the pass began. Changes during the pass may or may not be included. */
-  position: number;
-  /** Number of identities. */
-  total: number;
-  /** The number of damaged events that may be about any of them. */
-  unattributed?: unknown;
-}
-
-/** @throws Problem projection_rebuilding */
-export async function openPopulation(readModels: ReadModels, manifest: Manifest): Promise<Population> {
+/**
+ * The source of a pass over the population: of `total` identities, of which `unattributed` damaged events may be about
+ * any. Changes after the position may or may not be included.
+ * @throws Problem projection_rebuilding
+ */
+export async function openPopulation(readModels: ReadModels, manifest: Manifest) {
   const generation = manifest.views['identities'];
   const read = generation === undefined ? undefined : await readModels.read(generation, []);
   if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are being rebuilt');
@@ -43,7 +36,7 @@ export async function eachIdentity(
   readModels: ReadModels,
   views: Pick<Views, 'readSince'>,
   lenses: readonly Lens[],
-  { generation, unattributed }: Population,
+  { generation, unattributed }: { generation: string; unattributed?: unknown },
   signal: AbortSignal,
   visit: (state: IdentityState, reader: EvidenceReader) => void,
   onPage: (done: number) => void | Promise<void> = () => undefined,

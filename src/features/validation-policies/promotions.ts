@@ -183,10 +183,7 @@ export class SwitchPolicyHandler implements ICommandHandler<SwitchPolicy> {
     }
     const decide = (stack: LensStack) =>
       how === 'rollback' ? decideRollback(stack, owner, policyId) : decidePromote(stack, owner, policy, replayId);
-    const nameIn = (data: JsonObject) => {
-      const { policy_id, content_hash } = data as LensName;
-      return { policy_id, content_hash };
-    };
+    const nameIn = ({ policy_id, content_hash }: JsonObject) => ({ policy_id, content_hash }) as LensName;
     return this.promotions.switch(owner, this.promotions.lenses, input, decide, nameIn, { policy_id: policyId, scope });
   }
 }
