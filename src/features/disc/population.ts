@@ -13,8 +13,8 @@ import { lackingMore } from './identity-reader.js';
 const PAGE = 250;
 
 /**
- * The source of a pass over the population: of `total` identities, of which `unattributed` damaged events may be about
- * any. Changes after the position may or may not be included.
+ * The source of a pass over the population: the generation, the number of identities, and that of damaged events that may
+ * be about any of them. Changes after the position, which was applied when the pass began, may or may not be included.
  * @throws Problem projection_rebuilding
  */
 export async function openPopulation(readModels: ReadModels, manifest: Manifest) {
