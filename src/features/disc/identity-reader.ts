@@ -144,7 +144,7 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
   ): Promise<(IdentitySnapshot | Problem)[]> {
     const snapshots: (IdentitySnapshot | Problem)[] = [];
     const issuers = new Map<string, Accreditation | undefined>();
-    let last = 0;
+    const grants: { issuer: string; snapshot: IdentitySnapshot }[] = [];
     for (const [i, reader] of readers.entries()) {
       // Not before the first: a look-up of one identity would wait until each long piece of work has had its turn.
       if (i > 0 && isDue()) await yieldIfDue();
@@ -159,29 +159,21 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
         continue;
       }
       const state = unattributed ? lackingMore(known, unattributed) : known;
-      for (const held of state.verifications) {
-        if (isTrusted(held, undefined, position)) continue;
-        issuers.set(held.issuer, undefined);
-        last = Math.max(last, position);
-      }
       const trusts = (held: Verification) => isTrusted(held, issuers.get(held.issuer), snapshot.position);
       const snapshot = { tris_id, as_of, isPresent, position, lens, generation, state, trusts, reader };
       snapshots.push(snapshot);
+      for (const held of state.verifications) if (!trusts(held)) grants.push({ issuer: held.issuer, snapshot });
     }
-    if (issuers.size === 0) return snapshots;
-    const names = [...issuers.keys()];
+    if (grants.length === 0) return snapshots;
+    const names = [...new Set(grants.map(({ issuer }) => issuer))];
+    const last = Math.max(...grants.map(({ snapshot }) => snapshot.position));
     const gets = names.map((issuer) => ({ get: accreditationRow(issuer) }));
     const { results } = await this.views.readSince(last, gets);
     for (const [i, issuer] of names.entries()) issuers.set(issuer, results[i] as Accreditation | undefined);
     if (known_at === undefined) return snapshots;
-    for (const snapshot of snapshots) {
-      if (snapshot instanceof Problem) continue;
-      const { state, reader } = snapshot;
-      for (const held of state.verifications) {
-        if (isTrusted(held, undefined, reader.position)) continue;
-        const change = lastChange(issuers.get(held.issuer), known_at, reader.end);
-        snapshot.position = Math.max(snapshot.position, change);
-      }
+    for (const { issuer, snapshot } of grants) {
+      const change = lastChange(issuers.get(issuer), known_at, snapshot.reader.end);
+      snapshot.position = Math.max(snapshot.position, change);
     }
     return snapshots;
   }
