@@ -82,10 +82,9 @@ export class PolicyNames implements ICommandHandler<AssignPolicyName> {
   /** The owner of the oldest version of a name, by its position in the log. */
   private async oldestVersion(name: string, { streamOf, ownerIn }: Kind): Promise<NameOwnership> {
     const versions = Array.from({ length: OLDER_VERSIONS }, (_, i) => streamOf(`${name}_V${i + 1}`));
-    const first = (await Promise.all(versions.map((stream) => this.store.readStream(stream, { limit: 1 }))))
-      .filter((history) => history.length > 0)
-      .sort(([a], [b]) => a!.position - b!.position)[0];
-    const owner = first && ownerIn(first);
+    const firsts = await Promise.all(versions.map((stream) => this.store.readStream(stream, { limit: 1 })));
+    const [oldest] = firsts.flat().sort((a, b) => a.position - b.position);
+    const owner = oldest && ownerIn([oldest]);
     return owner === undefined ? undefined : { owner };
   }
 }
