@@ -17,7 +17,7 @@ import { ProofsController } from './key-set.controller.js';
 import { find } from './find.js';
 import { Staleness } from '../read-side/staleness.js';
 import { REFERENCE } from './reference.js';
-import { SessionStanding } from '../features/accounts/session-standing.js';
+import { RefreshFamilies } from '../features/accounts/refresh-families.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
@@ -139,7 +139,8 @@ export async function createApp(
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     // Without the modules that know sessions, none acts for a TRIS.
-    standing: async (session) => (await find(app, SessionStanding)?.of(session)) ?? { ...session, trisId: null },
+    standing: async (session) =>
+      (await find(app, RefreshFamilies)?.standingOf(session)) ?? { ...session, trisId: null },
     cursors: app.get(Cursors),
     rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     registry,

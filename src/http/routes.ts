@@ -121,7 +121,7 @@ export interface RouteOptions {
   /**
    * Also for the session of a wallet. Anyone can have one: it has no scopes and no organization. A query gets the TRIS
    * that the session may act for now, and a query about one identity (`:tris_id`) only that identity's sessions. The
-   * handler of a command must ask what the session may act for (`SessionStanding`).
+   * handler of a command must ask what the session may act for (`RefreshFamilies.standingOf`).
    */
   session?: boolean;
 }

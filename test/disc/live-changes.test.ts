@@ -4,7 +4,7 @@ import { LiveChanges } from '../../src/features/disc/live-changes.js';
 import type { ApiKeys } from '../../src/credentials/api-keys.js';
 import type { Caller, Session } from '../../src/credentials/caller.js';
 import type { SessionEnds } from '../../src/features/accounts/session-ends.js';
-import type { SessionStanding } from '../../src/features/accounts/session-standing.js';
+import type { RefreshFamilies } from '../../src/features/accounts/refresh-families.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { Problem } from '../../src/kernel/problems.js';
@@ -135,7 +135,7 @@ beforeEach(() => {
     feed as unknown as ChangeFeed,
     cursors,
     keys,
-    { of: async ({ family }: Session) => standing(family) } as unknown as SessionStanding,
+    { standingOf: async ({ family }: Session) => standing(family) } as unknown as RefreshFamilies,
     { watch: async (ended: (wallet: string) => void) => void (endSessionsOf = ended) } as unknown as SessionEnds,
     new Consumers({} as EventStore, {} as Views, new Logger('error', () => undefined)),
     () => now,

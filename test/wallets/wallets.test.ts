@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { SessionStanding } from '../../src/features/accounts/session-standing.js';
+import { RefreshFamilies } from '../../src/features/accounts/refresh-families.js';
 import { Signatures } from '../../src/features/accounts/signatures.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
@@ -329,10 +329,10 @@ describe('/api/link-account in a session', () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     await link(wallet, owner);
     const session = (await signIn(service, wallet)).json as Tokens;
-    const standing = service.app.get(SessionStanding, { strict: false });
-    const of = standing.of.bind(standing);
-    jest.spyOn(standing, 'of').mockImplementationOnce(async (claimed) => {
-      const found = await of(claimed);
+    const families = service.app.get(RefreshFamilies, { strict: false });
+    const standingOf = families.standingOf.bind(families);
+    jest.spyOn(families, 'standingOf').mockImplementationOnce(async (claimed) => {
+      const found = await standingOf(claimed);
       const { status } = await call(
         service,
         '/v1/wallets/unlink',

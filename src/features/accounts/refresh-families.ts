@@ -2,21 +2,19 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
+import type { Session } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact } from '../../kernel/event-definition.js';
 import { jobContext } from '../../commands/context.js';
 import { CommandWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
-import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
 import { PublicAddress } from '../../kernel/public-address.js';
 import { type SignedMessage, Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
-import { trisActedFor } from './domain/wallet.js';
 import type { TokensDto } from './sessions.dto.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
@@ -27,8 +25,11 @@ const HANDLE_BYTES = 16;
 const SECRET_BYTES = 32;
 const TOKEN = /^[A-Za-z0-9_-]{64}$/;
 
-/** A family of refresh tokens, of which one is valid at a time. The tokens themselves are not stored. */
-interface Family {
+/**
+ * A family of refresh tokens, of which one is valid at a time. The tokens themselves are not stored. A type, not an
+ * interface: it is stored as JSON.
+ */
+type Family = {
   /** EIP-55. Stored with its checksum: computing it costs as much as the rest of a refresh, signing excluded. */
   wallet: string;
   chain_id: number | null;
@@ -45,7 +46,7 @@ interface Family {
   signed?: SignedMessage;
   /** How often the wallet's sessions had been ended when this one began. */
   endings: number;
-}
+};
 
 /** Ends the session of a refresh token, whether the token is current or replaced. Does nothing for an unknown token. */
 export class RevokeSession extends CommandWith<{ refreshToken: string; correlationId: string }, Position | null> {}
@@ -59,7 +60,6 @@ export class RevokeSession extends CommandWith<{ refreshToken: string; correlati
 export class RefreshFamilies implements ICommandHandler<RevokeSession> {
   constructor(
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly writer: Writer,
     private readonly links: WalletLinks,
     private readonly signatures: Signatures,
@@ -73,6 +73,7 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     const token = randomBytes(HANDLE_BYTES + SECRET_BYTES);
     const { id, secret } = partsOf(token);
     const now = this.clock();
+    const { trisId, endings } = await this.links.standing(wallet, chainId);
     const family: Family = {
       wallet,
       chain_id: chainId,
@@ -81,17 +82,21 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
       previous: null,
       seed: null,
       rotated_at: now,
-      endings: await this.links.endings(wallet, chainId),
+      endings,
       ...(chainId !== null && { signed }),
     };
     // First what may fail: a family that is stored without its tokens could never be used.
-    const tokens = await this.tokensOf(id, family, token);
-    await this.keyValue.put(keyOf(id), asJson(family), FAMILY_MS);
+    const tokens = await this.tokensOf(id, family, trisId, token);
+    await this.keyValue.put(keyOf(id), family, FAMILY_MS);
     return tokens;
   }
 
-  private async tokensOf(family: string, { wallet, chain_id: chainId }: Family, token: Buffer): Promise<TokensDto> {
-    const trisId = trisActedFor(await this.links.of(wallet), chainId);
+  private async tokensOf(
+    family: string,
+    { wallet, chain_id: chainId }: Family,
+    trisId: string | null,
+    token: Buffer,
+  ): Promise<TokensDto> {
     const session = { family, wallet: wallet.toLowerCase(), chainId, trisId };
     return {
       access_token: await this.tokens.sign(session, this.address.url),
@@ -112,12 +117,13 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     const { id, handle, secret } = read(token);
     const presented = digest(secret);
     for (;;) {
-      const [stored, revoked] = await Promise.all([this.find(id), this.isRevoked(id)]);
-      if (!stored) throw unknown();
-      if (revoked || (await this.wasEnded(stored)))
-        throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
+      const found = await this.stateOf(id);
+      if (!found) throw unknown();
+      const { stored, trisId, hasEnded } = found;
+      if (hasEnded) throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
       const now = this.clock();
-      const answer = (seed: string) => this.tokensOf(id, stored, Buffer.concat([handle, successor(secret, seed)]));
+      const answer = (seed: string) =>
+        this.tokensOf(id, stored, trisId, Buffer.concat([handle, successor(secret, seed)]));
       // A rotation that lies ahead is from before the clock was set back.
       const isRepeated = presented === stored.previous && Math.abs(now - stored.rotated_at) <= GRACE_MS;
       if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, correlationId);
@@ -126,7 +132,7 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
         const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: this.clock() };
         const replaced = { ...stored, ...next };
         const ttl = stored.expires_at - now;
-        if (await this.keyValue.replace(keyOf(id), asJson(stored), asJson(replaced), ttl)) return answer(seed);
+        if (await this.keyValue.replace(keyOf(id), stored, replaced, ttl)) return answer(seed);
         continue; // another request with the same token was first: read the family again
       }
       if (isRepeated) return answer(stored.seed!);
@@ -155,18 +161,25 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     return family ? this.end(id, family.wallet, 'signed_out', correlationId) : null;
   }
 
-  async isRevoked(id: string): Promise<boolean> {
-    return (await this.store.readStream(familyStream(id), { limit: 1 })).length > 0;
+  /**
+   * What a session may act for now, according to the log. An access token only says what held when it was issued.
+   * @returns the session, with the TRIS it may act for now, or null
+   * @throws Problem session_revoked
+   */
+  async standingOf(session: Session): Promise<Session> {
+    const found = await this.stateOf(session.family);
+    if (!found || found.hasEnded || found.stored.wallet.toLowerCase() !== session.wallet) {
+      throw new Problem('session_revoked', 'The session has ended. Sign in again.');
+    }
+    return { ...session, trisId: found.trisId };
   }
 
-  /** Whether a session of this wallet exists with this id, and was not ended with all of the wallet's. */
-  async isOpen(id: string, wallet: string): Promise<boolean> {
-    const family = await this.find(id);
-    return family?.wallet.toLowerCase() === wallet && !(await this.wasEnded(family));
-  }
-
-  private async wasEnded({ wallet, chain_id, endings }: Family): Promise<boolean> {
-    return (await this.links.endings(wallet, chain_id)) !== endings;
+  /** A family with what the log says of it: whether it has ended, also with all of the wallet's sessions. */
+  private async stateOf(id: string) {
+    const [stored, revoked] = await Promise.all([this.find(id), this.writer.firstOf(familyStream(id))]);
+    if (!stored) return undefined;
+    const { trisId, endings } = await this.links.standing(stored.wallet, stored.chain_id);
+    return { stored, trisId, hasEnded: revoked !== undefined || endings !== stored.endings };
   }
 
   private async find(id: string): Promise<Family | undefined> {
@@ -207,6 +220,3 @@ const familyStream = (id: string): string => `family-${id}`;
 function unknown(): Problem {
   return new Problem('refresh_unknown', 'The refresh token is unknown, or its session has expired. Sign in again.');
 }
-
-/** A family consists of JSON values. */
-const asJson = (family: Family) => ({ ...family }) as unknown as JsonObject;

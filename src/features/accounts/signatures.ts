@@ -9,11 +9,8 @@ import { Challenges } from './challenges.js';
 import { acceptsSignature } from './contract-signature.js';
 import { RpcFailure } from './json-rpc.js';
 
-/** @property signature `0x` and an even number of hex digits */
-export interface SignedMessage {
-  message: string;
-  signature: string;
-}
+/** A type, not an interface: it is stored as JSON. @property signature `0x` and an even number of hex digits */
+export type SignedMessage = { message: string; signature: string };
 
 /** `0x` and hex digits. Large enough for a signature that also deploys its contract wallet (ERC-6492). */
 export const MAX_SIGNATURE_LENGTH = 2 + 2 * 8_192;

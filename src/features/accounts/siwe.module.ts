@@ -4,13 +4,12 @@ import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './refresh-families.js';
 import { SessionEnds } from './session-ends.js';
-import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 
 /** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
   imports: [WalletLinksModule, ConsumersModule],
-  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
-  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds],
+  providers: [Challenges, Signatures, RefreshFamilies, SessionEnds],
+  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionEnds],
 })
 export class SiweModule {}

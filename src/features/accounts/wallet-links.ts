@@ -12,6 +12,7 @@ import {
   decideUnlink,
   endingsOf,
   linkOf,
+  trisActedFor,
   walletStream,
 } from './domain/wallet.js';
 
@@ -32,8 +33,10 @@ export class WalletLinks implements ICommandHandler<EndSessions> {
     return linkOf(await this.store.readStream(walletStream(wallet)));
   }
 
-  async endings(wallet: string, chainId: number | null): Promise<number> {
-    return endingsOf(await this.store.readStream(walletStream(wallet)), chainId);
+  /** The TRIS that sessions of the wallet on a chain act for, and how often such sessions were ended. */
+  async standing(wallet: string, chainId: number | null): Promise<{ trisId: string | null; endings: number }> {
+    const history = await this.store.readStream(walletStream(wallet));
+    return { trisId: trisActedFor(linkOf(history), chainId), endings: endingsOf(history, chainId) };
   }
 
   /** @throws Problem idempotency_key_reused */

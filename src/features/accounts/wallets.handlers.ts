@@ -9,7 +9,7 @@ import { Writer } from '../../commands/writer.js';
 import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
-import { SessionStanding } from './session-standing.js';
+import { RefreshFamilies } from './refresh-families.js';
 import { type SignedMessage, Signatures } from './signatures.js';
 import { challengeIn, nonceOf } from './siwe.js';
 import { WalletLinks } from './wallet-links.js';
@@ -27,7 +27,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   constructor(
     private readonly challenges: Challenges,
     private readonly signatures: Signatures,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly links: WalletLinks,
     private readonly writer: Writer,
   ) {}
@@ -35,7 +35,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
   async execute({ input: { signed, context } }: LinkWallet) {
     const { message, signature } = signed;
-    const session = context.actor.session && (await this.standing.of(context.actor.session));
+    const session = context.actor.session && (await this.families.standingOf(context.actor.session));
     const first = await this.writer.firstTry(context);
     if (first) {
       // Its message cannot be used again. This is the same one.
@@ -47,7 +47,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     if (session ? session.trisId !== trisId : context.actor.organization !== null) throw notYours(trisId);
     const chainId = await this.signatures.judge(challenge, signature);
     // The session may have ended while a chain was asked.
-    if (session) await this.standing.of(session);
+    if (session) await this.families.standingOf(session);
     const wallet = challenge.address;
     return { wallet, trisId, position: await this.links.link(wallet, signedLink(trisId, chainId), context) };
   }
@@ -59,7 +59,7 @@ export class LinkAccount extends CommandWith<{ wallet: string; trisId: string; c
 @CommandHandler(LinkAccount)
 export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   constructor(
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly links: WalletLinks,
   ) {}
 
@@ -72,7 +72,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
       return this.links.link(wallet, link, context);
     }
     // A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS.
-    const session = await this.standing.of(claimed);
+    const session = await this.families.standingOf(claimed);
     if (session.wallet !== wallet.toLowerCase()) {
       throw new Problem(
         'forbidden',
@@ -104,7 +104,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   constructor(
     private readonly challenges: Challenges,
     private readonly signatures: Signatures,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly links: WalletLinks,
     private readonly writer: Writer,
   ) {}
@@ -117,12 +117,12 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     const { organization, scopes } = context.actor;
     if (reasonCode !== null && !(organization === null && scopes.has('ops')))
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
-    let session = context.actor.session && (await this.standing.of(context.actor.session));
+    let session = context.actor.session && (await this.families.standingOf(context.actor.session));
     const first = await this.writer.firstTry(context);
     // The message of a first try cannot be used again.
     const agreed = consent && !first ? await this.agreedBy(wallet, consent) : null;
     // While a chain was asked, the session may have ended.
-    if (agreed && session) session = await this.standing.of(session);
+    if (agreed && session) session = await this.families.standingOf(session);
     const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
       if (now === null) throw notLinked();
       if (session) refuseToSession(session, wallet, now, agreed);

@@ -15,7 +15,7 @@ import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { Consumers } from '../../read-side/consumers.js';
 import { SessionEnds } from '../accounts/session-ends.js';
-import { SessionStanding } from '../accounts/session-standing.js';
+import { RefreshFamilies } from '../accounts/refresh-families.js';
 import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } from './change-feed.js';
 
 /** The list whose cursors are the ids of events. */
@@ -97,7 +97,7 @@ export class LiveChanges implements OnModuleDestroy {
     private readonly feed: ChangeFeed,
     private readonly cursors: Cursors,
     private readonly keys: ApiKeys,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly ends: SessionEnds,
     private readonly consumers: Consumers,
     @Inject(CLOCK) private readonly clock: Clock,
@@ -128,7 +128,7 @@ export class LiveChanges implements OnModuleDestroy {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
     this.refuseIfFull(caller);
     // A client reopens a stream that has ended.
-    if (caller?.session) await this.standing.of(caller.session);
+    if (caller?.session) await this.families.standingOf(caller.session);
     const organization = caller?.organization ?? null;
     const start = this.groups.get(organization) ?? (await this.feed.now({ organization }));
     this.refuseIfFull(caller);
@@ -333,7 +333,7 @@ export class LiveChanges implements OnModuleDestroy {
     for (let failures = 1; this.isOpen(stream); failures++) {
       try {
         await this.watchSessions();
-        await this.standing.of(session);
+        await this.families.standingOf(session);
         return;
       } catch (error) {
         if (error instanceof Problem && error.code === 'session_revoked') {

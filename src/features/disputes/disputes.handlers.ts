@@ -14,7 +14,7 @@ import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { SessionStanding } from '../accounts/session-standing.js';
+import { RefreshFamilies } from '../accounts/refresh-families.js';
 import { type GrantableStatus, identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { stateOf } from '../relay/domain/withdrawal.js';
 import { RecordedActions } from '../withdrawals/recorded-actions.js';
@@ -52,7 +52,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
   constructor(
     private readonly writer: Writer,
     private readonly views: Views,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly actions: RecordedActions,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
@@ -64,7 +64,7 @@ export class OpenDisputeHandler implements ICommandHandler<OpenDispute> {
    */
   async execute({ input: { asked, statement, context } }: OpenDispute): Promise<Recorded<DisputeDto>> {
     const { session } = context.actor;
-    const trisId = session && (await this.standing.of(session)).trisId;
+    const trisId = session && (await this.families.standingOf(session)).trisId;
     if (!trisId) throw new Problem('forbidden', 'Only a session of a wallet that is linked to a TRIS can dispute.');
     // What is disputed may have changed since.
     const update = (await this.writer.firstTry(context)) ?? (await this.open(trisId, asked, statement, context));

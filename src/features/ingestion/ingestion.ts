@@ -20,7 +20,7 @@ import { type Action, actionStream, externalStream, splitMetric } from '../relay
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
 import { trisOn } from '../accounts/domain/wallet.js';
-import { SessionStanding } from '../accounts/session-standing.js';
+import { RefreshFamilies } from '../accounts/refresh-families.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
@@ -65,7 +65,7 @@ export class Ingestion implements ICommandHandler<IngestWallet>, OnModuleInit {
   constructor(
     private readonly chains: Chains,
     private readonly links: WalletLinks,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     private readonly actions: ActionRecorder,
     private readonly changes: ActionChanges,
     private readonly platforms: Platforms,
@@ -105,7 +105,7 @@ export class Ingestion implements ICommandHandler<IngestWallet>, OnModuleInit {
     const wallet = asked.wallet.toLowerCase();
     const tris_id = await this.trisOf(wallet, chain_id);
     const { session, organization } = context.actor;
-    if (session && (await this.standing.of(session)).trisId !== tris_id) {
+    if (session && (await this.families.standingOf(session)).trisId !== tris_id) {
       throw new Problem('forbidden', 'A session can only read the histories of wallets of its own TRIS.');
     }
     if (tris_id === null) {
@@ -319,7 +319,7 @@ export class GetIngestion extends QueryWith<{ id: string; actor: Actor }, Ingest
 export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
   constructor(
     private readonly ingestion: Ingestion,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     @Inject(JOBS) private readonly jobs: Jobs,
   ) {}
 
@@ -344,7 +344,7 @@ export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
   }
 
   private async isHidden({ id, input }: Job, { session, organization }: Actor): Promise<boolean> {
-    if (session) return (await this.standing.of(session)).trisId !== input['tris_id'];
+    if (session) return (await this.families.standingOf(session)).trisId !== input['tris_id'];
     return organization !== null && !(await this.ingestion.wasAskedBy(id, organization));
   }
 }

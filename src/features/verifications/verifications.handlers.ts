@@ -10,7 +10,7 @@ import { CommandWith } from '../../commands/messages.js';
 import { type Update, Writer } from '../../commands/writer.js';
 import { identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
-import { SessionStanding } from '../accounts/session-standing.js';
+import { RefreshFamilies } from '../accounts/refresh-families.js';
 import { Schemes, retired } from './schemes.handlers.js';
 import { decideProven, grantOf, readSignals } from './domain/verification.js';
 import { nullifierUsed } from './domain/verifications.events.js';
@@ -31,7 +31,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     private readonly writer: Writer,
     private readonly schemes: Schemes,
     private readonly verifier: ProofVerifier,
-    private readonly standing: SessionStanding,
+    private readonly families: RefreshFamilies,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
     registry: Registry,
@@ -113,7 +113,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
       if (named !== undefined) return named;
       throw refusalOf('/tris_id', 'required', 'tris_id is missing: a key must name the TRIS');
     }
-    const { trisId } = await this.standing.of(session);
+    const { trisId } = await this.families.standingOf(session);
     if (trisId !== null && (named ?? trisId) === trisId) return trisId;
     throw new Problem('forbidden', 'A session can verify only the TRIS that it acts for.');
   }
