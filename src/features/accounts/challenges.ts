@@ -1,5 +1,7 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandWith } from '../../commands/messages.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
@@ -19,6 +21,7 @@ import {
   nonceOf,
   nonceUsed,
 } from './siwe.js';
+import type { ChallengeDto } from './sessions.dto.js';
 
 /** That a nonce was used is kept a little longer than its message is valid, for clocks that are set back. */
 const KEPT_MS = LIFETIME_MS + 5 * 60_000;
@@ -31,20 +34,28 @@ const SEED = 16;
 const TAG = 8;
 const MAC = NONCE_LENGTH - SEED - 3 * TAG;
 
+/** Issues a message for a wallet to sign. */
+export class StartSignIn extends CommandWith<ChallengeRequest, ChallengeDto> {}
+
 /**
  * Messages issued for wallets to sign. Each can be used once. Nothing is stored until one is used: the nonce holds a MAC
  * of its message, by a key that all processes share. The key changes when the store has lost which nonces were used. The
  * tags only serve to say what is wrong with a changed message: they are MACs of the seed, and of the seed with the address
  * and with the chain.
  */
-@Injectable()
-export class Challenges {
+@CommandHandler(StartSignIn)
+export class Challenges implements ICommandHandler<StartSignIn> {
   constructor(
     private readonly address: PublicAddress,
     private readonly keys: SigningKeys,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
+
+  async execute({ input }: StartSignIn): Promise<ChallengeDto> {
+    const { nonce, message, expires_at } = await this.give(input);
+    return { nonce, message, expires_at: new Date(expires_at).toISOString() };
+  }
 
   async give(request: ChallengeRequest): Promise<Challenge> {
     const now = this.clock();

@@ -19,7 +19,8 @@ import {
   StartSignInDto,
   TokensDto,
 } from './sessions.dto.js';
-import { EndOwnSessions, RefreshSession, SignIn, StartSignIn } from './sessions.handlers.js';
+import { StartSignIn } from './challenges.js';
+import { EndOwnSessions, RefreshSession, SignIn } from './sessions.handlers.js';
 import { ownTris } from './domain/wallet.js';
 import { type ChallengeRequest, isClaim } from './siwe.js';
 
@@ -46,7 +47,7 @@ export class SessionsController {
     type: ChallengeDto,
   })
   async start(@Body() body: StartSignInDto) {
-    return new Written(await this.commands.execute(new StartSignIn({ request: challengeRequestOf(body) })), null);
+    return new Written(await this.commands.execute(new StartSignIn(challengeRequestOf(body))), null);
   }
 
   @Post('/auth/siwe/verify')
@@ -58,7 +59,9 @@ export class SessionsController {
   })
   async verify(@Body() { message, signature }: SignedMessageDto, @Req() request: FastifyRequest) {
     if (isClaim(message)) await this.claims?.take(request.ip);
-    const { tokens, position } = await this.commands.execute(new SignIn({ message, signature }, request.id));
+    const { tokens, position } = await this.commands.execute(
+      new SignIn({ signed: { message, signature }, correlationId: request.id }),
+    );
     return new Written(tokens, position);
   }
 
@@ -98,7 +101,8 @@ export class SessionsController {
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
   })
   async end(@Body() { message, signature }: SignedMessageDto, @Req() { id }: FastifyRequest) {
-    const { wallet, position } = await this.commands.execute(new EndOwnSessions({ message, signature }, id));
+    const command = new EndOwnSessions({ signed: { message, signature }, correlationId: id });
+    const { wallet, position } = await this.commands.execute(command);
     return new Written<SessionsEndedDto>({ wallet, ended: true }, position);
   }
 }

@@ -1,41 +1,21 @@
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
 import { bodyHash, jobContext } from '../../commands/context.js';
 import { CommandWith } from '../../commands/messages.js';
 import { EndSessions, WalletLinks } from './wallet-links.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './refresh-families.js';
-import type { ChallengeDto, TokensDto } from './sessions.dto.js';
+import type { TokensDto } from './sessions.dto.js';
 import { type SignedMessage, Signatures } from './signatures.js';
-import type { Challenge, ChallengeRequest } from './siwe.js';
+import type { Challenge } from './siwe.js';
 import { Problem } from '../../kernel/problems.js';
 import { isFounder, ownTris, signedLink } from './domain/wallet.js';
 
-/** Issues a message for a wallet to sign. */
-export class StartSignIn extends CommandWith<{ request: ChallengeRequest }, ChallengeDto> {}
-
-@CommandHandler(StartSignIn)
-export class StartSignInHandler implements ICommandHandler<StartSignIn> {
-  constructor(private readonly challenges: Challenges) {}
-
-  async execute({ input: { request } }: StartSignIn): Promise<ChallengeDto> {
-    const { nonce, message, expires_at } = await this.challenges.give(request);
-    return { nonce, message, expires_at: new Date(expires_at).toISOString() };
-  }
-}
-
-/** A command of the wallet that signed a message. A message can be used once, so there is no retry. */
-abstract class SignedCommand<R> extends Command<R> {
-  constructor(
-    readonly signed: SignedMessage,
-    readonly correlationId: string,
-  ) {
-    super();
-  }
-}
+/** What commands of the wallet that signed a message need. A message can be used once, so there is no retry. */
+type Signed = { signed: SignedMessage; correlationId: string };
 
 /** Starts a session for the wallet that signed a message. */
-export class SignIn extends SignedCommand<{ tokens: TokensDto; position: Position | null }> {}
+export class SignIn extends CommandWith<Signed, { tokens: TokensDto; position: Position | null }> {}
 
 @CommandHandler(SignIn)
 export class SignInHandler implements ICommandHandler<SignIn> {
@@ -47,7 +27,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable, wallet_already_linked */
-  async execute({ signed, correlationId }: SignIn) {
+  async execute({ input: { signed, correlationId } }: SignIn) {
     const challenge = await this.challenges.find(signed.message, ['sign_in', 'claim']);
     const chainId = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
@@ -86,7 +66,7 @@ export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
   }
 }
 
-export class EndOwnSessions extends SignedCommand<{ wallet: string; position: Position }> {}
+export class EndOwnSessions extends CommandWith<Signed, { wallet: string; position: Position }> {}
 
 @CommandHandler(EndOwnSessions)
 export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
@@ -97,7 +77,7 @@ export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
   ) {}
 
   /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable */
-  async execute({ signed, correlationId }: EndOwnSessions) {
+  async execute({ input: { signed, correlationId } }: EndOwnSessions) {
     const challenge = await this.challenges.find(signed.message, ['end_sessions']);
     const chain_id = await this.signatures.judge(challenge, signed.signature);
     const wallet = challenge.address;
