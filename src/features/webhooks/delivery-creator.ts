@@ -46,10 +46,7 @@ export class DeliveryCreator {
     const owned = new Map<string, Pump[]>();
     for (const pump of all) {
       const { owner } = pump.webhook;
-      if (owner === null) continue;
-      const own = owned.get(owner);
-      if (own) own.push(pump);
-      else owned.set(owner, [pump]);
+      if (owner !== null) owned.set(owner, [...(owned.get(owner) ?? []), pump]);
     }
     const full = new Set<string>();
     for (const [owner, pumps] of owned) {
