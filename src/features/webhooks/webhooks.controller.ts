@@ -27,13 +27,13 @@ import {
   ChangeWebhook,
   CreateWebhook,
   DeleteWebhook,
-  GetWebhook,
   ListDeliveries,
   ListWebhooks,
   ReplayWebhook,
   RotateSecret,
   SendNow,
 } from './webhooks.handlers.js';
+import { GetWebhook } from './webhooks.js';
 
 const SCOPE = 'webhooks:write';
 

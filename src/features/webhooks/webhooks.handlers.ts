@@ -318,18 +318,6 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   }
 }
 
-export class GetWebhook extends QueryWith<{ webhook_id: string; actor: Actor }, WebhookDto> {}
-
-@QueryHandler(GetWebhook)
-export class GetWebhookHandler implements IQueryHandler<GetWebhook> {
-  constructor(private readonly webhooks: Webhooks) {}
-
-  /** @throws Problem webhook_not_found */
-  async execute({ input: { webhook_id, actor } }: GetWebhook): Promise<WebhookDto> {
-    return this.webhooks.view(await this.webhooks.get(webhook_id, actor));
-  }
-}
-
 export class ListWebhooks extends QueryWith<ListWebhooksQuery & { actor: Actor }, WebhooksDto> {}
 
 @QueryHandler(ListWebhooks)

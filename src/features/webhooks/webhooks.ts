@@ -1,6 +1,8 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor, CommandContext } from '../../commands/context.js';
 import { keptText } from '../../commands/kept-texts.js';
+import { QueryWith } from '../../commands/messages.js';
 import { Quotas } from '../../commands/quotas.js';
 import { type CommandEffect, Writer } from '../../commands/writer.js';
 import type { Fact } from '../../kernel/event-definition.js';
@@ -15,9 +17,11 @@ import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/web
 import type { WebhookEvent } from './domain/webhooks.events.js';
 import type { WebhookDto } from './webhooks.dto.js';
 
+export class GetWebhook extends QueryWith<{ webhook_id: string; actor: Reader }, WebhookDto> {}
+
 /** Webhooks by id, each read from its own stream, so always current. */
-@Injectable()
-export class Webhooks {
+@QueryHandler(GetWebhook)
+export class Webhooks implements IQueryHandler<GetWebhook> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
@@ -32,6 +36,11 @@ export class Webhooks {
       const progress = await Promise.all(webhooks.map(({ webhook_id }) => deliveries.progressOf(webhook_id)));
       return progress.reduce((sum, each) => sum + (each?.bytes ?? 0), 0);
     });
+  }
+
+  /** @throws Problem webhook_not_found, forbidden */
+  async execute({ input: { webhook_id, actor } }: GetWebhook): Promise<WebhookDto> {
+    return this.view(await this.get(webhook_id, actor));
   }
 
   /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found, forbidden */
