@@ -217,6 +217,5 @@ const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 const keyOf = (id: string): string => `family:${id}`;
 const familyStream = (id: string): string => `family-${id}`;
 
-function unknown(): Problem {
-  return new Problem('refresh_unknown', 'The refresh token is unknown, or its session has expired. Sign in again.');
-}
+const unknown = (): Problem =>
+  new Problem('refresh_unknown', 'The refresh token is unknown, or its session has expired. Sign in again.');

@@ -76,14 +76,10 @@ const STATEMENTS: Record<Purpose, (request: ChallengeRequest) => string> = {
 export const NONCE_LENGTH = 64;
 const NONCE = /^Nonce: ([0-9a-f]{64})$/m;
 /** The nonce of a message, if it has the form of those issued here. */
-export function nonceOf(message: string): string | undefined {
-  return NONCE.exec(message)?.[1];
-}
+export const nonceOf = (message: string): string | undefined => NONCE.exec(message)?.[1];
 
 /** Whether a message says that it is for a claim; only one that was issued as such is taken for one. */
-export function isClaim(message: string): boolean {
-  return /^Request ID: credence:claim(?::|$)/m.test(message);
-}
+export const isClaim = (message: string): boolean => /^Request ID: credence:claim(?::|$)/m.test(message);
 
 const REQUEST_ID = /^credence:([a-z_]+)(?::(.+))?$/;
 
@@ -149,17 +145,9 @@ export async function faultOf(message: string, issued: Issued | undefined, url: 
   return no('siwe_changed', 'The message differs from the one issued for its nonce. Sign that one unchanged.');
 }
 
-export function expired(): Problem {
-  return no('siwe_expired', 'The message has expired. Start again for a new one.');
-}
-export function nonceUsed(): Problem {
-  return no('nonce_used', 'The nonce was used before. Start again for a new one.');
-}
+export const expired = (): Problem => no('siwe_expired', 'The message has expired. Start again for a new one.');
+export const nonceUsed = (): Problem => no('nonce_used', 'The nonce was used before. Start again for a new one.');
 
-function withResources(): Problem {
-  return no('siwe_resources', 'The message lists resources; issued messages have none.');
-}
-function malformed(reason: string): Problem {
-  return no('siwe_malformed', `The message does not follow EIP-4361: ${reason}.`);
-}
+const withResources = (): Problem => no('siwe_resources', 'The message lists resources; issued messages have none.');
+const malformed = (reason: string): Problem => no('siwe_malformed', `The message does not follow EIP-4361: ${reason}.`);
 const no = (code: ProblemCode, detail: string) => fieldProblem('/message', code, detail);

@@ -206,9 +206,7 @@ export const toWallet = ({ wallet, proof, chain_id, linked_at }: WalletRow): Wal
   linked_at: new Date(linked_at).toISOString(),
 });
 
-function notYours(trisId: string): Problem {
-  return new Problem('forbidden', `This requires a session of ${trisId} or an operator’s key.`);
-}
-function notLinked(): Problem {
-  return new Problem('wallet_not_linked', 'The wallet is not linked, or is not linked to your TRIS.');
-}
+const notYours = (trisId: string): Problem =>
+  new Problem('forbidden', `This requires a session of ${trisId} or an operator’s key.`);
+const notLinked = (): Problem =>
+  new Problem('wallet_not_linked', 'The wallet is not linked, or is not linked to your TRIS.');

@@ -7,9 +7,7 @@ import { Problem, fieldProblem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
 import { platformRegistered } from './domain/organizations.events.js';
 
-export function platformStream(platformId: string): string {
-  return hashedStream('platform', platformId);
-}
+export const platformStream = (platformId: string): string => hashedStream('platform', platformId);
 
 /** Platforms and their owners, read from each platform's own stream, so always current. An owner never changes. */
 @Injectable()

@@ -67,6 +67,5 @@ export class CountedContent {
 }
 
 /** The id of the record that has the place. */
-function holderOf(counted: readonly NewEvent[]): string | undefined {
-  return counted.at(-1)?.data['record_id'] as string | undefined;
-}
+const holderOf = (counted: readonly NewEvent[]): string | undefined =>
+  counted.at(-1)?.data['record_id'] as string | undefined;

@@ -120,6 +120,5 @@ export class ProofChecks extends Sweeper implements OnModuleInit {
 }
 
 /** A job for each proof, and for each time that a rejection was lifted. */
-function jobOf({ record_id, proofs, lifted }: TroveRecord): string {
-  return `trv_${record_id}_${proofs}${lifted > 0 ? `_${lifted}` : ''}`;
-}
+const jobOf = ({ record_id, proofs, lifted }: TroveRecord): string =>
+  `trv_${record_id}_${proofs}${lifted > 0 ? `_${lifted}` : ''}`;

@@ -282,6 +282,4 @@ function rulingDto({ method, decided_by, reason_code, decided_at, action_id, pla
   return { method, decided_by, reason_code, decided_at: new Date(decided_at).toISOString(), action_id, platform_id };
 }
 
-function unknownRecord(recordId: string): Problem {
-  return new Problem('record_not_found', `There is no record ${recordId}.`);
-}
+const unknownRecord = (recordId: string): Problem => new Problem('record_not_found', `There is no record ${recordId}.`);

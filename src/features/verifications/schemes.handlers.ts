@@ -116,6 +116,5 @@ function viewOf(scheme: Scheme): SchemeDto {
   return { ...scheme, scope_value: fieldOf(scheme.scope), registered_at: new Date(scheme.registered_at).toISOString() };
 }
 
-export function retired(scheme: string): Problem {
-  return new Problem('scheme_retired', `The verification scheme ${scheme} is retired.`);
-}
+export const retired = (scheme: string): Problem =>
+  new Problem('scheme_retired', `The verification scheme ${scheme} is retired.`);

@@ -135,6 +135,4 @@ export class ProofVerifier implements OnModuleDestroy {
   }
 }
 
-function unavailable(detail: string): Problem {
-  return new Problem('verifier_unavailable', detail, { headers: RETRY_AFTER });
-}
+const unavailable = (detail: string): Problem => new Problem('verifier_unavailable', detail, { headers: RETRY_AFTER });

@@ -7,17 +7,14 @@ import { sessionsEnded, walletLinked, walletUnlinked } from './wallets.events.js
 export type Link = Omit<Decoded<typeof walletLinked>['data'], 'wallet'>;
 
 /** @param wallet an address in any case */
-export function walletStream(wallet: string): string {
-  return `wallet-${wallet.toLowerCase()}`;
-}
+export const walletStream = (wallet: string): string => `wallet-${wallet.toLowerCase()}`;
 
 const EVENTS = [walletLinked, walletUnlinked, sessionsEnded] as const;
 const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `wallet-<address>` stream: the current link, or null. @throws Problem history_unreadable */
-export function linkOf(history: readonly RecordedEvent[]): Link | null {
-  return decode(history).reduce(evolve, null as Link | null);
-}
+export const linkOf = (history: readonly RecordedEvent[]): Link | null =>
+  decode(history).reduce(evolve, null as Link | null);
 
 function evolve(link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
   switch (event.type) {
@@ -65,17 +62,15 @@ export function signedLink(trisId: string, chainId: number | null): Link {
  * the same address.
  * @param chainId the chain of the contract; null: the key of the address
  */
-export function ownTris(wallet: string, chainId: number | null): string {
-  return `tris:${chainId === null ? '' : `eip155:${chainId}:`}${wallet.toLowerCase()}`;
-}
+export const ownTris = (wallet: string, chainId: number | null): string =>
+  `tris:${chainId === null ? '' : `eip155:${chainId}:`}${wallet.toLowerCase()}`;
 
 /**
  * Whether a wallet founded the TRIS that it is linked to: it claimed the TRIS, or linked itself to its own. Older
  * events name the TRIS of a contract without its chain.
  */
-export function isFounder(wallet: string, { tris_id, proof, chain_id }: Link): boolean {
-  return proof === 'signed' && [ownTris(wallet, null), ownTris(wallet, chain_id)].includes(tris_id);
-}
+export const isFounder = (wallet: string, { tris_id, proof, chain_id }: Link): boolean =>
+  proof === 'signed' && [ownTris(wallet, null), ownTris(wallet, chain_id)].includes(tris_id);
 
 /**
  * Whether a key asserted the link, or another key of its organization. Of an older link, without an organization,
@@ -103,17 +98,15 @@ export function decideEndSessions(
  * The TRIS that the proven holder of a wallet may act for. Only a link that the wallet signed counts. A contract's
  * signature counts only on its own chain: on another one somebody else may own the same address.
  */
-export function trisActedFor(link: Link | null, chainId: number | null): string | null {
-  return link?.proof === 'signed' && link.chain_id === chainId ? link.tris_id : null;
-}
+export const trisActedFor = (link: Link | null, chainId: number | null): string | null =>
+  link?.proof === 'signed' && link.chain_id === chainId ? link.tris_id : null;
 
 /**
  * The TRIS that something counts for which a wallet has done, or may do, on a chain. A key controls its address on every
  * chain, a contract only on its own.
  */
-export function trisOn(link: Link | null, chainId: number): string | null {
-  return trisActedFor(link, null) ?? trisActedFor(link, chainId);
-}
+export const trisOn = (link: Link | null, chainId: number): string | null =>
+  trisActedFor(link, null) ?? trisActedFor(link, chainId);
 
 /**
  * A wallet belongs to one TRIS. A signed link replaces an asserted one; repeating a link changes nothing.
@@ -137,6 +130,5 @@ export function decideUnlink(link: Link, wallet: string, reason: 'unlinked' | 'd
   return [fact(walletUnlinked, { tris_id: link.tris_id, wallet: wallet.toLowerCase(), reason })];
 }
 
-export function alreadyLinked(): Problem {
-  return new Problem('wallet_already_linked', 'The wallet is already linked; a wallet belongs to one TRIS at a time.');
-}
+export const alreadyLinked = (): Problem =>
+  new Problem('wallet_already_linked', 'The wallet is already linked; a wallet belongs to one TRIS at a time.');

@@ -9,9 +9,7 @@ export interface Organization {
   vetted: boolean;
 }
 
-export function organizationStream(trisOrg: string): string {
-  return `organization-${trisOrg}`;
-}
+export const organizationStream = (trisOrg: string): string => `organization-${trisOrg}`;
 
 const decode = decoderFor([organizationRegistered, organizationVetted, organizationVettingRevoked]);
 
@@ -29,9 +27,8 @@ export function organizationOf(history: readonly RecordedEvent[]): Organization 
   return organization;
 }
 
-export function decideRegister(organization: Organization, trisOrg: string): Fact[] {
-  return organization.registered_at === null ? [fact(organizationRegistered, { tris_org: trisOrg })] : [];
-}
+export const decideRegister = (organization: Organization, trisOrg: string): Fact[] =>
+  organization.registered_at === null ? [fact(organizationRegistered, { tris_org: trisOrg })] : [];
 
 /** Does nothing if the organization already has this status. */
 export function decideVetting(organization: Organization, trisOrg: string, vetted: boolean): Fact[] {

@@ -12,9 +12,7 @@ export interface Issuer extends Registered {
   retired: boolean;
 }
 
-export function issuerStream(issuerId: string): string {
-  return `issuer-${issuerId}`;
-}
+export const issuerStream = (issuerId: string): string => `issuer-${issuerId}`;
 
 /** Folds an `issuer-<id>` stream. @throws Problem history_unreadable */
 export const issuerOf = streamFold(EVENTS, evolve);
@@ -40,6 +38,5 @@ export function decideRegister(issuer: Issuer | undefined, content: IssuerConten
 }
 
 /** Its proofs are no longer trusted; approved records stay approved. */
-export function decideRetire(issuer: Issuer): Fact[] {
-  return issuer.retired ? [] : [fact(issuerRetired, { issuer_id: issuer.issuer_id })];
-}
+export const decideRetire = (issuer: Issuer): Fact[] =>
+  issuer.retired ? [] : [fact(issuerRetired, { issuer_id: issuer.issuer_id })];

@@ -86,42 +86,34 @@ export const TROVE_PLATFORM = 'trove';
 const PREFIX = 'trove-';
 
 /** @param submitter an organization; null: an operator, also for records from before submitters were recorded */
-export function recordIdOf(contentHash: string, submitter: string | null): string {
-  return submitter === null ? contentHash : `${contentHash}-${sha256Hex(submitter).slice(0, 16)}`;
-}
+export const recordIdOf = (contentHash: string, submitter: string | null): string =>
+  submitter === null ? contentHash : `${contentHash}-${sha256Hex(submitter).slice(0, 16)}`;
 export const RECORD_ID = /^[0-9a-f]{64}(?:-[0-9a-f]{16})?$/;
 
-export function troveStream(recordId: string): string {
-  return `${PREFIX}${recordId}`;
-}
+export const troveStream = (recordId: string): string => `${PREFIX}${recordId}`;
 
 /** Which record of a content counts for an identity on a platform. */
-export function countedStream({ content_hash, tris_id }: TroveRecord, platformId: string): string {
-  return `${PREFIX}counted-${sha256Hex(canonicalJson([content_hash, tris_id, platformId]))}`;
-}
+export const countedStream = ({ content_hash, tris_id }: TroveRecord, platformId: string): string =>
+  `${PREFIX}counted-${sha256Hex(canonicalJson([content_hash, tris_id, platformId]))}`;
 
 /** The decision that determines the status, if there is one. */
-export function decisionOn({ rulings }: Pick<TroveRecord, 'rulings'>): Ruling | null {
-  return rulings.find(({ approved }) => approved) ?? rulings.find(({ reviewer }) => reviewer === null) ?? null;
-}
+export const decisionOn = ({ rulings }: Pick<TroveRecord, 'rulings'>): Ruling | null =>
+  rulings.find(({ approved }) => approved) ?? rulings.find(({ reviewer }) => reviewer === null) ?? null;
 
 /** Whether an operator rejected the record. That stands until an operator lifts it, unlike a rejection for a proof. */
-function isByOperator({ reviewer, approved, method }: Ruling): boolean {
-  return reviewer === null && !approved && method === 'review';
-}
+const isByOperator = ({ reviewer, approved, method }: Ruling): boolean =>
+  reviewer === null && !approved && method === 'review';
 
 /**
  * Whether a rejection or a proof has not been replaced since: a decision on the record as it was then would otherwise
  * count for a content whose place was given to another record meanwhile.
  */
-export function isSameCase(record: TroveRecord, then: TroveRecord): boolean {
-  return record.proofs === then.proofs && record.lifted === then.lifted;
-}
+export const isSameCase = (record: TroveRecord, then: TroveRecord): boolean =>
+  record.proofs === then.proofs && record.lifted === then.lifted;
 
 /** Whether its proof or an operator has decided it. */
-export function isSettled({ rulings }: Pick<TroveRecord, 'rulings'>): boolean {
-  return rulings.some(({ reviewer }) => reviewer === null);
-}
+export const isSettled = ({ rulings }: Pick<TroveRecord, 'rulings'>): boolean =>
+  rulings.some(({ reviewer }) => reviewer === null);
 
 const EVENTS = [
   troveRecordSubmitted,
@@ -293,18 +285,15 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
 }
 
 /** Whether an approval has made the record an action of the platform. */
-export function countsOn({ rulings }: TroveRecord, platformId: string): boolean {
-  return rulings.some(({ platform_id }) => platform_id === platformId);
-}
+export const countsOn = ({ rulings }: TroveRecord, platformId: string): boolean =>
+  rulings.some(({ platform_id }) => platform_id === platformId);
 
-export function alreadyCounted(platformId: string): Problem {
-  return new Problem('record_counted', `This content counts on ${platformId} already.`);
-}
+export const alreadyCounted = (platformId: string): Problem =>
+  new Problem('record_counted', `This content counts on ${platformId} already.`);
 
 /** The approval that a reviewer may revoke: the organization's own or, for operators (null), theirs or the proof's. */
-export function approvalOf({ rulings }: TroveRecord, reviewer: string | null): Ruling | undefined {
-  return rulings.find((ruling) => ruling.reviewer === reviewer && ruling.approved);
-}
+export const approvalOf = ({ rulings }: TroveRecord, reviewer: string | null): Ruling | undefined =>
+  rulings.find((ruling) => ruling.reviewer === reviewer && ruling.approved);
 
 /**
  * A reviewer revokes an approval, which withdraws its action. Nothing happens if it was revoked for that reason before.

@@ -27,14 +27,11 @@ export interface Proof {
 }
 
 /** A number below the group's order in canonical form: decimal, no sign, no leading zero. */
-export function isSignal(value: unknown): value is string {
-  return isNumberBelow(value, GROUP_ORDER);
-}
+export const isSignal = (value: unknown): value is string => isNumberBelow(value, GROUP_ORDER);
 
 /** An affine point as snarkjs writes it: [x, y, "1"]. The worker checks whether it is on the curve. */
-export function isG1(value: unknown): value is string[] {
-  return isList(value, 3) && isCoordinate(value[0]) && isCoordinate(value[1]) && value[2] === '1';
-}
+export const isG1 = (value: unknown): value is string[] =>
+  isList(value, 3) && isCoordinate(value[0]) && isCoordinate(value[1]) && value[2] === '1';
 
 /** [[x, x'], [y, y'], ["1", "0"]], the real part first. */
 export function isG2(value: unknown): value is string[][] {
@@ -46,16 +43,12 @@ export function isG2(value: unknown): value is string[][] {
 }
 
 /** Encodes a text as a public signal: its SHA-256 as a big-endian number, modulo the group's order. */
-export function fieldOf(text: string): string {
-  return (BigInt(`0x${createHash('sha256').update(text).digest('hex')}`) % GROUP_ORDER).toString();
-}
+export const fieldOf = (text: string): string =>
+  (BigInt(`0x${createHash('sha256').update(text).digest('hex')}`) % GROUP_ORDER).toString();
 
 const isCoordinate = (value: unknown): boolean => isNumberBelow(value, FIELD_PRIME);
 
-function isNumberBelow(value: unknown, limit: bigint): boolean {
-  return typeof value === 'string' && DECIMAL.test(value) && BigInt(value) < limit;
-}
+const isNumberBelow = (value: unknown, limit: bigint): boolean =>
+  typeof value === 'string' && DECIMAL.test(value) && BigInt(value) < limit;
 
-function isList(value: unknown, length: number): value is unknown[] {
-  return Array.isArray(value) && value.length === length;
-}
+const isList = (value: unknown, length: number): value is unknown[] => Array.isArray(value) && value.length === length;

@@ -32,9 +32,7 @@ export interface SchemeDefinition extends Omit<Scheme, 'verification_key_hash' |
   transcript_hash: string;
 }
 
-export function schemeStream(scheme: string): string {
-  return `scheme-${scheme}`;
-}
+export const schemeStream = (scheme: string): string => `scheme-${scheme}`;
 
 /** Folds a `scheme-<scheme>` stream; undefined if it is empty. @throws Problem history_unreadable */
 export const schemeOf = streamFold(EVENTS, evolve);
@@ -59,9 +57,7 @@ function evolve(scheme: Scheme | undefined, event: SchemeEvent): Scheme | undefi
   }
 }
 
-export function keyHash(key: VerificationKey): string {
-  return sha256Hex(canonicalJson(key));
-}
+export const keyHash = (key: VerificationKey): string => sha256Hex(canonicalJson(key));
 
 /** Checks that each required input is present once and that the key fits the inputs. @returns the faults */
 export function checkInputs({ public_inputs: inputs, verification_key: key }: SchemeDefinition): FieldError[] {
@@ -131,10 +127,7 @@ export function decideAddRoot({ scheme, roots }: Scheme, root: string): Fact[] {
   return [fact(schemeRootAdded, { scheme, root })];
 }
 
-export function decideRemoveRoot({ scheme, roots }: Scheme, root: string): Fact[] {
-  return roots.includes(root) ? [fact(schemeRootRemoved, { scheme, root })] : [];
-}
+export const decideRemoveRoot = ({ scheme, roots }: Scheme, root: string): Fact[] =>
+  roots.includes(root) ? [fact(schemeRootRemoved, { scheme, root })] : [];
 
-export function decideRetire({ scheme, retired }: Scheme): Fact[] {
-  return retired ? [] : [fact(schemeRetired, { scheme })];
-}
+export const decideRetire = ({ scheme, retired }: Scheme): Fact[] => (retired ? [] : [fact(schemeRetired, { scheme })]);

@@ -77,9 +77,8 @@ function evolve(webhook: Webhook | undefined, event: StreamEvent): Webhook | und
   }
 }
 
-export function decideCreate(webhook: Webhook | undefined, content: Created): Fact[] {
-  return webhook ? [] : [fact(webhookCreated, { ...content })];
-}
+export const decideCreate = (webhook: Webhook | undefined, content: Created): Fact[] =>
+  webhook ? [] : [fact(webhookCreated, { ...content })];
 
 /** @param change the new content; `active` enables or pauses it */
 export function decideChange(webhook: Webhook, change: Partial<WebhookContent> & { active?: boolean }): Fact[] {
