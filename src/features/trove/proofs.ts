@@ -87,18 +87,10 @@ async function easFailure(
       EAS_TYPES,
       message['data'] as string,
     ) as unknown as [string, string, string, string, string, bigint, string, string];
-    const attestedRecord = {
-      ...record,
-      tris_id,
-      record_type: record_type as TroveRecord['record_type'],
-      metric,
-      criticality: criticality as TroveRecord['criticality'],
-      content_hash: content.slice(2),
-      occurred_at: Number(occurredAt),
-      agent_id: agent === '' ? null : agent,
-      operator_tris: operator === '' ? null : operator,
-    };
-    return statementOf(attestedRecord) === statementOf(record) ? null : 'attests_another_record';
+    const fields = { tris_id, record_type, metric, criticality, content_hash: content.slice(2) };
+    const agency = { agent_id: agent || null, operator_tris: operator || null };
+    const stated = statementOf({ ...fields, ...agency, occurred_at: Number(occurredAt) } as TroveRecord);
+    return stated === statementOf(record) ? null : 'attests_another_record';
   } catch {
     return 'attestation_unreadable';
   }

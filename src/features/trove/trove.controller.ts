@@ -95,40 +95,29 @@ export class TroveController {
   })
   async review(
     @Param() { record_id }: RecordParams,
-    @Body() { decision, reason_code, ...rest }: ReviewRecordDto,
+    @Body() body: ReviewRecordDto,
     @Context() request: RequestContext,
   ) {
-    const platform_id = rest.platform_id ?? null;
+    const { decision, reason_code = null, platform_id = null } = body;
     // The reviewer is part of the decision.
-    const actor = request.actor.name;
-    const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
-    const review = new ReviewRecord({
-      recordId: record_id,
-      decision: reviewOf(decision, reason_code, platform_id),
-      context,
-    });
+    const context = request.of({ record_id, decision, reason_code, platform_id, actor: request.actor.name });
+    const review = new ReviewRecord({ recordId: record_id, decision: reviewOf(body), context });
     return Written.of(await this.commands.execute(review));
   }
 }
 
-function reviewOf(
-  kind: ReviewRecordDto['decision'],
-  reasonCode: string | undefined,
-  platformId: string | null,
-): Review {
+function reviewOf({ decision: kind, reason_code, platform_id }: ReviewRecordDto): Review {
   const needsReason = kind === 'reject' || kind === 'revoke';
-  if (!needsReason && reasonCode !== undefined)
+  if (!needsReason && reason_code !== undefined)
     throw refusalOf('/reason_code', 'not_of_this_type', 'reason_code is only allowed to reject or to revoke');
-  if (kind !== 'approve' && platformId !== null)
+  if (kind !== 'approve' && platform_id !== undefined)
     throw refusalOf('/platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
-  if (kind === 'approve') return { kind, platform_id: platformId };
+  if (kind === 'approve') return { kind, platform_id };
   if (kind === 'lift') return { kind };
-  if (reasonCode === undefined)
+  if (reason_code === undefined)
     throw refusalOf('/reason_code', 'required', 'reason_code is missing: to reject or to revoke requires a reason');
-  if (kind === 'revoke') {
-    const reason = REASONS.find((one) => one === reasonCode);
-    if (!reason) throw refusalOf('/reason_code', 'isIn', `reason_code must be one of ${REASONS.join(', ')} to revoke`);
-    return { kind, reason };
-  }
-  return { kind, reason_code: reasonCode };
+  if (kind === 'reject') return { kind, reason_code };
+  const reason = REASONS.find((one) => one === reason_code);
+  if (!reason) throw refusalOf('/reason_code', 'isIn', `reason_code must be one of ${REASONS.join(', ')} to revoke`);
+  return { kind, reason };
 }

@@ -100,7 +100,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
 }
 
 export type Review =
-  | { kind: 'approve'; platform_id: string | null }
+  | { kind: 'approve'; platform_id?: string }
   | { kind: 'reject'; reason_code: string }
   | { kind: 'lift' }
   | { kind: 'revoke'; reason: Reason };
@@ -139,7 +139,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const first = await this.writer.firstTry(context);
     if (first) return answerOf(first);
     const approve = decision.kind === 'approve';
-    const platform_id = (approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
+    const platform_id = (approve ? decision.platform_id : undefined) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
     const { name, organization } = context.actor;
     if (approve) refuseUnlessOwned(platform_id, organization, owner);
