@@ -53,11 +53,7 @@ function bytesOf(answer: unknown): string {
   throw new RpcFailure('failed', `the node answered with ${JSON.stringify(answer)} instead of bytes`);
 }
 
-interface Wrapped {
-  factory: string;
-  preparation: string;
-  signature: string;
-}
+type Wrapped = Record<'factory' | 'preparation' | 'signature', string>;
 
 /** The parts of an ERC-6492 signature; undefined if it cannot be decoded. */
 async function unwrap(signature: string): Promise<Wrapped | undefined> {

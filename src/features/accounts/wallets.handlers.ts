@@ -132,7 +132,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     return { trisId: events.at(-1)!.data['tris_id'] as string, position };
   }
 
-  /** What the wallet signed. @throws Problem siwe_* */
+  /** The TRIS of the link that the wallet agrees to end, and the chain it signed on. @throws Problem siwe_* */
   private async agreedBy(wallet: string, { message, signature }: SignedMessage): Promise<Consent> {
     const challenge = await this.challenges.find(message, ['unlink']);
     if (challenge.address.toLowerCase() !== wallet.toLowerCase()) {
@@ -142,10 +142,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   }
 }
 
-interface Consent {
-  trisId: string | null;
-  chainId: number | null;
-}
+type Consent = { trisId: string | null; chainId: number | null };
 
 /**
  * A session of the TRIS can end any of its links, a session of the wallet only its own. No session alone ends the link of

@@ -102,10 +102,7 @@ export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   async execute({ input: { limit, cursor } }: ListSchemes) {
     const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
-      schemes: page.map(({ registered_at, ...row }) => ({
-        ...row,
-        registered_at: new Date(registered_at).toISOString(),
-      })),
+      schemes: page.map(({ registered_at: at, ...row }) => ({ ...row, registered_at: new Date(at).toISOString() })),
       next_cursor,
     };
   }

@@ -107,19 +107,16 @@ export class Deliveries {
 
   /** Removes the oldest that have ended until all that are kept have at most `most` bytes. */
   async trimTo(webhookId: string, most: number, progress: Progress): Promise<void> {
-    const { next, open } = progress;
-    const sizes = [...progress.sizes];
+    const { next, open, sizes } = progress;
     const waiting = new Set(open);
     const removed: number[] = [];
-    for (const [place, bytes] of sizes.entries()) {
+    progress.sizes = sizes.map((bytes, place) => {
       const n = next - sizes.length + place;
-      if (progress.bytes <= most) break;
-      if (bytes === 0 || waiting.has(n)) continue;
+      if (progress.bytes <= most || bytes === 0 || waiting.has(n)) return bytes;
       removed.push(n);
-      sizes[place] = 0;
       progress.bytes -= bytes;
-    }
-    progress.sizes = sizes;
+      return 0;
+    });
     await mapInParts(removed, (n) => this.keyValue.take(deliveryKey(webhookId, n)));
   }
 

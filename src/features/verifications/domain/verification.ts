@@ -16,33 +16,23 @@ const LAST_SECOND = 253_402_300_799n;
  * @returns what they state; `expires_at` in ISO 8601 UTC
  * @throws Problem public_signal_mismatch
  */
-export function readSignals(scheme: Scheme, signals: readonly string[], trisId: string) {
+export function readSignals({ public_inputs, roots, scope }: Scheme, signals: readonly string[], trisId: string) {
   const errors: FieldError[] = [];
   const statement = { nullifier: '', expires_at: '' };
-  for (const [i, { role, value }] of scheme.public_inputs.entries()) {
+  for (const [i, { role, value }] of public_inputs.entries()) {
     const signal = signals[i]!;
-    const wrong = (code: string, message: string) => errors.push({ pointer: `/public_signals/${i}`, code, message });
-    switch (role) {
-      case 'nullifier':
-        statement.nullifier = signal;
-        break;
-      case 'root':
-        if (!scheme.roots.includes(signal)) wrong('unknown_root', 'this is not a root the scheme accepts');
-        break;
-      case 'scope':
-        if (signal !== fieldOf(scheme.scope)) wrong('wrong_scope', `this is not the scope ${scheme.scope}`);
-        break;
-      case 'subject':
-        if (signal !== fieldOf(trisId)) wrong('wrong_subject', `the proof is not bound to ${trisId}`);
-        break;
-      case 'constant':
-        if (signal !== value) wrong('wrong_constant', `the scheme fixes this signal at ${value}`);
-        break;
-      case 'expires_at': {
-        const seconds = BigInt(signal);
-        if (seconds > LAST_SECOND) wrong('wrong_expiry', 'this is not a time in seconds since the epoch');
-        else statement.expires_at = new Date(Number(seconds) * 1000).toISOString();
-      }
+    const check = (isRight: boolean, code: string, message: string) => {
+      if (!isRight) errors.push({ pointer: `/public_signals/${i}`, code, message });
+    };
+    if (role === 'nullifier') statement.nullifier = signal;
+    if (role === 'root') check(roots.includes(signal), 'unknown_root', 'this is not a root the scheme accepts');
+    if (role === 'scope') check(signal === fieldOf(scope), 'wrong_scope', `this is not the scope ${scope}`);
+    if (role === 'subject') check(signal === fieldOf(trisId), 'wrong_subject', `the proof is not bound to ${trisId}`);
+    if (role === 'constant') check(signal === value, 'wrong_constant', `the scheme fixes this signal at ${value}`);
+    if (role === 'expires_at') {
+      const isTime = BigInt(signal) <= LAST_SECOND;
+      check(isTime, 'wrong_expiry', 'this is not a time in seconds since the epoch');
+      if (isTime) statement.expires_at = new Date(Number(signal) * 1000).toISOString();
     }
   }
   if (errors.length > 0) {
