@@ -15,7 +15,7 @@ import * as trove from '../src/features/trove/domain/trove.events.js';
 import * as verifications from '../src/features/verifications/domain/verifications.events.js';
 import * as wallets from '../src/features/accounts/domain/wallets.events.js';
 import * as webhooks from '../src/features/webhooks/domain/webhooks.events.js';
-import { type Decoded, type EventDefinition, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
+import { type Decoded, type Undecodable, decoderFor, definitionsIn } from '../src/kernel/event-definition.js';
 import type { RecordedEvent } from '../src/kernel/event.js';
 import { leafOf } from '../src/kernel/merkle.js';
 
@@ -39,13 +39,9 @@ const FILES = [
   wallets,
   webhooks,
 ];
-type ExportOf<F> = F extends unknown ? F[keyof F] : never;
-type Definition = Extract<ExportOf<(typeof FILES)[number]>, EventDefinition>;
-const DEFINITIONS = FILES.flatMap<unknown>(Object.values).filter(
-  (exported): exported is Definition => typeof exported === 'object' && 'upcasters' in exported!,
-);
+const DEFINITIONS = FILES.flatMap((file) => definitionsIn(file));
 
-export type DomainEvent = Decoded<Definition> | Undecodable;
+export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
 type EventTest<E extends DomainEvent> = (event: DomainEvent) => event is E;

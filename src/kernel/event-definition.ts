@@ -70,6 +70,13 @@ export function defineEvent<T extends string, S extends Shape>(
   return { type, schema, upcasters, fields: Object.keys(shape), check: shaped(shape) };
 }
 
+type ExportOf<File> = File extends unknown ? File[keyof File] : never;
+
+/** The event types among what a file, or one of several, exports. */
+export function definitionsIn<File extends object>(file: File): Extract<ExportOf<File>, EventDefinition>[] {
+  return Object.values(file).filter((exported) => typeof exported === 'object' && 'upcasters' in exported);
+}
+
 /** An event as a decider returns it, without ids and metadata. `fact` makes one; the compiler checks its data. */
 export interface Fact {
   type: string;

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256Hex } from '../../../kernel/hash.js';
 
 /** Order of bn254's groups: public signals are numbers below it (EIP-197). */
 export const GROUP_ORDER = 0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001n;
@@ -43,8 +43,7 @@ export function isG2(value: unknown): value is string[][] {
 }
 
 /** Encodes a text as a public signal: its SHA-256 as a big-endian number, modulo the group's order. */
-export const fieldOf = (text: string): string =>
-  (BigInt(`0x${createHash('sha256').update(text).digest('hex')}`) % GROUP_ORDER).toString();
+export const fieldOf = (text: string): string => (BigInt(`0x${sha256Hex(text)}`) % GROUP_ORDER).toString();
 
 const isCoordinate = (value: unknown): boolean => isNumberBelow(value, FIELD_PRIME);
 

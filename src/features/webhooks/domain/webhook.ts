@@ -1,32 +1,16 @@
-import { type Decoded, type Fact, fact, streamFold } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, definitionsIn, fact, streamFold } from '../../../kernel/event-definition.js';
 import { canonicalJson } from '../../../kernel/hash.js';
-import {
-  webhookChanged,
-  webhookCreated,
-  webhookDeleted,
-  webhookDisabled,
-  webhookEnabled,
-  webhookReplayed,
-  webhookSecretRotated,
-} from './webhooks.events.js';
+import * as types from './webhooks.events.js';
 
 export const WEBHOOK_ID = /^whk_[0-9a-f]{32}$/;
 /** How long the secret before a rotation signs as well, so that receivers can change theirs without a gap. */
 export const OVERLAP_MS = 86_400_000;
 
-const EVENTS = [
-  webhookCreated,
-  webhookChanged,
-  webhookSecretRotated,
-  webhookReplayed,
-  webhookDisabled,
-  webhookEnabled,
-  webhookDeleted,
-] as const;
+const EVENTS = definitionsIn(types);
 type StreamEvent = Decoded<(typeof EVENTS)[number]>;
 type Disabled = Extract<StreamEvent, { type: 'WebhookDisabled' }>['data']['reason'];
 
-type Created = Decoded<typeof webhookCreated>['data'];
+type Created = Decoded<typeof types.webhookCreated>['data'];
 
 /** What its owner chooses. */
 export type WebhookContent = Omit<Created, 'webhook_id' | 'owner'>;
@@ -78,7 +62,7 @@ function evolve(webhook: Webhook | undefined, event: StreamEvent): Webhook | und
 }
 
 export const decideCreate = (webhook: Webhook | undefined, content: Created): Fact[] =>
-  webhook ? [] : [fact(webhookCreated, { ...content })];
+  webhook ? [] : [fact(types.webhookCreated, { ...content })];
 
 /** @param change the new content; `active` enables or pauses it */
 export function decideChange(webhook: Webhook, change: Partial<WebhookContent> & { active?: boolean }): Fact[] {
@@ -86,20 +70,20 @@ export function decideChange(webhook: Webhook, change: Partial<WebhookContent> &
   const { webhook_id, url_hash, events, filter, policy_id, disabled } = webhook;
   const before = { webhook_id, url_hash, events, filter, policy_id };
   const after = { ...before, ...changed };
-  const facts = canonicalJson(after) === canonicalJson(before) ? [] : [fact(webhookChanged, after)];
-  if (active === true && disabled) facts.push(fact(webhookEnabled, { webhook_id }));
-  if (active === false && !disabled) facts.push(fact(webhookDisabled, { webhook_id, reason: 'paused' }));
+  const facts = canonicalJson(after) === canonicalJson(before) ? [] : [fact(types.webhookChanged, after)];
+  if (active === true && disabled) facts.push(fact(types.webhookEnabled, { webhook_id }));
+  if (active === false && !disabled) facts.push(fact(types.webhookDisabled, { webhook_id, reason: 'paused' }));
   return facts;
 }
 
 /** Does nothing if it is disabled or deleted already. */
 export function decideDisable(webhook: Webhook, reason: Disabled): Fact[] {
   const { webhook_id, disabled, deleted } = webhook;
-  return disabled || deleted ? [] : [fact(webhookDisabled, { webhook_id, reason })];
+  return disabled || deleted ? [] : [fact(types.webhookDisabled, { webhook_id, reason })];
 }
 
-export const decideRotate = ({ webhook_id }: Webhook): Fact[] => [fact(webhookSecretRotated, { webhook_id })];
+export const decideRotate = ({ webhook_id }: Webhook): Fact[] => [fact(types.webhookSecretRotated, { webhook_id })];
 export const decideReplay = ({ webhook_id }: Webhook, after: string): Fact[] => [
-  fact(webhookReplayed, { webhook_id, after }),
+  fact(types.webhookReplayed, { webhook_id, after }),
 ];
-export const decideDelete = ({ webhook_id }: Webhook): Fact[] => [fact(webhookDeleted, { webhook_id })];
+export const decideDelete = ({ webhook_id }: Webhook): Fact[] => [fact(types.webhookDeleted, { webhook_id })];
