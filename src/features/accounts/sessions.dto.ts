@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 import { IsInt, IsWalletAddress, IsWrittenTrisId, Matches } from '../../http/fields.js';
-import type { ProblemCode } from '../../kernel/problems.js';
+import { type ProblemCode, PROBLEMS } from '../../kernel/problems.js';
 import { MAX_SIGNATURE_LENGTH } from './signatures.js';
 import { MAX_MESSAGE_LENGTH, PURPOSES, type Purpose } from './siwe.js';
 
@@ -64,32 +64,18 @@ export class SignedMessageDto {
   signature: string;
 }
 
-/** Everything that can be wrong with a signed message. */
-export const SIGNED_MESSAGE_PROBLEMS: ProblemCode[] = [
+/** Of those that do not begin with `siwe_`, what can be wrong with a signed message. */
+const OTHERS: readonly ProblemCode[] = [
   'address_checksum',
   'chain_not_configured',
-  'siwe_malformed',
-  'siwe_too_long',
-  'siwe_signature_form',
-  'siwe_signature_compact',
-  'siwe_domain',
-  'siwe_uri',
-  'siwe_not_yet_valid',
-  'siwe_expired',
-  'siwe_too_old',
-  'siwe_nonce_unknown',
   'nonce_used',
-  'siwe_address',
-  'siwe_chain',
-  'siwe_resources',
-  'siwe_changed',
-  'siwe_purpose',
-  'siwe_signature',
-  'siwe_signature_high_s',
-  'siwe_no_contract',
   'wallet_already_linked',
   'chain_unavailable',
 ];
+/** Everything that can be wrong with a signed message, whatever it asks for. */
+export const SIGNED_MESSAGE_PROBLEMS = (Object.keys(PROBLEMS) as ProblemCode[]).filter(
+  (code) => OTHERS.includes(code) || (code.startsWith('siwe_') && code !== 'siwe_claim'),
+);
 
 export class TokensDto {
   /** For `Authorization: Bearer`. */
