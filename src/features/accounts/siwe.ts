@@ -107,9 +107,7 @@ export function challengeIn(message: string, nonce: string): Challenge {
 export async function faultOf(message: string, issued: Issued | undefined, url: string, now: number): Promise<Problem> {
   const lines = message.split('\n', MAX_LINES + 1);
   const resources = lines.includes('Resources:');
-  if (lines.length > MAX_LINES) {
-    return resources ? withResources() : malformed(`it has more than ${MAX_LINES} lines`);
-  }
+  if (lines.length > MAX_LINES) return resources ? withResources() : malformed(`it has more than ${MAX_LINES} lines`);
   let parsed: SiweMessage;
   try {
     parsed = new (await library()).SiweMessage(message);
@@ -126,18 +124,14 @@ export async function faultOf(message: string, issued: Issued | undefined, url: 
   if (uri !== url) return no('siwe_uri', `The message is for ${uri}; this service is at ${url}.`);
   const from = Date.parse(issuedAt ?? '');
   if (from > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
-    return no(
-      'siwe_not_yet_valid',
-      `The message is not valid yet; the server's time is ${new Date(now).toISOString()}.`,
-    );
+    const time = new Date(now).toISOString();
+    return no('siwe_not_yet_valid', `The message is not valid yet; the server's time is ${time}.`);
   }
   if (Date.parse(expirationTime ?? '') <= now) return expired();
   if (!(from >= now - LIFETIME_MS)) {
     return no('siwe_too_old', `A message must be signed and sent within ${LIFETIME_MS / 60_000} minutes.`);
   }
-  if (!issued) {
-    return no('siwe_nonce_unknown', 'The nonce was not issued here. Start again for a new one.');
-  }
+  if (!issued) return no('siwe_nonce_unknown', 'The nonce was not issued here. Start again for a new one.');
   if (issued.used) return nonceUsed();
   if (!issued.isFor(address)) return no('siwe_address', 'The nonce was issued for another address.');
   if (!issued.isOn(chainId)) return no('siwe_chain', `The nonce was issued for another chain than ${chainId}.`);

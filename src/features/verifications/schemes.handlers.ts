@@ -77,9 +77,7 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
     const errors = [...checkInputs(definition), ...checkTranscript(definition)];
     if (errors.length > 0) throw refusal(errors);
     const sound = await this.verifier.checkKey(definition.verification_key, name);
-    if (typeof sound === 'object') {
-      throw refusalOf(`/verification_key${sound.pointer}`, 'not_a_point', sound.message);
-    }
+    if (typeof sound === 'object') throw refusalOf(`/verification_key${sound.pointer}`, 'not_a_point', sound.message);
   }
 }
 

@@ -71,9 +71,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const { scheme, nullifier, expires_at } = await this.stated(submission, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
     const verdict = await this.verifier.verify({ hash, key, proof, signals }, request.actor.name);
-    if (typeof verdict === 'object') {
-      throw refusalOf(`/proof${verdict.pointer}`, 'not_a_point', verdict.message);
-    }
+    if (typeof verdict === 'object') throw refusalOf(`/proof${verdict.pointer}`, 'not_a_point', verdict.message);
     if (!verdict) throw new Problem('proof_invalid', `The proof does not prove these signals under the scheme ${id}.`);
     // While it waited for a thread, the session may have ended, the scheme been retired, or its root removed.
     await this.subjectOf(named, request.actor);

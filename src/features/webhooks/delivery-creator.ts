@@ -75,8 +75,7 @@ export class DeliveryCreator {
     const standings = this.standings.find(({ position }) => position === after) ?? new Standings(after);
     // If this fails, they may contain some of the events.
     this.standings = this.standings.filter((each) => each !== standings);
-    const concerned = pumps.filter(({ position }) => position < end);
-    const byWebhook = new Map(concerned.map((pump) => [pump.webhook, pump]));
+    const byWebhook = new Map(pumps.filter(({ position }) => position < end).map((pump) => [pump.webhook, pump]));
     const from = (webhook: Webhook) => byWebhook.get(webhook)!.position;
     const made = await this.notices.of(events, [...byWebhook.keys()], from, standings);
     for (const [webhook, notices] of made) await this.add(byWebhook.get(webhook)!, notices, recorded, end);

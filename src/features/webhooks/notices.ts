@@ -112,9 +112,7 @@ export class Notices {
           }
         }
         for (const one of said) {
-          if (one && webhook.events.includes(one.type)) {
-            notices.get(webhook)!.push(this.notice(webhook, event, one));
-          }
+          if (one && webhook.events.includes(one.type)) notices.get(webhook)!.push(this.notice(webhook, event, one));
         }
       }
       previous = event.position;
