@@ -1,12 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import { type CommandContext, internalActor } from '../../src/commands/context.js';
 import { Writer } from '../../src/commands/writer.js';
-import { type Link, signedLink } from '../../src/features/accounts/domain/wallet.js';
+import { signedLink } from '../../src/features/accounts/domain/wallet.js';
 import { WalletLinks } from '../../src/features/accounts/wallet-links.js';
+import { UnlinkWallet, UnlinkWalletHandler } from '../../src/features/accounts/wallets.handlers.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
-import { Problem } from '../../src/kernel/problems.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 
 /** Commands that another one overtakes between their first look and their append. */
@@ -46,14 +47,22 @@ test('of two organizations that register a platform at once, one owns it and the
 
 test('a link that replaces the one to be ended is judged before it is ended, too', async () => {
   const links = new WalletLinks(writer, stores.eventStore);
-  await links.link(WALLET, { ...signedLink('tris:a', null), proof: 'asserted' }, context('a'));
-  let replacing: Promise<unknown> | undefined;
-  const onlyOfA: (link: Link | null) => asserts link is Link = (link) => {
-    replacing ??= links.link(WALLET, signedLink('tris:b', null), context('b'));
-    if (link?.tris_id !== 'tris:a') throw new Problem('wallet_not_linked', 'not yours');
-  };
-  const keyed = { ...context('unlink'), idempotency: '1'.repeat(64) };
-  await expect(links.unlink(WALLET, keyed, onlyOfA)).rejects.toMatchObject({ code: 'wallet_not_linked' });
-  await replacing;
+  await links.link(
+    WALLET,
+    { tris_id: 'tris:a', proof: 'asserted', chain_id: null, asserted_by: 'tris:a' },
+    context('a'),
+  );
+  const { idempotency } = writer;
+  const claim = idempotency.claim.bind(idempotency);
+  jest.spyOn(idempotency, 'claim').mockImplementationOnce(async (...args) => {
+    // The first look finds the link that the organization may end.
+    await claim(...args);
+    await links.link(WALLET, signedLink('tris:b', null), context('b'));
+  });
+  const handler = new UnlinkWalletHandler({} as never, {} as never, {} as never, writer);
+  const actor = { ...internalActor('key:a'), organization: 'tris:a' };
+  const keyed = { ...context('unlink'), actor, idempotency: '1'.repeat(64) };
+  const unlink = new UnlinkWallet({ wallet: WALLET, consent: null, reasonCode: null, context: keyed });
+  await expect(handler.execute(unlink)).rejects.toMatchObject({ code: 'forbidden' });
   expect(await links.of(WALLET)).toEqual(signedLink('tris:b', null));
 });

@@ -1,15 +1,14 @@
 import { Inject } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import type { Position, RecordedEvent } from '../../kernel/event.js';
+import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
 import { CommandWith } from '../../commands/messages.js';
-import { type Update, Writer } from '../../commands/writer.js';
+import { Writer } from '../../commands/writer.js';
 import {
   type Link,
   decideEndSessions,
   decideLink,
-  decideUnlink,
   endingsOf,
   linkOf,
   trisActedFor,
@@ -57,27 +56,5 @@ export class WalletLinks implements ICommandHandler<EndSessions> {
       return decideLink(link, wallet, wanted);
     });
     return position;
-  }
-
-  /**
-   * Ends a link, and the wallet's sessions with it.
-   * @param reasonCode of an operator, which ends the sessions on every chain; null: only those of the link end
-   * @param refuse throws if the caller may not end the link; called again if the link changes meanwhile
-   * @returns with the end of the link as the last event
-   * @throws Problem idempotency_key_reused, and what `refuse` throws
-   */
-  async unlink(
-    wallet: string,
-    context: CommandContext,
-    refuse: (link: Link | null, history: readonly RecordedEvent[]) => asserts link is Link,
-    reasonCode: string | null = null,
-  ): Promise<Update> {
-    return this.writer.execute(walletStream(wallet), context, (history) => {
-      const link = linkOf(history);
-      refuse(link, history);
-      const sessionsEnd =
-        reasonCode === null ? [] : decideEndSessions(wallet, { reason: 'operator', reason_code: reasonCode });
-      return [...sessionsEnd, ...decideUnlink(link, wallet)];
-    });
   }
 }

@@ -14,7 +14,18 @@ import { type SignedMessage, Signatures } from './signatures.js';
 import { challengeIn, nonceOf } from './siwe.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletDto, WalletsDto } from './wallets.dto.js';
-import { type Link, isAssertedBy, isFounder, ownTris, signedLink, trisActedFor } from './domain/wallet.js';
+import {
+  type Link,
+  decideEndSessions,
+  decideUnlink,
+  isAssertedBy,
+  isFounder,
+  linkOf,
+  ownTris,
+  signedLink,
+  trisActedFor,
+  walletStream,
+} from './domain/wallet.js';
 
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends CommandWith<
@@ -87,6 +98,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   }
 }
 
+/** Ends a link, and the wallet's sessions with it. */
 export class UnlinkWallet extends CommandWith<
   {
     wallet: string;
@@ -105,13 +117,12 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     private readonly challenges: Challenges,
     private readonly signatures: Signatures,
     private readonly families: RefreshFamilies,
-    private readonly links: WalletLinks,
     private readonly writer: Writer,
   ) {}
 
   /**
    * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden, signature_required,
-   * siwe_*, nonce_used
+   * siwe_*, nonce_used, idempotency_key_reused
    */
   async execute({ input: { wallet, consent, reasonCode, context } }: UnlinkWallet) {
     const { organization, scopes } = context.actor;
@@ -123,12 +134,18 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
     const agreed = consent && !first ? await this.agreedBy(wallet, consent) : null;
     // While a chain was asked, the session may have ended.
     if (agreed && session) session = await this.families.standingOf(session);
-    const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
-      if (now === null) throw notLinked();
-      if (session) refuseToSession(session, wallet, now, agreed);
-      else if (reasonCode === null) refuseToKey(context.actor, now, history);
+    // Decided again if the link changes meanwhile.
+    const decide = (history: readonly RecordedEvent[]) => {
+      const link = linkOf(history);
+      if (link === null) throw notLinked();
+      if (session) refuseToSession(session, wallet, link, agreed);
+      else if (reasonCode === null) refuseToKey(context.actor, link, history);
+      // The wallet's sessions by the link end with it. An operator ends those on every chain.
+      const ends =
+        reasonCode === null ? [] : decideEndSessions(wallet, { reason: 'operator', reason_code: reasonCode });
+      return [...ends, ...decideUnlink(link, wallet)];
     };
-    const { events, position } = first ?? (await this.links.unlink(wallet, context, refuse, reasonCode));
+    const { events, position } = first ?? (await this.writer.execute(walletStream(wallet), context, decide));
     return { trisId: events.at(-1)!.data['tris_id'] as string, position };
   }
 
