@@ -69,10 +69,7 @@ export class ProofVerifier implements OnModuleDestroy {
     });
   }
 
-  /**
-   * @param caller the callers share the threads fairly
-   * @throws Problem verifier_unavailable
-   */
+  /** @param caller the callers share the threads fairly @throws Problem verifier_unavailable */
   verify(question: Required<Question>, caller: string): Promise<Answer> {
     const stop = this.seconds.startTimer();
     return this.ask(caller, question).finally(() => void stop());

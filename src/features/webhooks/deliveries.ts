@@ -129,10 +129,7 @@ export class Deliveries {
     return isDeepStrictEqual(stored, after) ? after : stored;
   }
 
-  /**
-   * Removes the progress and the deliveries of a deleted webhook.
-   * @param last progress that may not be stored
-   */
+  /** Removes the progress and the deliveries of a deleted webhook. @param last progress that may not be stored */
   async forget(webhookId: string, last?: Progress): Promise<void> {
     const stored = (await this.keyValue.take(progressKey(webhookId))) as Progress | undefined;
     const progress = [stored, last].filter((each) => each !== undefined);
