@@ -109,10 +109,8 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
 
   for (const body of data.organizations) {
     const { tris_org, platform_ids, vetted } = body;
-    await commands.execute(
-      new RegisterOrganization({ trisOrg: tris_org, platformIds: platform_ids, context: once('register', body) }),
-    );
-    await commands.execute(new SetVetting({ trisOrg: tris_org, vetted, context: once('vet', body) }));
+    await commands.execute(new RegisterOrganization({ tris_org, platform_ids, context: once('register', body) }));
+    await commands.execute(new SetVetting({ tris_org, vetted, context: once('vet', body) }));
   }
 
   const actions = data.actions(start).map((body) => toAction(readBody(RelayActionDto, body), Date.now()));

@@ -72,18 +72,12 @@ async function show({ queries, print }: HandlersContext, tris: string, { json }:
 async function register(context: HandlersContext, tris: string, { platforms }: { platforms: string }) {
   const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
   const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
-  await context.commands.execute(
-    new RegisterOrganization({
-      trisOrg: body.tris_org,
-      platformIds: body.platform_ids,
-      context: commandOf(context.actor, body),
-    }),
-  );
+  await context.commands.execute(new RegisterOrganization({ ...body, context: commandOf(context.actor, body) }));
   return changed(context, `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`);
 }
 
 async function setVetting(context: HandlersContext, tris: string, vetted: boolean) {
-  const command = commandOf(context.actor, { tris_org: checkedTrisId(tris), vetted });
-  await context.commands.execute(new SetVetting({ trisOrg: tris, vetted, context: command }));
+  const asked = { tris_org: checkedTrisId(tris), vetted };
+  await context.commands.execute(new SetVetting({ ...asked, context: commandOf(context.actor, asked) }));
   return changed(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
 }

@@ -48,11 +48,9 @@ export class KeysController {
     ignoresIdempotencyKey: true,
     problems: ['key_conflict', 'keys_read_only'],
   })
-  async create(@Body() { key_id, scopes, organization }: CreateKeyDto, @RequestActor() actor: Actor) {
-    const created = await this.commands.execute(
-      new CreateKey({ keyId: key_id, scopes, organization: organization ?? null, actor }),
-    );
-    return new Written<CreatedKeyDto>(created, null, 201, ['v1', 'ops', 'keys', key_id]);
+  async create(@Body() body: CreateKeyDto, @RequestActor() actor: Actor) {
+    const created = await this.commands.execute(new CreateKey({ ...body, actor }));
+    return new Written<CreatedKeyDto>(created, null, 201, ['v1', 'ops', 'keys', body.key_id]);
   }
 
   @Delete('/:key_id')
@@ -64,7 +62,7 @@ export class KeysController {
     problems: ['key_not_found', 'key_in_use', 'keys_read_only'],
   })
   async delete(@Param() { key_id }: KeyParams, @RequestActor() actor: Actor) {
-    await this.commands.execute(new DeleteKey({ keyId: key_id, actor }));
+    await this.commands.execute(new DeleteKey({ key_id, actor }));
     return new Written<DeletedKeyDto>({ key_id }, null);
   }
 }

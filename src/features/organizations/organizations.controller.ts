@@ -41,12 +41,9 @@ export class OrganizationsController {
     problems: ['platform_already_registered', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with these platforms', type: OrganizationDto })
-  async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
-    const context = request.of({ tris_org, platform_ids });
-    const result = await this.commands.execute(
-      new RegisterOrganization({ trisOrg: tris_org, platformIds: platform_ids, context }),
-    );
-    return Written.created(result, ['v1', 'organizations', tris_org]);
+  async register(@Body() body: RegisterOrganizationDto, @Context() request: RequestContext) {
+    const command = new RegisterOrganization({ ...body, context: request.of(body) });
+    return Written.created(await this.commands.execute(command), ['v1', 'organizations', body.tris_org]);
   }
 
   @Get('/organizations')
@@ -101,16 +98,13 @@ export class OrganizationsController {
     problems: ['organization_not_found', 'platform_already_registered'],
   })
   @ApiResponse({ status: 200, description: 'Already registered to this organization', type: PlatformDto })
-  async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
-    const context = request.of({ platform_id, tris_org });
-    const result = await this.commands.execute(
-      new RegisterPlatform({ platformId: platform_id, trisOrg: tris_org, context }),
-    );
-    return Written.created(result, ['v1', 'organizations', tris_org]);
+  async registerPlatform(@Body() body: RegisterPlatformDto, @Context() request: RequestContext) {
+    const command = new RegisterPlatform({ ...body, context: request.of(body) });
+    return Written.created(await this.commands.execute(command), ['v1', 'organizations', body.tris_org]);
   }
 
-  private async setVetting(trisOrg: string, vetted: boolean, request: RequestContext) {
-    const context = request.of({ tris_org: trisOrg, vetted });
-    return Written.of(await this.commands.execute(new SetVetting({ trisOrg, vetted, context })));
+  private async setVetting(tris_org: string, vetted: boolean, request: RequestContext) {
+    const context = request.of({ tris_org, vetted });
+    return Written.of(await this.commands.execute(new SetVetting({ tris_org, vetted, context })));
   }
 }

@@ -10,12 +10,19 @@ import { TRIS_ID } from '../../kernel/identifiers.js';
 import { hintOf, Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
-import type { OrganizationDto, OrganizationsDto } from './organizations.dto.js';
+import type {
+  OrganizationDto,
+  OrganizationsDto,
+  PlatformDto,
+  RegisterOrganizationDto,
+  RegisterPlatformDto,
+  VettingDto,
+} from './organizations.dto.js';
 import { Platforms, platformStream } from './platforms.js';
 
 /** Registers an organization and its platforms. Each platform has its own stream; a retry adds those still missing. */
 export class RegisterOrganization extends CommandWith<
-  { trisOrg: string; platformIds: readonly string[]; context: CommandContext },
+  RegisterOrganizationDto & { context: CommandContext },
   Created<OrganizationDto>
 > {}
 
@@ -27,31 +34,27 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
   ) {}
 
   /** @throws Problem platform_already_registered; nothing is written then, unless two requests race for a platform */
-  async execute({ input: { trisOrg, platformIds, context } }: RegisterOrganization): Promise<Created<OrganizationDto>> {
-    for (const [i, platformId] of platformIds.entries()) {
-      await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
+  async execute({ input: { tris_org, platform_ids, context } }: RegisterOrganization) {
+    for (const [i, platformId] of platform_ids.entries()) {
+      await this.platforms.refuseIfTaken(platformId, tris_org, `/platform_ids/${i}`);
     }
-    const stream = organizationStream(trisOrg);
+    const stream = organizationStream(tris_org);
     await this.writer.idempotency.claim(stream, context);
     // The organization is written last, so that a reader who waits for its position also finds its platforms.
     let own = false;
     let position = 0;
-    for (const [i, platformId] of platformIds.entries()) {
-      const outcome = await this.platforms.register(platformId, trisOrg, context, `/platform_ids/${i}`);
+    for (const [i, platformId] of platform_ids.entries()) {
+      const outcome = await this.platforms.register(platformId, tris_org, context, `/platform_ids/${i}`);
       own ||= outcome.own;
       position = Math.max(position, outcome.position);
     }
     const outcome = await this.writer.update(stream, context, (history) =>
-      decideRegister(organizationOf(history), trisOrg),
+      decideRegister(organizationOf(history), tris_org),
     );
-    const first = outcome.history[0]!;
+    const { vetted } = organizationOf(outcome.history);
+    const registered_at = outcome.history[0]!.metadata.recorded_at;
     return {
-      body: {
-        tris_org: trisOrg,
-        vetted: organizationOf(outcome.history).vetted,
-        registered_at: first.metadata.recorded_at,
-        platform_ids: [...platformIds],
-      },
+      body: { tris_org, vetted, registered_at, platform_ids },
       position: Math.max(position, outcome.position),
       own: own || outcome.own,
     };
@@ -60,8 +63,8 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
 
 /** Makes an organization the permanent owner of a platform. */
 export class RegisterPlatform extends CommandWith<
-  { platformId: string; trisOrg: string; context: CommandContext },
-  Created<{ platform_id: string; tris_org: string }>
+  RegisterPlatformDto & { context: CommandContext },
+  Created<PlatformDto>
 > {}
 
 @CommandHandler(RegisterPlatform)
@@ -73,31 +76,28 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
   ) {}
 
   /** @throws Problem organization_not_found, platform_already_registered */
-  async execute({ input: { platformId, trisOrg, context } }: RegisterPlatform) {
-    requireRegistered(await this.store.readStream(organizationStream(trisOrg)), trisOrg);
-    await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
-    await this.writer.idempotency.claim(platformStream(platformId), context);
-    const { position, own } = await this.platforms.register(platformId, trisOrg, context, '/platform_id');
-    return { body: { platform_id: platformId, tris_org: trisOrg }, position, own };
+  async execute({ input: { platform_id, tris_org, context } }: RegisterPlatform) {
+    requireRegistered(await this.store.readStream(organizationStream(tris_org)), tris_org);
+    await this.platforms.refuseIfTaken(platform_id, tris_org, '/platform_id');
+    await this.writer.idempotency.claim(platformStream(platform_id), context);
+    const { position, own } = await this.platforms.register(platform_id, tris_org, context, '/platform_id');
+    return { body: { platform_id, tris_org }, position, own };
   }
 }
 
 /** Vets an organization, or revokes its vetting. */
-export class SetVetting extends CommandWith<
-  { trisOrg: string; vetted: boolean; context: CommandContext },
-  Created<{ tris_org: string; vetted: boolean }>
-> {}
+export class SetVetting extends CommandWith<VettingDto & { context: CommandContext }, Created<VettingDto>> {}
 
 @CommandHandler(SetVetting)
 export class SetVettingHandler implements ICommandHandler<SetVetting> {
   constructor(private readonly writer: Writer) {}
 
   /** @throws Problem organization_not_found */
-  async execute({ input: { trisOrg, vetted, context } }: SetVetting) {
-    const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) =>
-      decideVetting(requireRegistered(history, trisOrg), trisOrg, vetted),
+  async execute({ input: { tris_org, vetted, context } }: SetVetting) {
+    const { position, own } = await this.writer.execute(organizationStream(tris_org), context, (history) =>
+      decideVetting(requireRegistered(history, tris_org), tris_org, vetted),
     );
-    return { body: { tris_org: trisOrg, vetted }, position, own };
+    return { body: { tris_org, vetted }, position, own };
   }
 }
 

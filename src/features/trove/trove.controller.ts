@@ -64,7 +64,7 @@ export class TroveController {
     problems: ['identity_not_found'],
   })
   async list(@Query() query: RecordsQuery) {
-    return this.queries.execute(new ListRecords({ query }));
+    return this.queries.execute(new ListRecords(query));
   }
 
   @Get('/:record_id')

@@ -213,7 +213,7 @@ export class GetRecordHandler implements IQueryHandler<GetRecord> {
   }
 }
 
-export class ListRecords extends QueryWith<{ query: RecordsQuery }, RecordsDto> {}
+export class ListRecords extends QueryWith<RecordsQuery, RecordsDto> {}
 
 @QueryHandler(ListRecords)
 export class ListRecordsHandler implements IQueryHandler<ListRecords> {
@@ -223,8 +223,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ input: { query } }: ListRecords): Promise<RecordsDto> {
-    const { tris_id = null, status = null, limit, cursor } = query;
+  async execute({ input: { tris_id = null, status = null, limit, cursor } }: ListRecords): Promise<RecordsDto> {
     const { records, last } = await pageOfRecords(this.views, troveList(tris_id, status), rowAfter(cursor), limit);
     if (records.length === 0 && cursor === undefined) refuseMisspelled(tris_id);
     return {
