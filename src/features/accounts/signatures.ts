@@ -92,13 +92,12 @@ function signerOf(hash: string, signature: Buffer): string | undefined {
   const v = signature[64]!;
   const recovery = v >= 27 ? v - 27 : v;
   if (recovery !== 0 && recovery !== 1) return undefined;
-  let key: Uint8Array | null;
   try {
-    key = recover(Buffer.from(hash.slice(2), 'hex'), signature.subarray(0, 64), recovery, false);
+    const key = recover(Buffer.from(hash.slice(2), 'hex'), signature.subarray(0, 64), recovery, false);
+    return key ? `0x${keccak256(key.subarray(1)).slice(-40)}` : undefined;
   } catch {
     return undefined; // r or s is not valid on the curve
   }
-  return key ? `0x${keccak256(key.subarray(1)).slice(-40)}` : undefined;
 }
 
 /** A contract may accept any 64 bytes; no key makes such a signature here. */

@@ -58,14 +58,11 @@ export class ProofVerifier implements OnModuleDestroy {
       buckets: [0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5],
       registers: [registry],
     });
-    const { turns } = this;
-    const gauge = new Gauge({
+    const gauge: Gauge = new Gauge({
       name: 'credence_proofs_waiting',
       help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
-      collect() {
-        gauge.set(turns.waiting.size);
-      },
+      collect: () => gauge.set(this.turns.waiting.size),
     });
   }
 
