@@ -59,9 +59,8 @@ export class SessionsController {
   })
   async verify(@Body() { message, signature }: SignedMessageDto, @Req() request: FastifyRequest) {
     if (isClaim(message)) await this.claims?.take(request.ip);
-    const { tokens, position } = await this.commands.execute(
-      new SignIn({ signed: { message, signature }, correlationId: request.id }),
-    );
+    const command = new SignIn({ signed: { message, signature }, correlationId: request.id });
+    const { tokens, position } = await this.commands.execute(command);
     return new Written(tokens, position);
   }
 
@@ -75,10 +74,8 @@ export class SessionsController {
     problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked', 'chain_not_configured', 'chain_unavailable'],
   })
   async refresh(@Body() { refresh_token }: RefreshTokenDto, @Req() { id }: FastifyRequest) {
-    return new Written(
-      await this.commands.execute(new RefreshSession({ refreshToken: refresh_token, correlationId: id })),
-      null,
-    );
+    const command = new RefreshSession({ refreshToken: refresh_token, correlationId: id });
+    return new Written(await this.commands.execute(command), null);
   }
 
   @Post('/token/revoke')

@@ -62,9 +62,8 @@ export class WalletsController {
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
     const signed = { message, signature };
-    const { wallet, trisId, position } = await this.commands.execute(
-      new LinkWallet({ signed, context: request.of(signed) }),
-    );
+    const command = new LinkWallet({ signed, context: request.of(signed) });
+    const { wallet, trisId, position } = await this.commands.execute(command);
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
 
@@ -86,9 +85,8 @@ export class WalletsController {
     const given = { ...(message && { message }), ...(signature && { signature }), ...(reason_code && { reason_code }) };
     const context = request.of({ wallet, unlink: true, ...given });
     const consent = message !== undefined && signature !== undefined ? { message, signature } : null;
-    const { trisId, position } = await this.commands.execute(
-      new UnlinkWallet({ wallet, consent, reasonCode: reason_code, context }),
-    );
+    const command = new UnlinkWallet({ wallet, consent, reasonCode: reason_code, context });
+    const { trisId, position } = await this.commands.execute(command);
     const answer = { status: 'unlinked', wallet: getAddress(wallet.toLowerCase()), tris_id: trisId } as const;
     return new Written<WalletUnlinkedDto>(answer, position);
   }

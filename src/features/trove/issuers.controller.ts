@@ -33,17 +33,15 @@ export class IssuersController {
   @ApiResponse({ status: 200, description: 'Already registered with this content', type: IssuerDto })
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
     const content = toIssuer(body);
-    const context = request.of(content);
-    const result = await this.commands.execute(
-      new ChangeIssuer({ issuerId: content.issuer_id, change: { register: content }, context }),
-    );
-    return Written.created(result, ['v1', 'trove-issuers', content.issuer_id]);
+    const { issuer_id } = content;
+    const command = new ChangeIssuer({ issuer_id, change: { register: content }, context: request.of(content) });
+    return Written.created(await this.commands.execute(command), ['v1', 'trove-issuers', issuer_id]);
   }
 
   @Get('/:issuer_id')
   @Keyed({ scope: 'any', at: LAB, summary: 'Get an issuer', type: IssuerDto, problems: ['issuer_not_found'] })
   async get(@Param() { issuer_id }: IssuerParams) {
-    return this.queries.execute(new GetIssuer({ issuerId: issuer_id }));
+    return this.queries.execute(new GetIssuer({ issuer_id }));
   }
 
   @Post('/:issuer_id/retire')
@@ -56,8 +54,6 @@ export class IssuersController {
   })
   async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
     const context = request.of({ issuer_id, retired: true });
-    return Written.of(
-      await this.commands.execute(new ChangeIssuer({ issuerId: issuer_id, change: 'retire', context })),
-    );
+    return Written.of(await this.commands.execute(new ChangeIssuer({ issuer_id, change: 'retire', context })));
   }
 }

@@ -14,7 +14,7 @@ import {
   issuerStream,
 } from './domain/issuer.js';
 
-export class GetIssuer extends QueryWith<{ issuerId: string }, Issuer> {}
+export class GetIssuer extends QueryWith<{ issuer_id: string }, Issuer> {}
 
 /** Issuers whose proofs are trusted, each read from its own stream, so always current. */
 @QueryHandler(GetIssuer)
@@ -25,8 +25,8 @@ export class Issuers implements IQueryHandler<GetIssuer> {
     return issuerOf(await this.store.readStream(issuerStream(issuerId)));
   }
 
-  execute({ input: { issuerId } }: GetIssuer): Promise<Issuer> {
-    return this.get(issuerId);
+  execute({ input: { issuer_id } }: GetIssuer): Promise<Issuer> {
+    return this.get(issuer_id);
   }
 
   /** @throws Problem issuer_not_found */
@@ -39,7 +39,7 @@ export class Issuers implements IQueryHandler<GetIssuer> {
 
 /** Trusts an issuer's proofs from now on, or no longer. */
 export class ChangeIssuer extends CommandWith<
-  { issuerId: string; change: { register: IssuerContent } | 'retire'; context: CommandContext },
+  { issuer_id: string; change: { register: IssuerContent } | 'retire'; context: CommandContext },
   Created<Issuer>
 > {}
 
@@ -51,11 +51,11 @@ export class ChangeIssuerHandler implements ICommandHandler<ChangeIssuer> {
   ) {}
 
   /** @throws Problem issuer_not_found, issuer_conflict, idempotency_key_reused */
-  async execute({ input: { issuerId, change, context } }: ChangeIssuer): Promise<Created<Issuer>> {
-    if (change === 'retire') await this.issuers.get(issuerId);
-    const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
+  async execute({ input: { issuer_id, change, context } }: ChangeIssuer): Promise<Created<Issuer>> {
+    if (change === 'retire') await this.issuers.get(issuer_id);
+    const { position, own } = await this.writer.execute(issuerStream(issuer_id), context, (history) =>
       change === 'retire' ? decideRetire(issuerOf(history)!) : decideRegister(issuerOf(history), change.register),
     );
-    return { body: await this.issuers.get(issuerId), position, own };
+    return { body: await this.issuers.get(issuer_id), position, own };
   }
 }

@@ -72,11 +72,9 @@ export class VerificationsController {
     const { vk_alphabeta_12: _, ...verification_key } = body.verification_key;
     const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
-    const context = request.of(definition);
-    const result = await this.commands.execute(
-      new ChangeScheme({ scheme, change: { kind: 'register', definition }, context }),
-    );
-    return Written.created(result, ['v1', 'verification-schemes', scheme]);
+    const change = { kind: 'register' as const, definition };
+    const command = new ChangeScheme({ scheme, change, context: request.of(definition) });
+    return Written.created(await this.commands.execute(command), ['v1', 'verification-schemes', scheme]);
   }
 
   @Get('/verification-schemes')
