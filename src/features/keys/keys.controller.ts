@@ -23,12 +23,7 @@ export class KeysController {
   }
 
   @Get('/:key_id')
-  @Keyed({
-    scope: 'ops',
-    summary: 'Get an API key, without its secret',
-    type: KeyDto,
-    problems: ['key_not_found'],
-  })
+  @Keyed({ scope: 'ops', summary: 'Get an API key, without its secret', type: KeyDto, problems: ['key_not_found'] })
   async get(@Param() { key_id }: KeyParams) {
     const found = this.keys.list().find(({ id }) => id === key_id);
     if (!found) throw new Problem('key_not_found', `There is no key ${key_id}.`);

@@ -135,11 +135,9 @@ export class Receivers implements OnApplicationShutdown {
    */
   async post(owner: string | null, to: string, headers: Record<string, string>, body: string): Promise<Outcome> {
     let began = performance.now();
-    const ended = (status: number | null, failure: Failure | null): Outcome => ({
-      status,
-      failure,
-      ms: Math.round(performance.now() - began),
-    });
+    const ended = (status: number | null, failure: Failure | null): Outcome => {
+      return { status, failure, ms: Math.round(performance.now() - began) };
+    };
     const url = new URL(to);
     const host = hostOf(url);
     // The name is resolved for each connection, but an address in the URL is not looked up.

@@ -40,10 +40,8 @@ export class Signatures {
     const secrets = [this.keys.secret('webhooks')];
     if (former?.secret && now - former.endedAt < OVERLAP_MS) secrets.push(former.secret);
     const keys = secrets.flatMap((secret) => rotations.map((each) => keyOf(secret, webhook_id, each)));
-    const signatures = keys.map((key) => {
-      const mac = createHmac('sha256', key).update(`${messageId}.${timestamp}.${body}`);
-      return `v1,${mac.digest('base64')}`;
-    });
+    const signed = `${messageId}.${timestamp}.${body}`;
+    const signatures = keys.map((key) => `v1,${createHmac('sha256', key).update(signed).digest('base64')}`);
     return {
       'content-type': 'application/json',
       'user-agent': 'Credence-Webhooks',

@@ -42,7 +42,4 @@ export const schemeRootRemoved = defineEvent('SchemeRootRemoved', { scheme: text
 export const schemeRetired = defineEvent('SchemeRetired', { scheme: text });
 
 /** A nullifier belongs to an identity permanently. Stream `nullifier-<scope>-<hash>`, revision 0. */
-export const nullifierUsed = defineEvent('NullifierUsed', {
-  scope: text,
-  tris_id: text,
-});
+export const nullifierUsed = defineEvent('NullifierUsed', { scope: text, tris_id: text });
