@@ -5,7 +5,7 @@ import type { NewEvent } from '../../kernel/event.js';
 import { fact } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type TroveRecord, countedStream, isRuledOut, troveRecordOf, troveStream } from './domain/record.js';
+import { type TroveRecord, countedStream, countsOn, isRuledOut, troveRecordOf, troveStream } from './domain/record.js';
 import { troveContentCounted } from './domain/trove.events.js';
 
 /**
@@ -25,8 +25,8 @@ export class CountedContent {
    */
   async isTaken(record: TroveRecord, platformId: string, owner: string | null): Promise<boolean> {
     const holder = holderOf(await this.store.readStream(countedStream(record, platformId)));
+    if (holder === record.record_id) return false;
     if (holder !== undefined) {
-      if (holder === record.record_id) return false;
       const held = troveRecordOf(await this.store.readStream(troveStream(holder)));
       // It was rejected after it had taken the place, or the process ended in between.
       return !held || !isRuledOut(held, platformId, owner);
@@ -34,10 +34,7 @@ export class CountedContent {
     if (record.record_id === record.content_hash) return false;
     // Approved by a build that did not record what counts.
     const first = troveRecordOf(await this.store.readStream(troveStream(record.content_hash)));
-    return (
-      first?.tris_id === record.tris_id &&
-      first.rulings.some(({ approved, platform_id }) => approved && platform_id === platformId)
-    );
+    return first?.tris_id === record.tris_id && countsOn(first, platformId);
   }
 
   /**
