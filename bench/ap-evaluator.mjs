@@ -5,7 +5,7 @@
  */
 import { statefulIsAuthorized, preparsePolicySet } from '@cedar-policy/cedar-wasm/nodejs';
 import { Engine } from 'json-rules-engine';
-import { TRUE, compile } from '../dist/src/features/access/evaluate.js';
+import { TRUE, evaluate } from '../dist/src/features/access/evaluate.js';
 import { factsFrom } from '../dist/src/features/access/facts.js';
 import { howToPass } from '../dist/src/features/access/how-to-pass.js';
 import { parseRules } from '../dist/src/features/access/rules.js';
@@ -32,7 +32,6 @@ const rules = {
   }),
 };
 const { rule } = parseRules(rules);
-const evaluate = compile(rule);
 
 let seed = 7;
 const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
@@ -81,7 +80,7 @@ if (prepared.type !== 'success') throw new Error(JSON.stringify(prepared));
 const entity = (type, id) => ({ type, id });
 
 const ENGINES = {
-  credence: (i) => evaluate(population[i]) === TRUE,
+  credence: (i) => evaluate(rule, population[i]) === TRUE,
   'json-rules-engine': async (i) => (await engine.run(flat[i])).events.length > 0,
   'cedar-wasm': (i) => {
     const answer = statefulIsAuthorized({

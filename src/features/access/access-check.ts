@@ -2,13 +2,13 @@ import type { IdentityState } from '../../../projections/identities.js';
 import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
-import type { CompiledRules } from './access-policies.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { accessChecked } from './domain/ap.events.js';
-import { TRUE, reasonsFor } from './evaluate.js';
+import { TRUE, evaluate, reasonsFor } from './evaluate.js';
 import { type Facts, factsWithoutEvidence } from './facts.js';
 import { ADVICE, howToPass } from './how-to-pass.js';
+import type { Rule } from './rules.js';
 
 /** What was known of a subject when it was checked. */
 export interface Observation {
@@ -53,10 +53,9 @@ const BECOME_KNOWN: FactChangeDto = { fact: 'actions', required: 1, actual: 0, p
  * @param facts null: the subject is unknown
  * @param model the version of the model that measures the facts
  */
-export function judge(rules: CompiledRules, facts: Facts | null, model: ScoringModel, advice = ADVICE): Judgement {
-  const { rule, evaluate } = rules;
+export function judge(rule: Rule, facts: Facts | null, model: ScoringModel, advice = ADVICE): Judgement {
   const known = facts ?? factsWithoutEvidence(model);
-  const passes = evaluate(known) === TRUE;
+  const passes = evaluate(rule, known) === TRUE;
   if (facts && passes) return { granted: true, score: facts.score, reasons: [], how_to_pass: [] };
   // Any change makes the subject known. If a known subject without evidence would pass, one action is enough.
   const how_to_pass = passes ? [BECOME_KNOWN] : howToPass(rule, known, advice);

@@ -11,24 +11,17 @@ import {
   accessPolicyStream,
   mayReadRules,
 } from './domain/access-policy.js';
-import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
 
-/** Policies and compiled rules kept in memory at most; rules of 64 nodes take about 20 kB. */
+/** Policies and parsed rules kept in memory at most; rules of 64 nodes take about 20 kB. */
 const CACHED = 1_000;
 
-/** Rules, parsed and compiled. */
-export interface CompiledRules {
-  rule: Rule;
-  evaluate: Evaluator;
-}
-
-/** Access policies by id, each read from its own stream, so always current; and their rules, compiled once. */
+/** Access policies by id, each read from its own stream, so always current; and their rules, parsed once. */
 @Injectable()
 export class AccessPolicies {
   private readonly active = new BoundedMap<string, AccessPolicy>(CACHED);
   private readonly lookUps = new SharedLookUps<AccessPolicy>();
-  private readonly compiled = new BoundedMap<string, CompiledRules>(CACHED);
+  private readonly parsed = new BoundedMap<string, Rule>(CACHED);
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
@@ -60,16 +53,15 @@ export class AccessPolicies {
   }
 
   /** @throws Problem newer_schema if this build does not know the stored rules: a later one wrote them */
-  rulesOf({ policy_id, content_hash, rules }: AccessPolicy): CompiledRules {
-    const known = this.compiled.get(content_hash);
+  rulesOf({ policy_id, content_hash, rules }: AccessPolicy): Rule {
+    const known = this.parsed.get(content_hash);
     if (known) return known;
     const parsed = parseRules(rules);
     if ('errors' in parsed) {
       const why = parsed.errors[0]?.message ?? '';
       throw new Problem('newer_schema', `The rules of ${policy_id} are not those of this build: ${why}.`);
     }
-    const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
-    this.compiled.set(content_hash, compiled);
-    return compiled;
+    this.parsed.set(content_hash, parsed.rule);
+    return parsed.rule;
   }
 }

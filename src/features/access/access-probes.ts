@@ -12,9 +12,9 @@ import { Lenses } from '../lenses/lenses.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import { type AccessPolicy, type AccessPolicyContent, type Reader, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicies } from './access-policies.js';
-import { type Evaluator, TRUE, compile } from './evaluate.js';
+import { TRUE, evaluate } from './evaluate.js';
 import { type Facts, factsOf } from './facts.js';
-import { validRules } from './rules.js';
+import { type Rule, validRules } from './rules.js';
 
 /** An access policy, prepared for evaluating many identities. */
 export interface AccessProbe {
@@ -55,8 +55,8 @@ export class AccessProbes {
     const facts = sharedFacts(await trustedNow(this.views));
     return Promise.all(
       policies.map(async (policy) => {
-        const { evaluate } = this.policies.rulesOf(policy);
-        return probeOf(policy.policy_id, evaluate, await this.fixedLens(policy, switched), facts);
+        const rule = this.policies.rulesOf(policy);
+        return probeOf(policy.policy_id, rule, await this.fixedLens(policy, switched), facts);
       }),
     );
   }
@@ -76,9 +76,7 @@ export class AccessProbes {
     proposed: readonly (Pick<AccessPolicyContent, 'policy_id' | 'rules'> & { lens: Lens | null })[],
   ): Promise<AccessProbe[]> {
     const facts = sharedFacts(await trustedNow(this.views));
-    return proposed.map(({ policy_id, rules, lens }) => {
-      return probeOf(policy_id, compile(validRules(rules)), lens, facts);
-    });
+    return proposed.map(({ policy_id, rules, lens }) => probeOf(policy_id, validRules(rules), lens, facts));
   }
 
   /** The lens of a policy's checks, if the switch does not affect it; null if it is the one that is switched. */
@@ -91,11 +89,11 @@ export class AccessProbes {
   }
 }
 
-function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts: SharedFacts): AccessProbe {
+function probeOf(policy_id: string, rule: Rule, own: Lens | null, facts: SharedFacts): AccessProbe {
   return {
     policy_id,
     lens: own,
-    grants: (state, lens, asOf) => evaluate(facts(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
+    grants: (state, lens, asOf) => evaluate(rule, facts(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
   };
 }
 

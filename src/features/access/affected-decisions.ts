@@ -11,7 +11,7 @@ import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.j
 import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
-import { TRUE } from './evaluate.js';
+import { TRUE, evaluate } from './evaluate.js';
 import { factsOf } from './facts.js';
 
 const READ_AT_ONCE = 250;
@@ -79,11 +79,11 @@ export class AffectedDecisions {
     if (counted.length === 0) return undefined;
     const snapshot = await this.identities.snapshot(data.subject_tris, { as_of, ...at });
     const trusts = trustsThen(data, snapshot);
-    const { evaluate } = this.policies.rulesOf(await this.policies.get(data.policy_id));
+    const rule = this.policies.rulesOf(await this.policies.get(data.policy_id));
     const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map((state) =>
       factsOf(state, snapshot.lens, as_of, trusts),
     );
-    const [granted, would] = [evaluate(before!) === TRUE, evaluate(after!) === TRUE];
+    const [granted, would] = [evaluate(rule, before!) === TRUE, evaluate(rule, after!) === TRUE];
     return {
       jti,
       policy_id: data.policy_id,

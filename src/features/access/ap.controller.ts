@@ -38,7 +38,6 @@ import { CheckAccess, CheckAccessOfMany, type CheckOfMany } from './check.handle
 import type { VoucherTarget } from './access-check.js';
 import { type ReplayRequest, ReplayDecisions } from './decision-replays.js';
 import { EvaluateRules } from './dry-run.handlers.js';
-import { compile } from './evaluate.js';
 import { StartPopulation } from './populations.js';
 import { validRules } from './rules.js';
 
@@ -141,15 +140,9 @@ export class AccessPoliciesController {
     problems: ['policy_not_found', 'identity_not_found'],
   })
   async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
+    const { organization } = actor;
     const rule = validRules(rules);
-    return this.queries.execute(
-      new EvaluateRules({
-        rules: { rule, evaluate: compile(rule) },
-        vp: vp ?? null,
-        subjects,
-        organization: actor.organization,
-      }),
-    );
+    return this.queries.execute(new EvaluateRules({ rule, vp: vp ?? null, subjects, organization }));
   }
 
   @Post('/replay')

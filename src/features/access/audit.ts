@@ -97,11 +97,11 @@ async function derive(
   try {
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
-    const rules = policies.rulesOf(policy);
+    const rule = policies.rulesOf(policy);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.of(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
     const facts = state && factsOf(state, scoringBy(lens, model), Date.parse(as_of), trusts);
-    const judgement = judge(rules, facts, model, data.advice);
+    const judgement = judge(rule, facts, model, data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);
     compare('reasons', data.reasons, judgement.reasons);

@@ -79,7 +79,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
-    const rules = this.policies.rulesOf(policy);
+    const rule = this.policies.rulesOf(policy);
     const observation = await this.subjects.observe(request.subject_tris, policy);
     // Of a subject of which nothing is recorded yet: the decision would be permanent.
     if (!observation.seen && personalDataIn(request.subject_tris) !== undefined) {
@@ -88,7 +88,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (!hasWaited) await this.staleness.refuse(observation.position);
     // The checks of a batch come here together, and the advice of each may take long.
     if (isDue()) await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
-    const judgement = judge(rules, observation.seen?.facts ?? null, observation.model);
+    const judgement = judge(rule, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {

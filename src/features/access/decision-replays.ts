@@ -17,10 +17,10 @@ import { trustsThen } from './affected-decisions.js';
 import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
-import { type Evaluator, TRUE, compile } from './evaluate.js';
+import { TRUE, evaluate } from './evaluate.js';
 import { factsOf } from './facts.js';
 import { knownThen } from './notice.js';
-import { validRules } from './rules.js';
+import { type Rule, validRules } from './rules.js';
 
 /** The candidate, a stored policy or rules, and the times of the checks, ms, both inclusive. Stored as JSON. */
 export type ReplayRequest = { policy_id: string | null; rules: JsonObject | null; from: number; to: number };
@@ -74,7 +74,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
     const { policy_id, rules, from, to, organization } = input as ReplayRequest & { organization: string | null };
     const policy = policy_id === null ? null : await this.policies.get(policy_id);
-    const evaluate = policy ? this.policies.rulesOf(policy).evaluate : compile(validRules(rules));
+    const rule = policy ? this.policies.rulesOf(policy) : validRules(rules);
     await this.views.requirePosition(await this.store.head(), 'The read models have not applied all of the log yet.');
     const all = organization === null ? DECISIONS : decisionsOf(organization);
     const list = { ...all, after: sortByTime(to + 1), reverse: true, limit: READ_AT_ONCE };
@@ -85,7 +85,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
       signal.throwIfAborted();
       const wanted = rows.filter(({ sort }) => timeOfSort(sort) >= from);
       const replayed = await mapInParts(wanted, ({ value }) =>
-        this.replay((value as DecisionRow).jti, evaluate, policy?.vp ?? undefined),
+        this.replay((value as DecisionRow).jti, rule, policy?.vp ?? undefined),
       );
       for (const decision of replayed) {
         const { was, would_be } = decision;
@@ -109,7 +109,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   }
 
   /** @param vp the lens of the candidate. Default: that of the decision */
-  private async replay(jti: string, evaluate: Evaluator, vp: string | undefined) {
+  private async replay(jti: string, rule: Rule, vp: string | undefined) {
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, seen } = await knownThen(event, this.identities, vp);
@@ -120,7 +120,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
       subject_tris: data.subject_tris,
       checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
       was: { granted: data.granted, score: data.score },
-      would_be: { granted: facts !== null && evaluate(facts) === TRUE, score: facts?.score ?? null },
+      would_be: { granted: facts !== null && evaluate(rule, facts) === TRUE, score: facts?.score ?? null },
     };
   }
 }

@@ -4,16 +4,16 @@ import { formatPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Lenses } from '../lenses/lenses.js';
 import { judge } from './access-check.js';
-import type { CompiledRules } from './access-policies.js';
 import type { DryRunDto, DryRunResultDto } from './ap.dto.js';
 import { outcomesOf } from './evaluate.js';
 import { codesOf } from './notice.js';
+import type { Rule } from './rules.js';
 import { Subjects } from './subjects.js';
 
 /** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
 export class EvaluateRules extends QueryWith<
   {
-    rules: CompiledRules;
+    rule: Rule;
     /** Id of the validation policy to use as the lens; null: the organization's lens, or the platform's. */
     vp: string | null;
     subjects: readonly string[];
@@ -31,18 +31,18 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   ) {}
 
   /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
-  async execute({ input: { rules, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
+  async execute({ input: { rule, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;
-      const judgement = judge(rules, seen?.facts ?? null, model);
+      const judgement = judge(rule, seen?.facts ?? null, model);
       results.push({
         subject_tris: subjects[i]!,
         ...judgement,
         codes: codesOf(judgement, observation),
-        nodes: outcomesOf(rules.rule, seen?.facts ?? null),
+        nodes: outcomesOf(rule, seen?.facts ?? null),
         as_of: new Date(as_of).toISOString(),
       });
       if (isDue()) await yieldIfDue();

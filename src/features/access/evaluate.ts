@@ -1,7 +1,7 @@
 import { MODEL } from '../../scoring/model.js';
 import type { AccessReasonDto, RuleOutcomeDto } from './ap.dto.js';
 import { type Facts, isVerified } from './facts.js';
-import { type Rule, leastOf, leastScoreOf } from './rules.js';
+import { type Rule, type Threshold, leastOf } from './rules.js';
 
 /**
  * The values of Kleene's three-valued logic, ordered so that `all` is the minimum of its parts, `any` the maximum and
@@ -12,68 +12,55 @@ export const FALSE = 0;
 export const UNKNOWN = 1;
 export const TRUE = 2;
 
-/** Returns an outcome for any facts; never throws. */
-export type Evaluator = (facts: Facts) => TruthValue;
-
-/** Compiles rules to one function, which takes a few hundred nanoseconds per identity. */
-export function compile(rule: Rule): Evaluator {
-  const evaluate = compileKnown(rule);
-  return (facts) => (facts.incomplete ? UNKNOWN : evaluate(facts));
-}
-
-/** Compiles a rule for facts that are complete. */
-function compileKnown(rule: Rule): Evaluator {
+/** Evaluates rules, in a few hundred nanoseconds. Returns an outcome for any facts; never throws. */
+export function evaluate(rule: Rule, facts: Facts): TruthValue {
+  if (facts.incomplete) return UNKNOWN;
   switch (rule.rule) {
     case 'all':
     case 'any':
     case 'at_least':
-      return atLeast(leastOf(rule), rule.of.map(compileKnown));
-    case 'not': {
-      const inner = compileKnown(rule.of[0]);
-      return (facts) => (TRUE - inner(facts)) as TruthValue;
-    }
+      return atLeast(leastOf(rule), rule.of, facts);
+    case 'not':
+      return (TRUE - evaluate(rule.of[0], facts)) as TruthValue;
+    case 'verification':
+      return isVerified(facts, rule) ? TRUE : FALSE;
+    case 'reliability_min':
+      // From disc-2 on, nobody in the BAD band passes.
+      if (typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level) return FALSE;
+  }
+  const actual = actualOf(rule, facts);
+  if (actual === null) return UNKNOWN;
+  return actual >= rule.least ? TRUE : FALSE;
+}
+
+/** The value of which a condition requires the least; null: unknown. */
+function actualOf(condition: Threshold, facts: Facts): number | null {
+  switch (condition.rule) {
     case 'disc_min':
     case 'rating_min':
-      return reaches(leastScoreOf(rule), (facts) => facts.score);
+      return facts.score;
     case 'tct_min':
-      return reaches(rule.least, (facts) => facts.total_tct);
-    case 'reliability_min': {
-      const isReliable = reaches(rule.least, (facts) => facts.reliability);
-      // From disc-2 on, nobody in the BAD band passes.
-      return (facts) =>
-        typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level ? FALSE : isReliable(facts);
-    }
+      return facts.total_tct;
+    case 'reliability_min':
+      return facts.reliability;
     case 'evidence_min':
-      return reaches(rule.least, ({ evidence = null }) => evidence);
+      return facts.evidence ?? null;
     case 'metrics':
-      return reaches(rule.least, (facts) => facts.health(rule.category));
-    case 'verification':
-      return (facts) => (isVerified(facts, rule) ? TRUE : FALSE);
+      return facts.health(condition.category);
   }
 }
 
-/** Whether a value is known, and at least this much. */
-function reaches(least: number, valueIn: (facts: Facts) => number | null): Evaluator {
-  return (facts) => {
-    const value = valueIn(facts);
-    if (value === null) return UNKNOWN;
-    return value >= least ? TRUE : FALSE;
-  };
-}
-
 /** @param least from 1 to the number of parts */
-function atLeast(least: number, parts: readonly Evaluator[]): Evaluator {
+function atLeast(least: number, parts: readonly Rule[], facts: Facts): TruthValue {
   const mayFail = parts.length - least;
-  return (facts) => {
-    let sure = 0;
-    let failed = 0;
-    for (let i = 0; i < parts.length; i++) {
-      const part = parts[i]!(facts);
-      if (part === TRUE && ++sure === least) return TRUE;
-      if (part === FALSE && ++failed > mayFail) return FALSE;
-    }
-    return UNKNOWN;
-  };
+  let sure = 0;
+  let failed = 0;
+  for (const part of parts) {
+    const value = evaluate(part, facts);
+    if (value === TRUE && ++sure === least) return TRUE;
+    if (value === FALSE && ++failed > mayFail) return FALSE;
+  }
+  return UNKNOWN;
 }
 
 /**
@@ -85,7 +72,7 @@ export function reasonsFor(rule: Rule, facts: Facts): AccessReasonDto[] {
   if (facts.incomplete) {
     return [{ pointer: '', rule: 'identity', required: 'complete', actual: 'incomplete', outcome: 'unknown' }];
   }
-  const outcome = outcomeOf(compileKnown(rule)(facts));
+  const outcome = outcomeOf(evaluate(rule, facts));
   if (outcome === 'met') return [];
   const { pointer } = rule;
   if (rule.rule === 'not') {
@@ -105,7 +92,7 @@ export function reasonsFor(rule: Rule, facts: Facts): AccessReasonDto[] {
 export function outcomesOf(rule: Rule, facts: Facts | null): RuleOutcomeDto[] {
   const known = facts?.incomplete ? null : facts;
   const { required, actual } = requiredAndActual(rule, known);
-  const outcome = outcomeOf(known ? compileKnown(rule)(known) : UNKNOWN);
+  const outcome = outcomeOf(known ? evaluate(rule, known) : UNKNOWN);
   const node = { pointer: rule.pointer, rule: rule.rule, required, actual, outcome };
   return [node, ...partsOf(rule).flatMap((part) => outcomesOf(part, known))];
 }
@@ -116,25 +103,19 @@ const partsOf = (rule: Rule): Rule[] => ('of' in rule ? rule.of : []);
 /** @param facts null: nothing is known */
 function requiredAndActual(rule: Rule, facts: Facts | null): Pick<RuleOutcomeDto, 'required' | 'actual'> {
   switch (rule.rule) {
-    case 'disc_min':
-      return { required: rule.least, actual: facts?.score ?? null };
-    case 'tct_min':
-      return { required: rule.least, actual: facts?.total_tct ?? null };
-    case 'rating_min':
-      return { required: rule.rating, actual: facts?.score_rating ?? null };
-    case 'reliability_min':
-      return { required: rule.least, actual: facts?.reliability ?? null };
-    case 'evidence_min':
-      return { required: rule.least, actual: facts?.evidence ?? null };
-    case 'metrics':
-      return { required: rule.least, actual: facts?.health(rule.category) ?? null };
-    case 'verification':
-      return { required: rule.status, actual: facts && isVerified(facts, rule) };
+    case 'all':
+    case 'any':
+    case 'not':
+      return { required: null, actual: null };
     case 'at_least': {
-      const held = facts && rule.of.filter((part) => compileKnown(part)(facts) === TRUE);
+      const held = facts && rule.of.filter((part) => evaluate(part, facts) === TRUE);
       return { required: rule.least, actual: held && held.length };
     }
+    case 'verification':
+      return { required: rule.status, actual: facts && isVerified(facts, rule) };
+    case 'rating_min':
+      return { required: rule.rating, actual: facts && facts.score_rating };
     default:
-      return { required: null, actual: null };
+      return { required: rule.least, actual: facts && actualOf(rule, facts) };
   }
 }

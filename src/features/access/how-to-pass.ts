@@ -6,9 +6,9 @@ import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import { smallestNet } from '../../scoring/score.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import type { FactChangeDto } from './ap.dto.js';
-import { type TruthValue, TRUE, compile } from './evaluate.js';
+import { type TruthValue, TRUE, evaluate } from './evaluate.js';
 import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
-import { type Condition, type Rule, leastOf, leastScoreOf } from './rules.js';
+import { type Condition, type Rule, leastOf } from './rules.js';
 
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
@@ -73,8 +73,7 @@ function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly FactChan
   const visit = (part: Rule, wanted: TruthValue): void => {
     if (part.rule === 'not') return visit(part.of[0], (TRUE - wanted) as TruthValue);
     if ('of' in part) return part.of.forEach((inner) => visit(inner, wanted));
-    const holds = compile(part);
-    if (holds(kept) !== wanted && holds(cleared) === wanted) pointers.push(part.pointer);
+    if (evaluate(part, kept) !== wanted && evaluate(part, cleared) === wanted) pointers.push(part.pointer);
   };
   visit(rule, TRUE);
   return pointers;
@@ -416,10 +415,8 @@ class Gates {
     const at = (fact: string, threshold: number) => ({ axis: this.axes.get(fact)!, threshold });
     switch (condition.rule) {
       case 'disc_min':
-      case 'rating_min': {
-        const least = leastScoreOf(condition);
-        return badLevel === null ? at('net_tct', smallestNet(least)) : badLevel >= least;
-      }
+      case 'rating_min':
+        return badLevel === null ? at('net_tct', smallestNet(condition.least)) : badLevel >= condition.least;
       case 'tct_min':
         return condition.least === 0 ? true : at('net_tct', Math.ceil(condition.least));
       case 'reliability_min':

@@ -17,7 +17,7 @@ import { AccessPolicies } from './access-policies.js';
 import { trustedNow } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
 import { mayReadRules } from './domain/access-policy.js';
-import { TRUE, UNKNOWN } from './evaluate.js';
+import { TRUE, UNKNOWN, evaluate } from './evaluate.js';
 import { factsOf } from './facts.js';
 
 /** What a job computed, and where its lines are. */
@@ -69,7 +69,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   /** @throws Problem policy_not_found, projection_rebuilding */
   private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
     const policy = await this.policies.get(input['policy_id'] as string);
-    const { evaluate } = this.policies.rulesOf(policy);
+    const rule = this.policies.rulesOf(policy);
     const selector = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
     const { lens, manifest } = await this.lenses.current(selector, this.views);
     const trusts = await trustedNow(this.views);
@@ -87,7 +87,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
       (state, { tris_id }) => {
         // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
         const asOf = Math.max(now, (state as IdentityRow).stamped);
-        const value = evaluate(factsOf(state, lens, asOf, trusts));
+        const value = evaluate(rule, factsOf(state, lens, asOf, trusts));
         const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
         sums.count++;
         sums[outcome]++;

@@ -19,10 +19,6 @@ export type Status = (typeof STATUSES)[number];
 /** Lowest score of each rating name. */
 export const LOWEST_SCORE: ReadonlyMap<string, number> = new Map([['BAD', 0], ...MODEL.ratings]);
 
-/** The score that a condition on score or rating requires. */
-export const leastScoreOf = (condition: { least: number } | { rating: string }): number =>
-  'rating' in condition ? LOWEST_SCORE.get(condition.rating)! : condition.least;
-
 /** Levels of nested objects, including the outermost. */
 export const MAX_DEPTH = 8;
 /** Combinators and single conditions (each category of `metrics` and each status of `verification` is one). */
@@ -37,14 +33,17 @@ const HIGHEST = {
   evidence_min: Number.MAX_SAFE_INTEGER,
 };
 
-/** A single condition. `pointer` is its place in the rules (RFC 6901, from the root of the rules). */
-export type Condition = { pointer: string } & (
-  | { rule: keyof typeof HIGHEST; least: number }
+/** A condition on a lowest value. `pointer` is its place in the rules (RFC 6901, from the root of the rules). */
+export type Threshold = { pointer: string; least: number } & (
+  | { rule: keyof typeof HIGHEST }
+  /** `least`: the lowest score of the rating. */
   | { rule: 'rating_min'; rating: string }
-  | { rule: 'metrics'; category: Category; least: number }
-  /** `issuers`, `schemes`: only grants of one of these count, accredited or not. */
-  | { rule: 'verification'; status: Status; issuers?: string[]; schemes?: string[] }
+  | { rule: 'metrics'; category: Category }
 );
+
+/** A single condition. `issuers`, `schemes`: only grants of one of these count, accredited or not. */
+export type Condition =
+  Threshold | { pointer: string; rule: 'verification'; status: Status; issuers?: string[]; schemes?: string[] };
 
 /** Rules as parsed: every list is non-empty, every threshold in range, every name known. */
 export type Rule =
@@ -171,14 +170,13 @@ class Parser {
       case 'evidence_min':
         if (!this.count() || !this.isWithin(value, HIGHEST[name], pointer)) return undefined;
         return [{ rule: name, pointer, least: value }];
-      case 'rating_min':
+      case 'rating_min': {
         if (!this.count()) return undefined;
-        if (typeof value === 'string' && LOWEST_SCORE.has(value)) return [{ rule: name, pointer, rating: value }];
-        return this.wrong(
-          pointer,
-          'is_in',
-          `must be one of ${[...LOWEST_SCORE.keys()].join(', ')}, not ${kindOf(value)}`,
-        );
+        const least = LOWEST_SCORE.get(value as string);
+        if (least !== undefined) return [{ rule: name, pointer, rating: value as string, least }];
+        const ratings = [...LOWEST_SCORE.keys()].join(', ');
+        return this.wrong(pointer, 'is_in', `must be one of ${ratings}, not ${kindOf(value)}`);
+      }
       case 'metrics':
         return this.metrics(value, pointer);
       case 'verification':

@@ -11,7 +11,7 @@ import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { judge } from '../access/access-check.js';
 import { AccessPolicies } from '../access/access-policies.js';
-import { TRUE } from '../access/evaluate.js';
+import { TRUE, evaluate } from '../access/evaluate.js';
 import { factsOf } from '../access/facts.js';
 import { codesOf } from '../access/notice.js';
 import { RunningStanding } from '../disc/history.js';
@@ -166,7 +166,7 @@ export class Notices {
     if (webhook.policy_id === null || !(await this.isKnown(trisId, previous))) return undefined;
     const policy = await this.accessPolicies.get(webhook.policy_id);
     if (policy.retired) return undefined;
-    const rules = this.accessPolicies.rulesOf(policy);
+    const rule = this.accessPolicies.rulesOf(policy);
     const seenAt = async (position: number) => {
       const as_of_position = formatPosition(this.views.logId, position);
       const { owner: organization, vp } = policy;
@@ -179,9 +179,9 @@ export class Notices {
       if (error instanceof Problem && error.code === 'identity_not_found') return undefined;
       throw error;
     });
-    if (!before || rules.evaluate(before.seen.facts) !== TRUE) return undefined;
+    if (!before || evaluate(rule, before.seen.facts) !== TRUE) return undefined;
     const known = await seenAt(event.position);
-    const judgement = judge(rules, known.seen.facts, known.model);
+    const judgement = judge(rule, known.seen.facts, known.model);
     if (judgement.granted) return undefined;
     const { score, reasons } = judgement;
     const codes = codesOf(judgement, known);
