@@ -13,7 +13,7 @@ import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import { type AccessPolicy, type AccessPolicyContent, type Reader, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicies } from './access-policies.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { type Facts, factsOf } from './facts.js';
+import { type Facts, IdentityFacts } from './facts.js';
 import { type Rule, validRules } from './rules.js';
 
 /** An access policy, prepared for evaluating many identities. */
@@ -110,7 +110,7 @@ function sharedFacts(trusts: (held: Verification) => boolean): SharedFacts {
   return (state, lens, asOf) => {
     if (last?.state !== state || last.asOf !== asOf) last = { state, asOf, byLens: new Map() };
     let facts = last.byLens.get(lens);
-    if (!facts) last.byLens.set(lens, (facts = factsOf(state, lens, asOf, trusts)));
+    if (!facts) last.byLens.set(lens, (facts = new IdentityFacts(state, lens, asOf, trusts)));
     return facts;
   };
 }

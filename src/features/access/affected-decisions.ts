@@ -12,7 +12,7 @@ import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { factsOf } from './facts.js';
+import { IdentityFacts } from './facts.js';
 
 const READ_AT_ONCE = 250;
 
@@ -80,8 +80,8 @@ export class AffectedDecisions {
     const snapshot = await this.identities.snapshot(data.subject_tris, { as_of, ...at });
     const trusts = trustsThen(data, snapshot);
     const rule = this.policies.rulesOf(await this.policies.get(data.policy_id));
-    const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map((state) =>
-      factsOf(state, snapshot.lens, as_of, trusts),
+    const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map(
+      (state) => new IdentityFacts(state, snapshot.lens, as_of, trusts),
     );
     const [granted, would] = [evaluate(rule, before!) === TRUE, evaluate(rule, after!) === TRUE];
     return {

@@ -15,7 +15,7 @@ import { judge } from './access-check.js';
 import { accessStream, checkedAt } from './domain/decision.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
-import { factsOf } from './facts.js';
+import { IdentityFacts } from './facts.js';
 
 /** A recorded decision, and how it differs from the one derived again from the log. */
 export interface Audited {
@@ -100,7 +100,7 @@ async function derive(
     const rule = policies.rulesOf(policy);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.of(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const facts = state && factsOf(state, scoringBy(lens, model), Date.parse(as_of), trusts);
+    const facts = state && new IdentityFacts(state, scoringBy(lens, model), Date.parse(as_of), trusts);
     const judgement = judge(rule, facts, model, data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);

@@ -89,7 +89,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     // The checks of a batch come here together, and the advice of each may take long.
     if (isDue()) await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
     const judgement = judge(rule, observation.seen?.facts ?? null, observation.model);
-    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
+    const issued = { jti, iss: this.tokens.address.url, kid: this.tokens.keys.current.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
@@ -132,7 +132,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (check && check.metadata.body_hash !== body_hash) throw idempotencyKeyReused();
     const { exp = null, kid = null, voucher_issuer = null } = (check?.data ?? {}) as Partial<AccessDecision>;
     const isSigned = () =>
-      this.tokens.signsWith(kid!) && (voucher_issuer === null || this.vouchers.signsWith(voucher_issuer));
+      this.tokens.keys.signsWith(kid!) && (voucher_issuer === null || this.vouchers.keys.signsWith(voucher_issuer));
     const isDead = exp !== null && (exp * 1000 <= this.clock() || !isSigned());
     return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
   }
@@ -156,7 +156,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
       throw fieldProblem('/wallet', 'wallet_not_linked', `The wallet is not linked to ${subject}: ${how}.`);
     }
-    const issuer = this.vouchers.issuer;
+    const { issuer } = this.vouchers.keys;
     if (issuer === undefined) {
       throw new Problem(
         'vouchers_not_configured',

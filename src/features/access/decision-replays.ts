@@ -18,7 +18,7 @@ import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { factsOf } from './facts.js';
+import { IdentityFacts } from './facts.js';
 import { knownThen } from './notice.js';
 import { type Rule, validRules } from './rules.js';
 
@@ -113,7 +113,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, seen } = await knownThen(event, this.identities, vp);
-    const facts = seen && factsOf(seen.state, seen.lens, as_of, trustsThen(data, seen));
+    const facts = seen && new IdentityFacts(seen.state, seen.lens, as_of, trustsThen(data, seen));
     return {
       jti,
       policy_id: data.policy_id,

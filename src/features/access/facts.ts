@@ -55,8 +55,10 @@ const WITHOUT_EVIDENCE = new Map<ScoringModel, Facts>();
 /** The facts of an identity that is known but has no evidence, as a version of the model measures them, once for all. */
 export function factsWithoutEvidence(model: ScoringModel): Facts {
   let facts = WITHOUT_EVIDENCE.get(model);
-  if (!facts)
-    WITHOUT_EVIDENCE.set(model, (facts = factsOf(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false)));
+  if (!facts) {
+    facts = new IdentityFacts(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false);
+    WITHOUT_EVIDENCE.set(model, facts);
+  }
   return facts;
 }
 
@@ -78,33 +80,19 @@ function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: numbe
   };
 }
 
-/**
- * The facts of an identity under a lens as of a time, ms. Verifications that have expired by then do not count. Each
- * fact is measured when a rule first uses it, since most rules use few.
- * @param trusts whether a verification counts for a policy that names no issuer
- */
-export function factsOf(
-  state: IdentityState,
-  lens: Scoring,
-  asOf: number,
-  trusts: (held: Verification) => boolean,
-): Facts {
-  return new Subject(state, lens, asOf, trusts);
-}
-
-class Subject implements Facts {
+/** The facts of an identity under a lens. Each is measured when a rule first uses it, since most rules use few. */
+export class IdentityFacts implements Facts {
   readonly incomplete: boolean;
   readonly actions: number;
   readonly bad_level: number | null;
-  private measured: {
-    net?: number;
-    score?: number;
-    assessed?: Assessment;
-    reliability?: number | null;
-    holds?: Facts['holds'];
-  } = {};
+  private readonly measured: Partial<Pick<Facts, 'net_tct' | 'score' | 'reliability' | 'holds'>> = {};
+  private assessment: Assessment | undefined;
   private readonly healths = new Map<Category, number | null>();
 
+  /**
+   * @param asOf ms: verifications that have expired by then do not count
+   * @param trusts whether a verification counts for a policy that names no issuer
+   */
   constructor(
     private readonly state: IdentityState,
     private readonly lens: Scoring,
@@ -117,7 +105,7 @@ class Subject implements Facts {
   }
 
   get net_tct(): number {
-    return (this.measured.net ??= netTct(this.lens.model.ledger(this.state.evidence, this.lens)));
+    return (this.measured.net_tct ??= netTct(this.lens.model.ledger(this.state.evidence, this.lens)));
   }
   get score(): number {
     return (this.measured.score ??= this.bad_level ?? scoreOf(this.net_tct));
@@ -132,7 +120,7 @@ class Subject implements Facts {
     return this.assessed.evidence?.amount ?? null;
   }
   private get assessed(): Assessment {
-    return (this.measured.assessed ??= this.lens.model.assess(this.state.evidence, this.lens, this.asOf));
+    return (this.assessment ??= this.lens.model.assess(this.state.evidence, this.lens, this.asOf));
   }
   get reliability(): number | null {
     // Not `??=`, which would measure null again.

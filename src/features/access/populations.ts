@@ -18,7 +18,7 @@ import { trustedNow } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
 import { mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN, evaluate } from './evaluate.js';
-import { factsOf } from './facts.js';
+import { IdentityFacts } from './facts.js';
 
 /** What a job computed, and where its lines are. */
 type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
@@ -87,7 +87,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
       (state, { tris_id }) => {
         // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
         const asOf = Math.max(now, (state as IdentityRow).stamped);
-        const value = evaluate(rule, factsOf(state, lens, asOf, trusts));
+        const value = evaluate(rule, new IdentityFacts(state, lens, asOf, trusts));
         const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
         sums.count++;
         sums[outcome]++;

@@ -7,7 +7,7 @@ import { modelOrFirst } from '../../scoring/models/all.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import type { Observation } from './access-check.js';
 import type { AccessPolicy } from './domain/access-policy.js';
-import { factsOf } from './facts.js';
+import { IdentityFacts } from './facts.js';
 
 /** Attempts at reading a subject whose first event may be applied between two reads. */
 const LOOKS = 3;
@@ -50,7 +50,7 @@ export class Subjects {
           return { now, as_of: now, log, position, model: modelOrFirst(manifest.model_hash), seen: null };
         }
         const { state, lens, position, as_of, trusts } = snapshot;
-        const facts = factsOf(state, lens, as_of, trusts);
+        const facts = new IdentityFacts(state, lens, as_of, trusts);
         return { now, as_of, log, position, model: lens.model, seen: { facts, lens, state } };
       });
     }

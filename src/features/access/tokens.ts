@@ -10,25 +10,11 @@ import { type EligibilityVerification, verify } from '../../credentials/jws.js';
 @Injectable()
 export class EligibilityTokens {
   constructor(
-    private readonly keys: SigningKeys,
-    private readonly address: PublicAddress,
+    readonly keys: SigningKeys,
+    readonly address: PublicAddress,
     @Inject(POSITION_GATE) private readonly gate: PositionGate,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
-
-  get issuer(): string {
-    return this.address.url;
-  }
-
-  /** Thumbprint of the current signing key. */
-  get kid(): string {
-    return this.keys.current.kid;
-  }
-
-  /** Whether the key of a token is still there. */
-  signsWith(kid: string): boolean {
-    return this.keys.signsWith(kid);
-  }
 
   /**
    * The token of a decision, always the same bytes. null if the decision did not grant, if its key has been pruned,

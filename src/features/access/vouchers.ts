@@ -28,17 +28,7 @@ const NOBODY = `0x${'0'.repeat(64)}`;
 /** Signs the decisions of access checks for contracts. */
 @Injectable()
 export class Vouchers {
-  constructor(private readonly keys: IssuerKeys) {}
-
-  /** Address of the current issuer; undefined if there is none. */
-  get issuer(): string | undefined {
-    return this.keys.issuer;
-  }
-
-  /** Whether the key of a voucher is still there. */
-  signsWith(issuer: string): boolean {
-    return this.keys.signsWith(issuer);
-  }
+  constructor(readonly keys: IssuerKeys) {}
 
   issuers(): VoucherIssuersDto {
     const issuers = this.keys.list().map(({ kid, status, signs_from, prunable_from }) => ({
