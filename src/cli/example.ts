@@ -169,10 +169,7 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   for (const check of data.checks) {
     // One that granted would be made again once its token has expired, whatever its Idempotency-Key.
     const { policy_id, subject_tris: subject } = check;
-    const page = { limit: 1, cursor: undefined };
-    const { decisions } = await queries.execute(
-      new ListDecisions({ filter: { policy_id, subject }, page, actor: AUDITOR }),
-    );
+    const { decisions } = await queries.execute(new ListDecisions({ policy_id, subject, limit: 1, actor: AUDITOR }));
     if (decisions.length > 0) continue;
     const request = { ...check, audience: null, target: null };
     await commands.execute(new CheckAccess({ request, context: once('check', request), hasWaited: true }));

@@ -126,9 +126,7 @@ async function* decisions({ get, queries, stores: { readModels } }: HandlersCont
   const total = generation === undefined ? 0 : await readModels.count(generation, 'decisions');
   let cursor: string | undefined;
   do {
-    const page: DecisionsDto = await queries.execute(
-      new ListDecisions({ filter: {}, page: { limit: PAGE, cursor }, actor: AUDITOR }),
-    );
+    const page: DecisionsDto = await queries.execute(new ListDecisions({ limit: PAGE, cursor, actor: AUDITOR }));
     yield { rows: page.decisions.map(decisionRow), total };
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);

@@ -39,5 +39,7 @@ test('a subject whose first event is applied between two reads is looked at agai
   };
   const views = { read: async () => ({ position: 7, manifest: {}, results: [{}] }) };
   const subjects = new Subjects(identities as unknown as IdentityReader, views as unknown as Views, () => 1);
-  expect(await subjects.observe('tris:new', { vp: null, owner: null })).toMatchObject({ seen: { lens: seen.lens } });
+  expect(await subjects.observe(['tris:new'], { vp: null, owner: null })).toMatchObject([
+    { seen: { lens: seen.lens } },
+  ]);
 });

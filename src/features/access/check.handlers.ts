@@ -19,7 +19,7 @@ import { isDue, yieldBatchIfDue, yieldIfDue } from '../../kernel/turn.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisOn } from '../accounts/domain/wallet.js';
-import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
+import { type CheckRequest, type Observation, type VoucherTarget, decideCheck, judge } from './access-check.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto } from './ap.dto.js';
 import type { AccessDecision } from './domain/ap.events.js';
@@ -80,7 +80,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const rule = this.policies.rulesOf(policy);
-    const observation = await this.subjects.observe(request.subject_tris, policy);
+    const [observation] = (await this.subjects.observe([request.subject_tris], policy)) as [Observation];
     // Of a subject of which nothing is recorded yet: the decision would be permanent.
     if (!observation.seen && personalDataIn(request.subject_tris) !== undefined) {
       throw fieldProblem('/subject_tris', 'personal_data', `subject_tris must ${NAME_NOBODY}`);
@@ -157,13 +157,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       throw fieldProblem('/wallet', 'wallet_not_linked', `The wallet is not linked to ${subject}: ${how}.`);
     }
     const { issuer } = this.vouchers.keys;
-    if (issuer === undefined) {
-      throw new Problem(
-        'vouchers_not_configured',
-        'This service has no keys for signing vouchers (CREDENCE_VOUCHER_KEYS).',
-      );
-    }
-    return issuer;
+    if (issuer !== undefined) return issuer;
+    const detail = 'This service has no keys for signing vouchers (CREDENCE_VOUCHER_KEYS).';
+    throw new Problem('vouchers_not_configured', detail);
   }
 
   private async answer(

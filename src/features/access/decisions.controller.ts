@@ -29,15 +29,11 @@ export class DecisionsController {
     problems: ['policy_not_found', 'identity_not_found'],
   })
   async list(@Query() query: DecisionsQuery, @RequestActor() actor: Actor) {
-    const { subject, policy_id, granted, limit, cursor } = query;
-    const from = query.from === undefined ? undefined : parseTimestamp(query.from)!;
-    const to = query.to === undefined ? undefined : parseTimestamp(query.to)!;
+    const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : parseTimestamp(time)!));
     if (from !== undefined && to !== undefined && from > to) {
       throw refusalOf('?to', 'before_from', 'to must not be before from');
     }
-    return this.queries.execute(
-      new ListDecisions({ filter: { subject, policy_id, granted, from, to }, page: { limit, cursor }, actor }),
-    );
+    return this.queries.execute(new ListDecisions({ ...query, from, to, actor }));
   }
 
   @Get('/:jti')

@@ -21,7 +21,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
 import { reasonsOf } from './notice.js';
-import type { DecisionDto, DecisionsDto, OneDecisionDto } from './decisions.dto.js';
+import type { DecisionDto, DecisionsDto, DecisionsQuery, OneDecisionDto } from './decisions.dto.js';
 import { type AccessPolicy, explanationOf, refuseUnlessOwner } from './domain/access-policy.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
@@ -29,18 +29,9 @@ import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './do
 const MAX_SEEN = 1_000;
 const SEEN_AT_ONCE = 250;
 
-export interface DecisionFilter {
-  subject?: string;
-  policy_id?: string;
-  granted?: boolean;
-  /** ms, both inclusive. */
-  from?: number;
-  to?: number;
-}
-
-/** Access decisions, the latest first. */
+/** Access decisions, the latest first. `from`, `to`: ms, both inclusive. */
 export class ListDecisions extends QueryWith<
-  { filter: DecisionFilter; page: { limit: number; cursor: string | undefined }; actor: Actor },
+  Omit<DecisionsQuery, 'from' | 'to'> & { from?: number; to?: number; actor: Actor },
   DecisionsDto
 > {}
 
@@ -56,12 +47,11 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
    * A page looks at a bounded number of rows, so a filter that few decisions meet can give pages with few or none.
    * @throws Problem forbidden, policy_not_found, identity_not_found if the subject is misspelled, validation_failed for the cursor
    */
-  async execute({ input: { filter, page: asked, actor } }: ListDecisions): Promise<DecisionsDto> {
-    const { limit, cursor } = asked;
+  async execute({ input }: ListDecisions): Promise<DecisionsDto> {
+    const { policy_id, granted, from = 0, to, limit, cursor, actor } = input;
     if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
-    const { policy_id, from = 0, to } = filter;
-    const { owner, subject = filter.subject } = readableBy(actor);
-    if (filter.subject !== undefined && subject !== filter.subject) {
+    const { owner, subject = input.subject } = readableBy(actor);
+    if (input.subject !== undefined && subject !== input.subject) {
       throw new Problem('forbidden', `This session reads the decisions about ${subject} only.`);
     }
     if (policy_id !== undefined) refuseUnlessOwner(await this.policies.get(policy_id), owner);
@@ -75,8 +65,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
             ? decisionsOf(owner)
             : DECISIONS;
     const meets = (row: DecisionRow): boolean =>
-      (policy_id === undefined || row.policy_id === policy_id) &&
-      (filter.granted === undefined || row.granted === filter.granted);
+      (policy_id === undefined || row.policy_id === policy_id) && (granted === undefined || row.granted === granted);
 
     const start = to === undefined ? undefined : sortByTime(to + 1);
     // The cursor may be of a list without this `to`.
@@ -101,7 +90,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     const next_cursor = found.length > limit ? page.at(-1)!.sort : last;
     const decisions = await mapInParts(page, async ({ jti }) => {
       const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
-      return dtoOf(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
+      return decisionDto(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
     });
     return { decisions, next_cursor };
   }
@@ -122,7 +111,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
   async execute({ input: { jti, actor } }: GetDecision): Promise<OneDecisionDto> {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
     const reasons = await reasonsOf(decision.event, this.identities, false);
-    return { ...dtoOf(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };
+    return { ...decisionDto(decision, policy, actor, this.store.logId), codes: reasons.map(({ code }) => code) };
   }
 }
 
@@ -161,7 +150,7 @@ export function readableBy(actor: Actor): { owner: string | null; subject?: stri
   throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "audit:read".`);
 }
 
-function dtoOf(
+export function decisionDto(
   { event, actor, revoked }: RecordedDecision,
   policy: AccessPolicy,
   reader: Actor,

@@ -33,7 +33,7 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
   async execute({ input: { rule, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
     if (vp !== null) await this.lenses.of(vp);
-    const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
+    const observations = await this.subjects.observe(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;

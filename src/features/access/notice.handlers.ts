@@ -6,13 +6,11 @@ import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { ERASURE } from '../../kernel/personal-data.js';
-import { formatPosition } from '../../kernel/positions.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
-import { readableDecision } from './decisions.handlers.js';
+import { decisionDto, readableDecision } from './decisions.handlers.js';
 import { mayReadRules } from './domain/access-policy.js';
-import { checkedAt } from './domain/decision.js';
 import type { NoticeDto } from './notice.dto.js';
 import { reasonsOf } from './notice.js';
 
@@ -37,31 +35,23 @@ export class GetNoticeHandler implements IQueryHandler<GetNotice> {
   /** @throws Problem forbidden, decision_not_found */
   async execute({ input: { jti, actor } }: GetNotice) {
     const { decision, policy } = await readableDecision(this.store, this.policies, jti, actor);
-    const { data, occurred_at } = decision.event;
-    const reasons = await reasonsOf(decision.event, this.identities, mayReadRules(policy, actor));
+    const dto = decisionDto(decision, policy, actor, this.store.logId);
+    const { policy_id, subject_tris, granted, checked_at, score, lens, model, as_of, position } = dto;
+    const decided = { jti, policy_id, organization: policy.owner, subject_tris, granted, checked_at, score };
     const content = {
-      jti,
-      policy_id: data.policy_id,
-      organization: policy.owner,
-      subject_tris: data.subject_tris,
-      granted: data.granted,
-      checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
-      score: data.score,
+      ...decided,
       scale: { lowest: 0, highest: 100 },
-      reasons,
+      reasons: await reasonsOf(decision.event, this.identities, mayReadRules(policy, actor)),
       dispute: DISPUTE,
       erasure: ERASURE,
-      lens: data.lens_hash === null ? null : { policy_id: data.lens_policy_id, content_hash: data.lens_hash },
-      model: { id: data.model_id, hash: data.model_hash },
-      as_of: data.as_of,
-      position: formatPosition(data.log ?? this.store.logId, data.position),
+      lens,
+      model,
+      as_of,
+      position,
       timestamp: new Date(this.clock()).toISOString(),
     };
-    const proof = await this.keys.sign(
-      { sub: data.subject_tris, notice: content as unknown as JsonObject },
-      'credence-notice+jws',
-    );
-    const notice = { ...content, proof } as NoticeDto;
+    const claims = { sub: subject_tris, notice: content as unknown as JsonObject };
+    const notice = { ...content, proof: await this.keys.sign(claims, 'credence-notice+jws') };
     return { notice, lines: linesOf(notice) };
   }
 }

@@ -24,16 +24,11 @@ export class Subjects {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem identity_not_found if it is misspelled, policy_not_found for the lens, projection_rebuilding */
-  async observe(trisId: string, policy: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation> {
-    return (await this.observeAll([trisId], policy))[0]!;
-  }
-
-  /** Observes several subjects in one state of the read models. @throws as `observe` */
-  async observeAll(
-    trisIds: readonly string[],
-    { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,
-  ): Promise<Observation[]> {
+  /**
+   * Observes subjects in one state of the read models.
+   * @throws Problem identity_not_found if one is misspelled, policy_not_found for the lens, projection_rebuilding
+   */
+  async observe(trisIds: readonly string[], { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation[]> {
     const now = this.clock();
     const log = this.identities.logId;
     for (let look = 1; ; look++) {
