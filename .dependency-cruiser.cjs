@@ -39,7 +39,7 @@ const FEATURES = {
   'validation-policies': ['lenses', 'policy-names', 'disc', 'access', 'jobs'],
   person: ['organizations', 'accounts', 'disc', 'access', 'disputes'],
   withdrawals: ['relay', 'organizations', 'jobs', 'disc', 'access'],
-  disputes: ['identity', 'accounts', 'relay', 'organizations', 'withdrawals', 'jobs'],
+  disputes: ['identity', 'accounts', 'relay', 'organizations', 'jobs'],
   webhooks: ['relay', 'lenses', 'disc', 'access', 'withdrawals', 'disputes'],
 };
 

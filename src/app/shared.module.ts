@@ -24,10 +24,9 @@ import { Lenses } from '../features/lenses/lenses.js';
 import { Platforms } from '../features/organizations/platforms.js';
 import { Vetting } from '../features/organizations/vetting.js';
 import { PolicyNames } from '../features/policy-names/policy-names.js';
-import { ActionChanges } from '../features/relay/action-changes.js';
+import { RecordedActions } from '../features/relay/recorded-actions.js';
 import { RelayMetrics } from '../features/relay/relay-metrics.js';
 import { ActionRecorder } from '../features/relay/relay.handlers.js';
-import { RecordedActions } from '../features/withdrawals/recorded-actions.js';
 
 @Global()
 @Module({})
@@ -60,7 +59,6 @@ export function applicationOf(
     AffectedDecisions,
     RelayMetrics,
     ActionRecorder,
-    ActionChanges,
     RecordedActions,
     {
       provide: Staleness,

@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { type CommandContext, internalActor } from '../../src/commands/context.js';
 import { Writer } from '../../src/commands/writer.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
-import { ActionChanges } from '../../src/features/relay/action-changes.js';
+import { RecordedActions } from '../../src/features/relay/recorded-actions.js';
 import { RelayMetrics } from '../../src/features/relay/relay-metrics.js';
 import { type Action, decide } from '../../src/features/relay/domain/relay.js';
 import { type ActionState, actionIn, decideChange, stateOf } from '../../src/features/relay/domain/withdrawal.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
+import type { Views } from '../../src/read-side/views.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 import { type Given, logOf, trove } from '../projections/log.js';
 
@@ -141,7 +142,8 @@ describe('in the log', () => {
     body_hash: body.padEnd(64, '0'),
   });
   const relay = (as = context('relay')) => writer.create(STREAM, decide(action(), null, 'vouched'), as);
-  const changes = (of = writer) => new ActionChanges(of, platforms, new RelayMetrics());
+  const changes = (of = writer) =>
+    new RecordedActions(of, platforms, new RelayMetrics(), {} as Views, stores.eventStore);
   const history = () => stores.eventStore.readStream(STREAM);
   async function change(to: ActionState, id: string, as = context(`${to} it`), of = changes()) {
     return of.change({ action: actionIn(await history(), id)!, to, reason: 'mistake', context: as });

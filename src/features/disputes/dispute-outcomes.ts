@@ -9,8 +9,7 @@ import { Sweeper } from '../../kernel/sweeper.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JobKinds } from '../jobs/job-kinds.js';
-import { ActionChanges } from '../relay/action-changes.js';
-import { RecordedActions } from '../withdrawals/recorded-actions.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import { DISPUTES_ACTOR, decideLapse, disputeOf, disputeStream, dueState } from './domain/dispute.js';
 import { storedDisputes } from './stored-disputes.js';
 
@@ -35,7 +34,6 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly actions: RecordedActions,
-    private readonly changes: ActionChanges,
     private readonly kinds: JobKinds,
     private readonly writer: Writer,
     @Inject(Config) protected readonly config: Config,
@@ -90,7 +88,7 @@ export class DisputeOutcomes extends Sweeper implements OnModuleInit {
       const { action } = await this.actions.find(dispute.action_id!);
       const to = dueState(dispute, history.at(-1)!.position, action);
       if (to === null) return result;
-      await this.changes.change({ action, to, reason: 'disputed', context: contextOf(disputeId) });
+      await this.actions.change({ action, to, reason: 'disputed', context: contextOf(disputeId) });
       result = to;
     }
   }

@@ -17,7 +17,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { RefreshFamilies } from '../accounts/refresh-families.js';
 import { type GrantableStatus, identityStream, operatorStateOf } from '../identity/domain/identity.js';
 import { stateOf } from '../relay/domain/withdrawal.js';
-import { RecordedActions } from '../withdrawals/recorded-actions.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import type { DisputeDto, DisputesDto, DisputesQuery } from './disputes.dto.js';
 import {
   type Dispute,

@@ -15,7 +15,7 @@ import type { Checkpoint } from '../../stores/ports/read-models.js';
 import { JobKinds, jobId, stateOfJob } from '../jobs/job-kinds.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import { ActionChanges } from '../relay/action-changes.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import { type Action, actionStream, externalStream, splitMetric } from '../relay/domain/relay.js';
 import { actionIn, stateOf } from '../relay/domain/withdrawal.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
@@ -67,7 +67,7 @@ export class Ingestion implements ICommandHandler<IngestWallet>, OnModuleInit {
     private readonly links: WalletLinks,
     private readonly families: RefreshFamilies,
     private readonly actions: ActionRecorder,
-    private readonly changes: ActionChanges,
+    private readonly recorded: RecordedActions,
     private readonly platforms: Platforms,
     private readonly kinds: JobKinds,
     private readonly logger: Logger,
@@ -256,7 +256,7 @@ export class Ingestion implements ICommandHandler<IngestWallet>, OnModuleInit {
     const onRepeated = () => void (isRepeated = true);
     // An operator may have reinstated it since: reading the revocation again must not withdraw it again.
     const context = { actor, correlation_id: job, idempotency: body_hash, body_hash, onRepeated };
-    await this.changes.change({ action, to: 'withdrawn', reason: 'reversed', context });
+    await this.recorded.change({ action, to: 'withdrawn', reason: 'reversed', context });
     return !isRepeated && stateOf(action) === 'counted';
   }
 

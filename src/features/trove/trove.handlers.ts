@@ -14,7 +14,7 @@ import { Vetting } from '../organizations/vetting.js';
 import { Problem, refuseMisspelled, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
-import { ActionChanges } from '../relay/action-changes.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn } from '../relay/domain/withdrawal.js';
 import { CountedContent } from './counted-content.js';
@@ -119,7 +119,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     private readonly vetting: Vetting,
     private readonly counted: CountedContent,
     private readonly verification: ProofChecks,
-    private readonly actions: ActionChanges,
+    private readonly actions: RecordedActions,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 

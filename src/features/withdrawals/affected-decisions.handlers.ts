@@ -2,10 +2,17 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import type { Actor } from '../../commands/context.js';
 import { QueryWith } from '../../commands/messages.js';
 import { Problem } from '../../kernel/problems.js';
-import { AffectedDecisions, type ReviewedDecision, differs } from '../access/affected-decisions.js';
+import {
+  AffectedDecisions,
+  type ReviewedDecision,
+  type WithdrawnAction,
+  differs,
+} from '../access/affected-decisions.js';
 import { readableBy } from '../access/decisions.handlers.js';
+import { countedAction } from '../disc/evidence-reader.js';
+import { type RecordedAction, countedAt } from '../relay/domain/withdrawal.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import type { AffectedDecisionDto, AffectedDecisionsDto } from './affected-decisions.dto.js';
-import { RecordedActions, withdrawnAction } from './recorded-actions.js';
 
 /** Decisions that one request reviews. */
 const MOST = 1_000;
@@ -28,7 +35,11 @@ export class GetAffectedDecisionsHandler implements IQueryHandler<GetAffectedDec
     const answer: AffectedDecisionsDto = { action_id, tris_id, decisions: 0, differ: [] };
     for await (const page of this.decisions.of(tris_id, [withdrawnAction(action)], owner)) {
       answer.decisions += page.length;
-      if (answer.decisions > MOST) throw tooMany(action_id);
+      if (answer.decisions > MOST) {
+        const how = `POST /v1/actions/withdrawals with {"action_id":"${action_id}","reason":"mistake","dry_run":true}`;
+        const detail = `The action counted in more than ${MOST} decisions. ${how} reviews them all.`;
+        throw new Problem('too_many_decisions', detail);
+      }
       answer.differ.push(...page.filter(differs).map(dtoOf));
     }
     return answer;
@@ -40,8 +51,8 @@ export function dtoOf({ checked_at, expires_at, ...decision }: ReviewedDecision)
   return { ...decision, checked_at: at(checked_at), expires_at: expires_at === null ? null : at(1000 * expires_at) };
 }
 
-function tooMany(action_id: string): Problem {
-  const how = `POST /v1/actions/withdrawals with {"action_id":"${action_id}","reason":"mistake","dry_run":true}`;
-  const detail = `The action counted in more than ${MOST} decisions. ${how} reviews them all.`;
-  return new Problem('too_many_decisions', detail);
+/** An action as the review of decisions leaves it out. */
+export function withdrawnAction(action: RecordedAction): WithdrawnAction {
+  const { position } = action.relayed;
+  return { ...countedAction(action.relayed), position, counted: (at) => countedAt(action, at) };
 }

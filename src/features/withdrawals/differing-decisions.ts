@@ -6,7 +6,8 @@ import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { AffectedDecisions, type ReviewedDecision, differs } from '../access/affected-decisions.js';
 import { countedAt } from '../relay/domain/withdrawal.js';
-import { RecordedActions, withdrawnAction } from './recorded-actions.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
+import { withdrawnAction } from './affected-decisions.handlers.js';
 
 /** Older decisions are reported only while their token is valid. */
 const RECENT_MS = 90 * 86_400_000;

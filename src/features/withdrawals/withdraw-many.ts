@@ -19,11 +19,10 @@ import { IdentityReader } from '../disc/identity-reader.js';
 import { standing } from '../disc/score.js';
 import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
-import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn } from '../relay/domain/withdrawal.js';
+import { RecordedActions, refuseUnlessMayChangeSome } from '../relay/recorded-actions.js';
 import { dtoOf } from './affected-decisions.handlers.js';
-import { refuseUnlessMayChangeSome } from './recorded-actions.js';
 import {
   type AskedWithdrawal,
   WithdrawalAppliedDto,
@@ -50,7 +49,7 @@ export class WithdrawActions extends CommandWith<{ asked: AskedWithdrawal; conte
 export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleInit {
   constructor(
     private readonly sets: WithdrawalSets,
-    private readonly changes: ActionChanges,
+    private readonly actions: RecordedActions,
     private readonly decisions: AffectedDecisions,
     private readonly identities: IdentityReader,
     private readonly views: Views,
@@ -187,7 +186,7 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
         if (!action) throw new JobGivenUp(`The action ${action_id} is not in its stream.`);
         if (action.changes.length !== changes) return;
         const context = jobContext(caller, dry_run, bodyHash({ action_id, to: 'withdrawn', reason }));
-        const position = await this.changes.change({ action, to: 'withdrawn', reason, context });
+        const position = await this.actions.change({ action, to: 'withdrawn', reason, context });
         last = Math.max(last, position);
       });
       done += actions.length;

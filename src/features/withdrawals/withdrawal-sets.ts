@@ -9,7 +9,7 @@ import { JobGivenUp } from '../../stores/ports/jobs.js';
 import type { WithdrawnAction } from '../access/affected-decisions.js';
 import { countedAction } from '../disc/evidence-reader.js';
 import { Platforms } from '../organizations/platforms.js';
-import { mayChange } from './recorded-actions.js';
+import { mayChange } from '../relay/recorded-actions.js';
 
 /** Actions of one set. They are in memory while the set is made. */
 const MAX_SET = 1_000_000;

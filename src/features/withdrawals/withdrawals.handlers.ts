@@ -7,10 +7,9 @@ import { Views } from '../../read-side/views.js';
 import { changedBy, countedAction } from '../disc/evidence-reader.js';
 import { score } from '../disc/score.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import { ActionChanges } from '../relay/action-changes.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { type ActionState, decideChange, stateOf } from '../relay/domain/withdrawal.js';
-import { RecordedActions } from './recorded-actions.js';
+import { RecordedActions } from '../relay/recorded-actions.js';
 import type { ActionDto, ChangedActionDto } from './withdrawals.dto.js';
 
 /** What is asked for an action. */
@@ -25,16 +24,13 @@ export class ChangeAction extends CommandWith<ActionChange & { context: CommandC
 
 @CommandHandler(ChangeAction)
 export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
-  constructor(
-    private readonly actions: RecordedActions,
-    private readonly changes: ActionChanges,
-  ) {}
+  constructor(private readonly actions: RecordedActions) {}
 
   /** @throws Problem not_found, forbidden, self_statement, action_not_withdrawn, write_conflict, idempotency_key_reused */
   async execute({ input: { action_id, to, reason, context } }: ChangeAction): Promise<Position> {
     const found = await this.actions.find(action_id);
     this.actions.refuseChange(found, context.actor);
-    return this.changes.change({ action: found.action, to, reason, context });
+    return this.actions.change({ action: found.action, to, reason, context });
   }
 }
 
@@ -45,7 +41,6 @@ export class PreviewChange extends QueryWith<ActionChange & { actor: Actor }, Ch
 export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
   constructor(
     private readonly actions: RecordedActions,
-    private readonly changes: ActionChanges,
     private readonly identities: IdentityReader,
     private readonly views: Views,
   ) {}
@@ -55,7 +50,7 @@ export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
     const found = await this.actions.find(action_id);
     this.actions.refuseChange(found, actor);
     const { relayed, changes } = found.action;
-    const facts = decideChange(found.action, to, reason, await this.changes.ownerThen(found.action));
+    const facts = decideChange(found.action, to, reason, await this.actions.ownerThen(found.action));
     const last = changes.at(-1) ?? relayed;
     await this.views.requirePosition(last.position, 'The read models have not reached the last change of the action.');
     const before = await this.identities.snapshot(relayed.data.tris_id, { organization: actor.organization });

@@ -1,13 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type ActionRow, actionRow } from '../../../projections/actions.js';
-import { type Actor, keyIdOf, refuseSelfStatement } from '../../commands/context.js';
+import { type Actor, type CommandContext, keyIdOf, refuseSelfStatement } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Platforms } from '../organizations/platforms.js';
-import type { WithdrawnAction } from '../access/affected-decisions.js';
-import { countedAction } from '../disc/evidence-reader.js';
-import { type RecordedAction, actionIn, countedAt } from '../relay/domain/withdrawal.js';
+import type { Reason } from './domain/relay.events.js';
+import { type ActionState, type RecordedAction, actionIn, decideChange } from './domain/withdrawal.js';
+import { RelayMetrics } from './relay-metrics.js';
 
 export interface FoundAction {
   action: RecordedAction;
@@ -15,12 +17,22 @@ export interface FoundAction {
   owner: string | null;
 }
 
-/** Finds actions by id, and says who may see and change them. */
+interface Change {
+  /** As it was read from its stream. */
+  action: RecordedAction;
+  to: ActionState;
+  reason: Reason;
+  context: CommandContext;
+}
+
+/** Finds actions by id, says who may see and change them, and withdraws and reinstates them in their own streams. */
 @Injectable()
 export class RecordedActions {
   constructor(
-    private readonly views: Views,
+    private readonly writer: Writer,
     private readonly platforms: Platforms,
+    private readonly metrics: RelayMetrics,
+    private readonly views: Views,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
@@ -37,6 +49,26 @@ export class RecordedActions {
       throw new Problem('not_found', detail);
     }
     return { action, owner: await this.platforms.ownerOf(action.relayed.data.platform_id) };
+  }
+
+  /**
+   * Withdraws an action or reinstates it, whoever asks.
+   * @returns the position of the event that brought it into this state; asked again, the first answer
+   * @throws Problem action_not_withdrawn, write_conflict, idempotency_key_reused
+   */
+  async change({ action, to, reason, context }: Change): Promise<Position> {
+    const { id: action_id, stream } = action.relayed;
+    const owner = await this.ownerThen(action);
+    const decide = (history: readonly RecordedEvent[]) =>
+      decideChange(actionIn(history, action_id)!, to, reason, owner);
+    const { own, position, history, isNew } = await this.writer.execute(stream, context, decide);
+    if (isNew) this.metrics.changes.inc(action.relayed.data.platform_id, to);
+    return own ? position : actionIn(history, action_id)!.changes.at(-1)!.position;
+  }
+
+  /** The organization that owned the platform when the action's credonation was recorded, or null. */
+  async ownerThen({ credonation }: RecordedAction): Promise<string | null> {
+    return credonation ? this.platforms.ownerAt(credonation.data.platform_id, credonation.position) : null;
   }
 
   /** @throws Problem forbidden, self_statement */
@@ -57,12 +89,6 @@ export class RecordedActions {
     if (organization !== null && organization === owner) return;
     throw new Problem('forbidden', 'Only who relayed the action, whom it is about, operators and auditors may see it.');
   }
-}
-
-/** An action as the review of decisions leaves it out. */
-export function withdrawnAction(action: RecordedAction): WithdrawnAction {
-  const { position } = action.relayed;
-  return { ...countedAction(action.relayed), position, counted: (at) => countedAt(action, at) };
 }
 
 /** @throws Problem forbidden for a key that may change no action */
