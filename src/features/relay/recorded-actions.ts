@@ -11,7 +11,7 @@ import type { Reason } from './domain/relay.events.js';
 import { type ActionState, type RecordedAction, actionIn, decideChange } from './domain/withdrawal.js';
 import { RelayMetrics } from './relay-metrics.js';
 
-export interface FoundAction {
+interface FoundAction {
   action: RecordedAction;
   /** The organization that owns the platform now, or null. */
   owner: string | null;
@@ -71,11 +71,12 @@ export class RecordedActions {
     return credonation ? this.platforms.ownerAt(credonation.data.platform_id, credonation.position) : null;
   }
 
-  /** @throws Problem forbidden, self_statement */
-  refuseChange({ action, owner }: FoundAction, actor: Actor): void {
+  /** One that an actor may change. @throws Problem as `find`; forbidden, self_statement */
+  async findToChange(actionId: string, actor: Actor): Promise<RecordedAction> {
+    const { action, owner } = await this.find(actionId);
     refuseUnlessMayChangeSome(actor);
     const { tris_id } = action.relayed.data;
-    if (actor.scopes.has('ops') || mayChange({ tris_id, by: action.by, owner }, actor)) return;
+    if (actor.scopes.has('ops') || mayChange({ tris_id, by: action.by, owner }, actor)) return action;
     refuseSelfStatement(actor.organization, tris_id);
     const whose = owner === null ? 'the key that relayed it' : 'the organization that owns its platform';
     throw new Problem('forbidden', `Only ${whose} and operators may withdraw or reinstate the action.`);

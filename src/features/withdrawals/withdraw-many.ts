@@ -19,6 +19,7 @@ import { IdentityReader } from '../disc/identity-reader.js';
 import { standing } from '../disc/score.js';
 import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
+import { Platforms } from '../organizations/platforms.js';
 import type { Reason } from '../relay/domain/relay.events.js';
 import { actionIn } from '../relay/domain/withdrawal.js';
 import { RecordedActions, refuseUnlessMayChangeSome } from '../relay/recorded-actions.js';
@@ -29,7 +30,7 @@ import {
   WithdrawalDryRunDto,
   type WithdrawalEffectDto,
 } from './withdraw-many.dto.js';
-import { type SetAction, type SetFilter, WithdrawalSets } from './withdrawal-sets.js';
+import { type SetAction, type SetFilter, findSets } from './withdrawal-sets.js';
 
 const DRY_RUN = { kind: 'withdrawals_dry_run', prefix: 'wdr', plural: 'dry runs of withdrawals' };
 const APPLY = { kind: 'withdrawals', prefix: 'wdl' };
@@ -39,7 +40,8 @@ const NAMED = 100;
 /** How long a set is kept that is being withdrawn. */
 const APPLYING_MS = 90 * 86_400_000;
 
-type SetLine = Pick<SetAction, 'action_id' | 'stream' | 'changes'>;
+/** `changes`: number of its withdrawals and reinstatements then. */
+type SetLine = Pick<SetAction, 'action_id' | 'stream'> & { changes: number };
 
 /** Starts the dry run of a withdrawal of many actions, or the withdrawal of its set. */
 export class WithdrawActions extends CommandWith<{ asked: AskedWithdrawal; context: CommandContext }, JobStartedDto> {}
@@ -48,7 +50,7 @@ export class WithdrawActions extends CommandWith<{ asked: AskedWithdrawal; conte
 @CommandHandler(WithdrawActions)
 export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleInit {
   constructor(
-    private readonly sets: WithdrawalSets,
+    private readonly platforms: Platforms,
     private readonly actions: RecordedActions,
     private readonly decisions: AffectedDecisions,
     private readonly identities: IdentityReader,
@@ -112,22 +114,23 @@ export class WithdrawMany implements ICommandHandler<WithdrawActions>, OnModuleI
   private async find({ input, signal, progress }: RunningJob): Promise<Found> {
     const { filter, reason, caller, organization, scopes, decisions_of } = input as unknown as FindInput;
     const actor = { name: caller, organization, scopes: new Set(scopes) };
-    const { sets: set, key_digest } = await this.sets.find(filter, actor, signal, progress);
+    const { sets, key_digest } = await findSets(filter, actor, this.platforms, this.store, { signal, progress });
     const position = await this.store.head();
     await this.views.requirePosition(position, 'The read models have not applied all of the log yet.');
     const lines = this.lines.begin(ownerOfJob({ input }));
-    for (const [tris_id, actions] of set) {
-      for (const { action_id, stream, platform_id, position: at, changes } of actions) {
-        lines.add({ action_id, tris_id, platform_id, position: formatPosition(this.store.logId, at), stream, changes });
+    for (const [tris_id, actions] of sets) {
+      for (const { action_id, stream, platform_id, position: at, states } of actions) {
+        const line = { action_id, tris_id, platform_id, position: formatPosition(this.store.logId, at), stream };
+        lines.add({ ...line, changes: states.length });
         await lines.store();
         if (isDue()) await yieldIfDue();
       }
       signal.throwIfAborted();
     }
     const stored = await lines.end();
-    const sums = { actions: 0, identities: set.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
+    const sums = { actions: 0, identities: sets.size, ratings_changed: 0, decisions: 0, decisions_differ: 0 };
     const effects: WithdrawalEffectDto[] = [];
-    for (const [tris_id, actions] of set) {
+    for (const [tris_id, actions] of sets) {
       signal.throwIfAborted();
       const effect = await this.effectOn(tris_id, actions);
       sums.actions += actions.length;

@@ -28,9 +28,8 @@ export class ChangeActionHandler implements ICommandHandler<ChangeAction> {
 
   /** @throws Problem not_found, forbidden, self_statement, action_not_withdrawn, write_conflict, idempotency_key_reused */
   async execute({ input: { action_id, to, reason, context } }: ChangeAction): Promise<Position> {
-    const found = await this.actions.find(action_id);
-    this.actions.refuseChange(found, context.actor);
-    return this.actions.change({ action: found.action, to, reason, context });
+    const action = await this.actions.findToChange(action_id, context.actor);
+    return this.actions.change({ action, to, reason, context });
   }
 }
 
@@ -47,10 +46,9 @@ export class PreviewChangeHandler implements IQueryHandler<PreviewChange> {
 
   /** @throws Problem as `ChangeAction`, projection_behind */
   async execute({ input: { action_id, to, reason, actor } }: PreviewChange): Promise<ChangedActionDto> {
-    const found = await this.actions.find(action_id);
-    this.actions.refuseChange(found, actor);
-    const { relayed, changes } = found.action;
-    const facts = decideChange(found.action, to, reason, await this.actions.ownerThen(found.action));
+    const action = await this.actions.findToChange(action_id, actor);
+    const { relayed, changes } = action;
+    const facts = decideChange(action, to, reason, await this.actions.ownerThen(action));
     const last = changes.at(-1) ?? relayed;
     await this.views.requirePosition(last.position, 'The read models have not reached the last change of the action.');
     const before = await this.identities.snapshot(relayed.data.tris_id, { organization: actor.organization });
