@@ -1,5 +1,5 @@
 import { tctToHealth } from '../../scoring/health.js';
-import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
@@ -307,24 +307,24 @@ function lowerAsFarAsPossible(axis: Axis, gate: Gate): void {
 function changeOf(axis: Axis, gate: Gate): FactChangeDto {
   const { fact, value, actual, isStatus, lower, upper } = axis;
   const reached = lower.filter(({ threshold }) => threshold <= value);
-  const settled = actual === -Infinity ? upper.filter(({ threshold }) => threshold > value) : [];
-  const change: FactChangeDto = {
+  const above = upper.filter(({ threshold }) => threshold > value);
+  const settled = actual === -Infinity ? above : [];
+  const below = above
+    .map(({ threshold }) => threshold)
+    .sort((a, b) => a - b)
+    .find((threshold) => {
+      axis.value = threshold;
+      return missing(gate) !== 0;
+    });
+  axis.value = value;
+  return {
     fact,
     required: isStatus ? true : value,
     actual: isStatus ? false : actual === -Infinity ? null : actual,
     pointers: [...reached, ...settled].map(({ pointer }) => pointer),
     ...axis.by,
+    ...(below !== undefined && { below }),
   };
-  for (const { threshold } of upper.toSorted((a, b) => a.threshold - b.threshold)) {
-    if (threshold <= value) continue;
-    axis.value = threshold;
-    const holds = missing(gate) === 0;
-    axis.value = value;
-    if (holds) continue;
-    change.below = threshold;
-    break;
-  }
-  return change;
 }
 
 function axesOf(facts: Facts): Map<string, Axis> {
@@ -332,10 +332,10 @@ function axesOf(facts: Facts): Map<string, Axis> {
   const model = typeof facts.evidence === 'number' ? disc2 : disc1;
   const add = (fact: string, actual: number | null) => axes.set(fact, axisOf(fact, actual ?? -Infinity, model));
   add('net_tct', facts.net_tct);
-  for (const category of MODEL.categories) add(healthFact(category), facts.health(category));
+  for (const category of MODEL.categories) add(`health.${category}`, facts.health(category));
   add('reliability', facts.reliability);
   if (typeof facts.evidence === 'number') add('evidence', facts.evidence);
-  for (const status of GRANTABLE_STATUSES) add(verificationFact(status), facts.holds[status] ? 1 : 0);
+  for (const status of GRANTABLE_STATUSES) add(`verification.${status}`, facts.holds[status] ? 1 : 0);
   return axes;
 }
 
@@ -358,9 +358,6 @@ export function priceOf({ fact, required, actual }: FactChangeDto, model: Scorin
   const from = actual === null ? -Infinity : Number(actual);
   return costOf({ actual: from, cost: costFrom(fact, model) }, Number(required));
 }
-
-const healthFact = (category: Category): string => `health.${category}`;
-const verificationFact = (status: string): string => `verification.${status}`;
 
 /** Makes gates of rules, and adds the thresholds in them to the axes. */
 class Gates {
@@ -424,10 +421,10 @@ class Gates {
       case 'evidence_min':
         return at('evidence', condition.least);
       case 'metrics':
-        return at(healthFact(condition.category), condition.least);
+        return at(`health.${condition.category}`, condition.least);
       case 'verification':
         if (condition.issuers || condition.schemes) return { axis: this.axisOfNamed(condition), threshold: 1 };
-        if (condition.status !== 'BAD Status validation') return at(verificationFact(condition.status), 1);
+        if (condition.status !== 'BAD Status validation') return at(`verification.${condition.status}`, 1);
         // Only actions raise net TCT, so an increase also provides the action that this status requires.
         return badLevel === null && at('net_tct', this.facts.actions > 0 ? 0 : 1);
     }
@@ -445,7 +442,7 @@ class Gates {
     const name = JSON.stringify([status, by]);
     const known = this.axes.get(name);
     if (known) return known;
-    const axis = axisOf(verificationFact(status), isVerified(this.facts, condition) ? 1 : 0, disc1, by);
+    const axis = axisOf(`verification.${status}`, isVerified(this.facts, condition) ? 1 : 0, disc1, by);
     this.axes.set(name, axis);
     return axis;
   }

@@ -97,11 +97,8 @@ class Parser {
       return this.wrong(pointer, 'too_deep', `rules may be nested at most ${MAX_DEPTH} levels deep`);
     const names = Object.keys(value);
     if (names.length === 0) {
-      return this.wrong(
-        pointer,
-        'empty',
-        'a rule must contain at least one condition; an empty rule would always grant',
-      );
+      const message = 'a rule must contain at least one condition; an empty rule would always grant';
+      return this.wrong(pointer, 'empty', message);
     }
     for (const name of names) {
       if (KNOWN.includes(name)) continue;
@@ -135,21 +132,21 @@ class Parser {
 
   private atLeast(value: Record<string, unknown>, pointer: string, depth: number): Rule | undefined {
     const at = `${pointer}/at_least`;
-    const least = value['at_least'];
+    const least = value['at_least'] as number;
     const of = Object.hasOwn(value, 'of')
       ? this.list(value['of'], `${pointer}/of`, depth)
       : this.wrong(`${pointer}/of`, 'required', 'at_least needs `of`, the list of rules to count');
     if (!Object.hasOwn(value, 'at_least')) {
       return this.wrong(at, 'required', '`of` needs at_least, the number of rules that must hold');
     }
-    if (!Number.isInteger(least) || (least as number) < 1) {
+    if (!Number.isInteger(least) || least < 1) {
       return this.wrong(at, 'min', `at_least must be an integer from 1, not ${kindOf(least)}`);
     }
     const offered = Array.isArray(value['of']) ? value['of'].length : Infinity;
-    if ((least as number) > offered) {
-      return this.wrong(at, 'max', `at_least is ${least as number}, but of lists only ${offered}: it could never hold`);
+    if (least > offered) {
+      return this.wrong(at, 'max', `at_least is ${least}, but of lists only ${offered}: it could never hold`);
     }
-    return of && { rule: 'at_least', pointer: at, least: least as number, of };
+    return of && { rule: 'at_least', pointer: at, least, of };
   }
 
   private list(value: unknown, pointer: string, depth: number): Rule[] | undefined {
@@ -248,8 +245,7 @@ class Parser {
       if (isList && list.every((item) => typeof item === 'string' && NAME.test(item))) continue;
       return this.wrong(`${pointer}/${name}`, 'is_array', `must list the names of 1 to ${MAX_NODES} ${name}`);
     }
-    const condition = { rule: 'verification' as const, pointer, status: status as Status };
-    return { ...condition, ...(lists as { issuers?: string[]; schemes?: string[] }) };
+    return { rule: 'verification', pointer, status, ...lists } as Condition;
   }
 
   private isWithin(value: unknown, max: number, pointer: string): value is number {

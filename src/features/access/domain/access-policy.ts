@@ -22,21 +22,14 @@ export function accessPolicyStream(policyId: string): string {
   return `ap-${policyId}`;
 }
 
-const EVENTS = [accessPolicyCreated, accessPolicyRetired] as const;
-
 /** Folds an `ap-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
-export const accessPolicyOf = streamFold(EVENTS, evolve);
-
-function evolve(policy: AccessPolicy | undefined, event: Decoded<(typeof EVENTS)[number]>): AccessPolicy | undefined {
-  switch (event.type) {
-    case 'AccessPolicyCreated':
-      return { ...event.data, created_at: event.recorded_at, retired: false };
-    case 'AccessPolicyRetired':
-      return policy && { ...policy, retired: true };
-    default:
-      return event satisfies never;
-  }
-}
+export const accessPolicyOf = streamFold(
+  [accessPolicyCreated, accessPolicyRetired],
+  (policy: AccessPolicy | undefined, event): AccessPolicy | undefined =>
+    event.type === 'AccessPolicyCreated'
+      ? { ...event.data, created_at: event.recorded_at, retired: false }
+      : policy && { ...policy, retired: true },
+);
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
 export function contentHash(content: AccessPolicyContent): string {
