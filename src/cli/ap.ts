@@ -70,7 +70,7 @@ export function apCommands(cli: Cli): void {
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
   const policies = await allPages('policies', (cursor) =>
-    queries.execute(new ListAccessPolicies({ limit: PAGE, cursor, trisOrg: undefined, caller: OPERATOR })),
+    queries.execute(new ListAccessPolicies({ limit: PAGE, cursor, caller: OPERATOR })),
   );
   const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
     policy: policy_id,
@@ -85,7 +85,7 @@ async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
 }
 
 async function show({ queries, print }: HandlersContext, id: string) {
-  print(JSON.stringify(await queries.execute(new GetAccessPolicy({ policyId: id, caller: OPERATOR })), null, 2));
+  print(JSON.stringify(await queries.execute(new GetAccessPolicy({ policy_id: id, caller: OPERATOR })), null, 2));
 }
 
 function readPolicy(file: string): AccessPolicyContent {
@@ -101,7 +101,7 @@ async function create(context: HandlersContext<AccessPolicyContent>, _file: stri
 
 async function retire(context: HandlersContext, id: string) {
   const command = new RetireAccessPolicy({
-    policyId: id,
+    policy_id: id,
     context: commandOf(context.actor, { policy_id: id, retired: true }),
   });
   const { body } = await context.commands.execute(command);

@@ -86,7 +86,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
   }
 
   const listed = await allPages('policies', (cursor) =>
-    context.queries.execute(new ListAccessPolicies({ limit: PAGE, cursor, trisOrg: undefined, caller: OPERATOR })),
+    context.queries.execute(new ListAccessPolicies({ limit: PAGE, cursor, caller: OPERATOR })),
   );
   const hashed = {
     files: planned

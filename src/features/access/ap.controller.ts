@@ -139,10 +139,8 @@ export class AccessPoliciesController {
     type: DryRunDto,
     problems: ['policy_not_found', 'identity_not_found'],
   })
-  async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
-    const { organization } = actor;
-    const rule = validRules(rules);
-    return this.queries.execute(new EvaluateRules({ rule, vp: vp ?? null, subjects, organization }));
+  async evaluate(@Body() body: EvaluateRulesDto, @RequestActor() { organization }: Actor) {
+    return this.queries.execute(new EvaluateRules({ ...body, organization }));
   }
 
   @Post('/replay')
@@ -171,8 +169,8 @@ export class AccessPoliciesController {
     type: AccessPoliciesDto,
     problems: ['identity_not_found'],
   })
-  async list(@Query() { limit, cursor, tris_org }: PoliciesQuery, @RequestCaller() caller: Caller | null) {
-    return this.queries.execute(new ListAccessPolicies({ limit, cursor, trisOrg: tris_org, caller }));
+  async list(@Query() query: PoliciesQuery, @RequestCaller() caller: Caller | null) {
+    return this.queries.execute(new ListAccessPolicies({ ...query, caller }));
   }
 
   @Get('/:policy_id')
@@ -184,7 +182,7 @@ export class AccessPoliciesController {
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
-    return readOf(await this.queries.execute(new GetAccessPolicy({ policyId: policy_id, caller })));
+    return readOf(await this.queries.execute(new GetAccessPolicy({ policy_id, caller })));
   }
 
   @Post('/:policy_id/population')
@@ -201,7 +199,7 @@ export class AccessPoliciesController {
   })
   async population(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, population: true });
-    return new Written(await this.commands.execute(new StartPopulation({ policyId: policy_id, context })), null);
+    return new Written(await this.commands.execute(new StartPopulation({ policy_id, context })), null);
   }
 
   @Post('/:policy_id/retire')
@@ -214,7 +212,7 @@ export class AccessPoliciesController {
   })
   async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    return Written.of(await this.commands.execute(new RetireAccessPolicy({ policyId: policy_id, context })));
+    return Written.of(await this.commands.execute(new RetireAccessPolicy({ policy_id, context })));
   }
 }
 

@@ -9,7 +9,13 @@ import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
-import type { AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import type {
+  AccessPoliciesDto,
+  AccessPolicyDto,
+  AccessPolicyParams,
+  PoliciesQuery,
+  RetiredAccessPolicyDto,
+} from './ap.dto.js';
 import {
   AP_ID,
   type AccessPolicy,
@@ -55,7 +61,7 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
 
 /** Retires an access policy, so that it can no longer be checked. */
 export class RetireAccessPolicy extends CommandWith<
-  { policyId: string; context: CommandContext },
+  AccessPolicyParams & { context: CommandContext },
   Recorded<RetiredAccessPolicyDto>
 > {}
 
@@ -67,56 +73,43 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
-  async execute({ input: { policyId, context } }: RetireAccessPolicy) {
-    await this.policies.get(policyId);
-    const { position } = await this.writer.execute(accessPolicyStream(policyId), context, (history) =>
+  async execute({ input: { policy_id, context } }: RetireAccessPolicy) {
+    await this.policies.get(policy_id);
+    const { position } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) =>
       decideRetire(accessPolicyOf(history)!, context.actor.organization),
     );
-    return { body: { policy_id: policyId, status: 'retired' as const }, position };
+    return { body: { policy_id, status: 'retired' as const }, position };
   }
 }
 
+/** null: without a credential. */
+type Caller = { caller: Reader | null };
+
 /** One access policy, read from its own stream, so always current. */
-export class GetAccessPolicy extends QueryWith<
-  {
-    policyId: string;
-    /** null: without a credential. */
-    caller: Reader | null;
-  },
-  AccessPolicyDto
-> {}
+export class GetAccessPolicy extends QueryWith<AccessPolicyParams & Caller, AccessPolicyDto> {}
 
 @QueryHandler(GetAccessPolicy)
 export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
   constructor(private readonly policies: AccessPolicies) {}
 
   /** @throws Problem policy_not_found, unauthorized, forbidden */
-  async execute({ input: { policyId, caller } }: GetAccessPolicy): Promise<AccessPolicyDto> {
-    return policyDto(await this.policies.readable(policyId, caller));
+  async execute({ input: { policy_id, caller } }: GetAccessPolicy): Promise<AccessPolicyDto> {
+    return policyDto(await this.policies.readable(policy_id, caller));
   }
 }
 
 /** Access policies by id. */
-export class ListAccessPolicies extends QueryWith<
-  {
-    limit: number;
-    cursor: string | undefined;
-    trisOrg: string | undefined;
-    /** null: without a credential. */
-    caller: Reader | null;
-  },
-  AccessPoliciesDto
-> {}
+export class ListAccessPolicies extends QueryWith<PoliciesQuery & Caller, AccessPoliciesDto> {}
 
 @QueryHandler(ListAccessPolicies)
 export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
   constructor(private readonly views: Views) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ input: { limit, cursor, trisOrg, caller } }: ListAccessPolicies): Promise<AccessPoliciesDto> {
-    const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
+  async execute({ input: { limit, cursor, tris_org, caller } }: ListAccessPolicies): Promise<AccessPoliciesDto> {
+    const list = tris_org === undefined ? ACCESS_POLICIES : accessPoliciesOf(tris_org);
     const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
-    if (page.length === 0) refuseMisspelled(trisOrg);
+    if (page.length === 0) refuseMisspelled(tris_org);
     return {
       policies: page.map(({ created_at, retired, content_hash, ...row }) => ({
         ...row,

@@ -1,16 +1,16 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { DECISIONS, type DecisionRow, decisionsOf, sortByTime, timeOfSort } from '../../../projections/decisions.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
 import { CommandWith } from '../../commands/messages.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { RunningJob } from '../../stores/ports/jobs.js';
+import type { Job, RunningJob } from '../../stores/ports/jobs.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import { type JobKind, JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
+import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { AccessPolicies } from './access-policies.js';
 import { trustsThen } from './affected-decisions.js';
@@ -47,25 +47,18 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
   ) {}
 
   onModuleInit(): void {
-    const kind: JobKind<DecisionsReplayDto> = {
-      ...REPLAY,
-      scope: 'policies:write',
-      // Of the operators' keys, not each may read the decisions.
-      shownTo: async ({ name, organization, scopes }, job) =>
-        organization !== null || scopes.has('ops') || job.input['caller'] === name ? job : undefined,
-      result: DecisionsReplayDto,
-      lines: ({ result }) => this.jobLines.ofResult(result),
-    };
-    this.kinds.add(kind, (job) => this.run(job));
+    // Of the operators' keys, not each may read the decisions.
+    const shownTo = async ({ name, organization, scopes }: Actor, job: Job) =>
+      organization !== null || scopes.has('ops') || job.input['caller'] === name ? job : undefined;
+    const lines = ({ result }: Job) => this.jobLines.ofResult(result);
+    const shown = { scope: 'policies:write' as const, shownTo, lines, result: DecisionsReplayDto };
+    this.kinds.add({ ...REPLAY, ...shown }, (job) => this.run(job));
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
   async execute({ input: { asked, context } }: ReplayDecisions): Promise<JobStartedDto> {
     const { owner } = readableBy(context.actor);
-    const { policy_id } = asked;
-    if (policy_id !== null) {
-      await this.policies.readable(policy_id, context.actor);
-    }
+    if (asked.policy_id !== null) await this.policies.readable(asked.policy_id, context.actor);
     const { id } = await this.kinds.start(REPLAY, { ...asked, organization: owner }, context);
     return { job_id: id };
   }

@@ -4,22 +4,16 @@ import { formatPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Lenses } from '../lenses/lenses.js';
 import { judge } from './access-check.js';
-import type { DryRunDto, DryRunResultDto } from './ap.dto.js';
+import type { DryRunDto, DryRunResultDto, EvaluateRulesDto } from './ap.dto.js';
 import { outcomesOf } from './evaluate.js';
 import { codesOf } from './notice.js';
-import type { Rule } from './rules.js';
+import { validRules } from './rules.js';
 import { Subjects } from './subjects.js';
 
 /** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
 export class EvaluateRules extends QueryWith<
-  {
-    rule: Rule;
-    /** Id of the validation policy to use as the lens; null: the organization's lens, or the platform's. */
-    vp: string | null;
-    subjects: readonly string[];
-    /** The organization that would own the policy; null: the platform's operators. */
-    organization: string | null;
-  },
+  /** `organization`: the one that would own the policy; null: the platform's operators. */
+  EvaluateRulesDto & { organization: string | null },
   DryRunDto
 > {}
 
@@ -30,8 +24,12 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
     private readonly lenses: Lenses,
   ) {}
 
-  /** @throws Problem policy_not_found for the VP, identity_not_found if a subject is misspelled, projection_rebuilding */
-  async execute({ input: { rule, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
+  /**
+   * @throws Problem validation_failed for the rules, policy_not_found for the VP, identity_not_found if a subject is
+   * misspelled, projection_rebuilding
+   */
+  async execute({ input: { rules, vp = null, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
+    const rule = validRules(rules);
     if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observe(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];

@@ -34,8 +34,8 @@ export class EligibilityController {
     description: 'Also checks whether it was revoked, which a verifier without access to the service cannot do.',
     type: EligibilityDto,
   })
-  async verify(@Body() { token, audience, policy_id }: VerifyEligibilityDto) {
-    return this.queries.execute(new VerifyEligibility({ token, audience, policyId: policy_id }));
+  async verify(@Body() body: VerifyEligibilityDto) {
+    return this.queries.execute(new VerifyEligibility(body));
   }
 
   @Post('/revoke')

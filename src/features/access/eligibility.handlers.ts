@@ -7,16 +7,13 @@ import { Writer } from '../../commands/writer.js';
 import type { EligibilityClaims } from '../../credentials/jws.js';
 import { AccessPolicies } from './access-policies.js';
 import { Problem } from '../../kernel/problems.js';
-import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
+import type { EligibilityDto, RevokedEligibilityDto, VerifyEligibilityDto } from './eligibility.dto.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { JTI, accessStream, decideRevoke, grantOf } from './domain/decision.js';
 import { EligibilityTokens } from './tokens.js';
 
 /** Whether a token is valid now. */
-export class VerifyEligibility extends QueryWith<
-  { token: string; audience: string | undefined; policyId: string | undefined },
-  EligibilityDto
-> {}
+export class VerifyEligibility extends QueryWith<VerifyEligibilityDto, EligibilityDto> {}
 
 @QueryHandler(VerifyEligibility)
 export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility> {
@@ -25,8 +22,8 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  async execute({ input: { token, audience, policyId } }: VerifyEligibility): Promise<EligibilityDto> {
-    const verification = this.tokens.verify(token, { audience, policy: policyId });
+  async execute({ input: { token, audience, policy_id } }: VerifyEligibility): Promise<EligibilityDto> {
+    const verification = this.tokens.verify(token, { audience, policy: policy_id });
     if (!verification.active) return verification;
     const { claims } = verification;
     // Read from the stream, so that a revocation takes effect as soon as it is acknowledged.

@@ -1,15 +1,15 @@
 import { Inject, type OnModuleInit } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { IdentityRow } from '../../../projections/identities.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
 import { CommandWith } from '../../commands/messages.js';
 import type { JobStartedDto } from '../../http/common.dto.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
-import type { RunningJob } from '../../stores/ports/jobs.js';
+import type { Job, RunningJob } from '../../stores/ports/jobs.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { type JobKind, JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
+import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
 import { JobLines, type StoredLines } from '../jobs/job-lines.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
@@ -26,7 +26,7 @@ type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
 /** Starts the evaluation of a policy for all identities. */
-export class StartPopulation extends CommandWith<{ policyId: string; context: CommandContext }, JobStartedDto> {}
+export class StartPopulation extends CommandWith<{ policy_id: string; context: CommandContext }, JobStartedDto> {}
 
 /** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
 @CommandHandler(StartPopulation)
@@ -42,23 +42,19 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
   ) {}
 
   onModuleInit(): void {
-    const kind: JobKind<PopulationResultDto> = {
-      ...POPULATION,
-      scope: 'policies:write',
-      shownTo: async (actor, job) => {
-        // Whom a policy grants reveals as much as its rules. An organization's own job is about rules that it may read.
-        if (actor.organization !== null || actor.scopes.has('ops')) return job;
-        const policy = await this.policies.get(job.input['policy_id'] as string);
-        return mayReadRules(policy, actor) ? job : undefined;
-      },
-      result: PopulationResultDto,
-      lines: ({ result }) => this.jobLines.ofResult(result),
+    const shownTo = async (actor: Actor, job: Job) => {
+      // Whom a policy grants reveals as much as its rules. An organization's own job is about rules that it may read.
+      if (actor.organization !== null || actor.scopes.has('ops')) return job;
+      const policy = await this.policies.get(job.input['policy_id'] as string);
+      return mayReadRules(policy, actor) ? job : undefined;
     };
-    this.kinds.add(kind, (job) => this.run(job));
+    const lines = ({ result }: Job) => this.jobLines.ofResult(result);
+    const shown = { scope: 'policies:write' as const, shownTo, lines, result: PopulationResultDto };
+    this.kinds.add({ ...POPULATION, ...shown }, (job) => this.run(job));
   }
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
-  async execute({ input: { policyId: policy_id, context } }: StartPopulation): Promise<JobStartedDto> {
+  async execute({ input: { policy_id, context } }: StartPopulation): Promise<JobStartedDto> {
     // A list of those who pass reveals as much as the rules.
     await this.policies.readable(policy_id, context.actor);
     const { organization } = context.actor;

@@ -21,8 +21,8 @@ export class DeadLettersController {
 
   @Get()
   @Keyed({ scope: 'ops', summary: 'List events that could not be decoded', type: DeadLettersDto })
-  async list(@Query() { state, limit, cursor }: DeadLettersQuery) {
-    return this.queries.execute(new ListDeadLetters({ state, limit, cursor }));
+  async list(@Query() query: DeadLettersQuery) {
+    return this.queries.execute(new ListDeadLetters(query));
   }
 
   @Post('/:event_id/acknowledge')

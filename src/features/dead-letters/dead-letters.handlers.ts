@@ -15,7 +15,7 @@ import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
+import type { DeadLetterDto, DeadLettersDto, DeadLettersQuery } from './dead-letters.dto.js';
 
 /** Acknowledges an undecodable event. Only the first acknowledgement is stored; later ones return it. */
 export class AcknowledgeDeadLetter extends CommandWith<
@@ -37,33 +37,27 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
       async () => (await this.views.read([{ get: deadLetterRow(event_id) }])).results[0] as DeadLetterRow | undefined,
       (found) => found !== undefined,
     );
-    if (!letter)
-      throw new Problem(
-        'not_found',
-        `There is no dead letter ${event_id}: the event is unknown, or it can be decoded.`,
-      );
+    if (!letter) {
+      const detail = `There is no dead letter ${event_id}: the event is unknown, or it can be decoded.`;
+      throw new Problem('not_found', detail);
+    }
     // One stream for each dead letter, so that of two concurrent acknowledgements only one is stored.
     const stream = `dead-letter-${event_id}`;
     await this.writer.idempotency.claim(stream, context);
     const { event_type, tris_id } = letter;
-    const about = { event_id, event_type, tris_id };
-    const acknowledgement = { ...about, reason_code, acknowledged_by: context.actor.name };
+    const acknowledgement = { event_id, event_type, tris_id, reason_code, acknowledged_by: context.actor.name };
     const { position } = await this.writer.create(stream, [fact(deadLetterAcknowledged, acknowledgement)], context);
     // After a repeat the stream contains the first acknowledgement, so it is read from there.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     const { data, metadata } = stored!;
-    const first = data as Decoded<typeof deadLetterAcknowledged>['data'];
-    const { acknowledged_by: by } = first;
+    const { acknowledged_by: by, ...first } = data as Decoded<typeof deadLetterAcknowledged>['data'];
     const acknowledged = { at: Date.parse(metadata.recorded_at), by, reason_code: first.reason_code };
     return { body: letterDto({ ...letter, acknowledged }, this.views.logId), position };
   }
 }
 
 /** Open or acknowledged dead letters in log order. */
-export class ListDeadLetters extends QueryWith<
-  { state: DeadLetterState; limit: number; cursor: string | undefined },
-  DeadLettersDto
-> {}
+export class ListDeadLetters extends QueryWith<DeadLettersQuery, DeadLettersDto> {}
 
 @QueryHandler(ListDeadLetters)
 export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
@@ -72,10 +66,7 @@ export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
   async execute({ input: { state, limit, cursor } }: ListDeadLetters): Promise<DeadLettersDto> {
     const list = state === 'open' ? OPEN_DEAD_LETTERS : ACKNOWLEDGED_DEAD_LETTERS;
     const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, /^\d{16}$/);
-    return {
-      dead_letters: page.map((row) => letterDto(row, this.views.logId)),
-      next_cursor,
-    };
+    return { dead_letters: page.map((row) => letterDto(row, this.views.logId)), next_cursor };
   }
 }
 
