@@ -78,15 +78,14 @@ export interface VoucherTarget {
   verifying_contract: string;
 }
 
-/** @param issued id and signers of the token and of the voucher; used only if access is granted */
+/** What is recorded of a check; who signs the token and the voucher, only if access is granted. */
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
   { now, as_of, log, position, model, seen }: Observation,
   { granted, score, reasons, how_to_pass }: Judgement,
-  issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
+  { jti, iss, kid, voucher_issuer }: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
-  const { jti, iss, kid, voucher_issuer } = issued;
   const iat = Math.floor(now / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }

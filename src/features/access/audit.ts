@@ -79,15 +79,8 @@ async function derive(
   lenses: Lenses,
 ): Promise<Audited> {
   const { jti, policy_id, granted, score, as_of } = data;
-  const audited: Audited = {
-    jti,
-    position,
-    checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
-    policy_id,
-    granted,
-    score,
-    differences: [],
-  };
+  const checked_at = new Date(checkedAt(data, occurred_at)).toISOString();
+  const audited: Audited = { jti, position, checked_at, policy_id, granted, score, differences: [] };
   const compare = (what: string, recorded: unknown, derived: unknown) => {
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);

@@ -18,6 +18,7 @@ import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { AccessPolicies } from './access-policies.js';
 import { reasonsOf } from './notice.js';
@@ -70,16 +71,13 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     const start = to === undefined ? undefined : sortByTime(to + 1);
     // The cursor may be of a list without this `to`.
     const after = cursor === undefined || (start !== undefined && start < cursor) ? start : cursor;
-    const found: { sort: string; jti: string }[] = [];
+    const found: RangeRow[] = [];
     let seen = 0;
     /** The last row seen, if there are more; null: there are none. */
     let last: string | null = null;
     for await (const rows of this.views.parts({ ...list, after, reverse: true, limit: SEEN_AT_ONCE })) {
       const inTime = rows.filter(({ sort }) => timeOfSort(sort) >= from);
-      for (const { sort, value } of inTime) {
-        const row = value as DecisionRow;
-        if (meets(row)) found.push({ sort, jti: row.jti });
-      }
+      found.push(...inTime.filter(({ value }) => meets(value as DecisionRow)));
       seen += rows.length;
       last = inTime.length < SEEN_AT_ONCE ? null : rows.at(-1)!.sort;
       // One more than the page has shows that there is a next page.
@@ -88,8 +86,8 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     if (seen === 0 && cursor === undefined) refuseMisspelled(subject);
     const page = found.slice(0, limit);
     const next_cursor = found.length > limit ? page.at(-1)!.sort : last;
-    const decisions = await mapInParts(page, async ({ jti }) => {
-      const decision = decisionOf(await this.store.readStream(accessStream(jti)))!;
+    const decisions = await mapInParts(page, async ({ value }) => {
+      const decision = decisionOf(await this.store.readStream(accessStream((value as DecisionRow).jti)))!;
       return decisionDto(decision, await this.policies.get(decision.event.data.policy_id), actor, this.store.logId);
     });
     return { decisions, next_cursor };

@@ -148,10 +148,8 @@ export class LogProofs {
     };
     const found = await this.views.lookUp(find, (position) => position !== undefined);
     if (found !== undefined) return found;
-    throw new Problem(
-      'event_id_unknown',
-      `${id} is neither an action nor a dead letter; name the event by its position.`,
-    );
+    const detail = `${id} is neither an action nor a dead letter; name the event by its position.`;
+    throw new Problem('event_id_unknown', detail);
   }
 }
 

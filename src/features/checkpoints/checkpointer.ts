@@ -46,10 +46,8 @@ export class Checkpointer {
     private readonly applies: () => Promise<boolean>,
     private readonly logger: Logger,
   ) {
-    this.timer = setInterval(
-      () => (this.running ??= this.attempt().finally(() => (this.running = undefined))),
-      ROUND_MS,
-    );
+    const attempt = () => (this.running ??= this.attempt().finally(() => (this.running = undefined)));
+    this.timer = setInterval(attempt, ROUND_MS);
   }
 
   async stop(): Promise<void> {

@@ -65,18 +65,22 @@ export class MetricLimit {
    */
   async accept(relay: Relay, stream: string): Promise<NewMetric | null> {
     const { key, counted } = keysOf(relay);
-    if (!this.isKnown(relay)) await this.lookUpWithOthers(relay);
+    if (!this.isKnown(relay)) {
+      // One look-up for all relays of this turn of the event loop (docs/benchmarks.md, parts of a request).
+      this.asked.push(relay);
+      await this.lookUps.of('', () => this.lookUp(this.asked.splice(0)));
+    }
     const metric = this.metrics.get(key) ?? null;
     if (metric === null) return null;
     if (metric.open === 0) {
       const number = this.numbers.get(counted) ?? 0;
       if (number > this.highest) this.most.set((this.highest = number));
       if (number >= METRICS_PER_ORGANIZATION) {
-        if (await this.isRecorded(relay)) {
-          this.metrics.set(key, null);
-          return null;
-        }
-        if ((await this.store.readStream(stream, { limit: 1 })).length === 0) throw tooMany(relay, number);
+        // Another organization or an import may have recorded it meanwhile.
+        const { tris_id } = relay.action;
+        const read = await this.views.readIfServed([{ get: metricRow(tris_id, metricOf(relay.action)) }]);
+        if (read?.results[0] !== undefined) this.metrics.set(key, null);
+        else if ((await this.store.readStream(stream, { limit: 1 })).length === 0) throw tooMany(relay, number);
         return null;
       }
       this.numbers.set(counted, number + 1);
@@ -100,18 +104,6 @@ export class MetricLimit {
     const { key, counted } = keysOf(relay);
     const metric = this.metrics.get(key);
     return metric === null || (metric !== undefined && (metric.open > 0 || this.numbers.has(counted)));
-  }
-
-  /** Whether the metric is recorded now: another organization or an import may have recorded it meanwhile. */
-  private async isRecorded({ action }: Relay): Promise<boolean> {
-    const read = await this.views.readIfServed([{ get: metricRow(action.tris_id, metricOf(action)) }]);
-    return read?.results[0] !== undefined;
-  }
-
-  /** One look-up for all relays of this turn of the event loop (docs/benchmarks.md, parts of a request). */
-  private lookUpWithOthers(relay: Relay): Promise<void> {
-    this.asked.push(relay);
-    return this.lookUps.of('', () => this.lookUp(this.asked.splice(0)));
   }
 
   /** Looks up the metrics of actions that are not remembered. */

@@ -66,9 +66,8 @@ export class RelayController {
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
-    const { action_id, source, position } = await this.commands.execute(
-      new RelayAction({ action, context: request.of(action) }),
-    );
+    const command = new RelayAction({ action, context: request.of(action) });
+    const { action_id, source, position } = await this.commands.execute(command);
     this.tellQuota(request);
     const message = `Action received for scoring. ${WHY[source]}`;
     const answer: RelayedDto = { status: 'received', message, action_id, source };
