@@ -1,6 +1,5 @@
 import { newIdentity } from '../../projections/identities.js';
 import type { IdentityReader } from '../../src/features/disc/identity-reader.js';
-import type { Views } from '../../src/read-side/views.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
@@ -30,16 +29,13 @@ test('a decision was made at the time of its facts, or when it was recorded if a
   expect(checkedAt(factsAt(recorded + 5), recorded)).toBe(recorded);
 });
 
-test('a subject whose first event is applied between two reads is looked at again, and not recorded as unknown', async () => {
-  const seen = { state: newIdentity(), lens: scoringBy(MODEL_LENS, disc1), position: 7, as_of: 1, trusts: () => true };
-  const looks = [unknownIdentity('tris:new'), seen];
-  const identities = {
-    logId: 'log',
-    snapshots: async () => [looks.shift()!],
-  };
-  const views = { read: async () => ({ position: 7, manifest: {}, results: [{}] }) };
-  const subjects = new Subjects(identities as unknown as IdentityReader, views as unknown as Views, () => 1);
-  expect(await subjects.observe(['tris:new'], { vp: null, owner: null })).toMatchObject([
-    { seen: { lens: seen.lens } },
+test('a subject that is not known is observed where it was not found, by the model of that state', async () => {
+  const lens = scoringBy(MODEL_LENS, disc1);
+  const seen = { state: newIdentity(), lens, position: 7, as_of: 1, trusts: () => true };
+  const look = async () => ({ snapshots: [unknownIdentity('tris:new'), seen], lens, position: 7 });
+  const subjects = new Subjects({ logId: 'log', look } as unknown as IdentityReader, () => 1);
+  expect(await subjects.observe(['tris:new', 'tris:alice'], { vp: null, owner: null })).toMatchObject([
+    { seen: null, position: 7, model: disc1, now: 1, as_of: 1, log: 'log' },
+    { seen: { lens } },
   ]);
 });

@@ -68,7 +68,8 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
 
   /** @throws Problem identity_not_found, policy_not_found, position_unknown, projection_behind, projection_rebuilding */
   async snapshot(trisId: string, coordinates: Coordinates): Promise<IdentitySnapshot> {
-    const [snapshot] = await this.snapshots([trisId], coordinates);
+    const { snapshots } = await this.look([trisId], coordinates);
+    const [snapshot] = snapshots;
     if (snapshot instanceof Problem) throw snapshot;
     return snapshot!;
   }
@@ -79,8 +80,16 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    const look = async () => this.read(await this.find(trisIds, coordinates), coordinates.known_at);
-    return this.views.lookUp(look, areAllFound);
+    return (await this.look(trisIds, coordinates)).snapshots;
+  }
+
+  /** The same, with the lens, and the position at which unknown ones were not known. */
+  async look(trisIds: readonly string[], coordinates: Coordinates) {
+    return this.views.lookUp(async () => {
+      const found = await this.find(trisIds, coordinates);
+      const { lens, position } = found;
+      return { snapshots: await this.read(found, coordinates.known_at), lens, position };
+    }, areAllFound);
   }
 
   /**
@@ -89,13 +98,14 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
    * @throws Problem as `snapshot`
    */
   async open(trisId: string, coordinates: Coordinates, isKnown: boolean) {
-    const [found] = await this.views.lookUp(async () => {
+    const look = async () => {
       const { readers, lens, generation } = await this.find([trisId], coordinates);
       const [reader] = readers as [EvidenceReader | Problem];
-      if (reader instanceof Problem) return [reader] as const;
-      if (isKnown || (await reader.isKnown())) return [{ reader, lens, generation }] as const;
-      return [unknownIdentity(trisId, 'at that time')] as const;
-    }, areAllFound);
+      if (reader instanceof Problem) return reader;
+      if (isKnown || (await reader.isKnown())) return { reader, lens, generation };
+      return unknownIdentity(trisId, 'at that time');
+    };
+    const found = await this.views.lookUp(look, (answer) => !(answer instanceof Problem));
     if (found instanceof Problem) throw found;
     return found;
   }
@@ -208,4 +218,5 @@ export function lackingMore(state: IdentityState, unattributed: unknown): Identi
   return Number(unattributed ?? 0) > 0 ? { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } : state;
 }
 
-const areAllFound = (found: readonly unknown[]): boolean => !found.some((each) => each instanceof Problem);
+const areAllFound = ({ snapshots }: { snapshots: readonly unknown[] }): boolean =>
+  !snapshots.some((each) => each instanceof Problem);
