@@ -3,7 +3,7 @@ import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { AccessPolicy } from './domain/access-policy.js';
-import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import type { AccessDto, AccessReasonDto, FactChangeDto } from './ap.dto.js';
 import { accessChecked } from './domain/ap.events.js';
 import { TRUE, evaluate, reasonsFor } from './evaluate.js';
 import { type Facts, factsWithoutEvidence } from './facts.js';
@@ -26,12 +26,7 @@ export interface Observation {
 }
 
 /** The result of the rules for a subject: the part of a decision that an audit derives again. */
-export interface Judgement {
-  granted: boolean;
-  score: number | null;
-  reasons: AccessReasonDto[];
-  how_to_pass: FactChangeDto[];
-}
+export type Judgement = Pick<AccessDto, 'granted' | 'score' | 'reasons' | 'how_to_pass'>;
 
 /**
  * Version of the rule for which verifications count in a policy that names no issuer. Recorded with each decision, so

@@ -25,8 +25,6 @@ export interface AccessProbe {
   grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
 }
 
-type SharedFacts = (state: IdentityState, lens: Scoring, asOf: number) => Facts;
-
 /** Evaluates access policies for previews of validation policies. Records nothing. */
 @Injectable()
 export class AccessProbes {
@@ -89,7 +87,7 @@ export class AccessProbes {
   }
 }
 
-function probeOf(policy_id: string, rule: Rule, own: Lens | null, facts: SharedFacts): AccessProbe {
+function probeOf(policy_id: string, rule: Rule, own: Lens | null, facts: ReturnType<typeof sharedFacts>): AccessProbe {
   return {
     policy_id,
     lens: own,
@@ -105,9 +103,9 @@ export async function trustedNow(views: Views): Promise<(held: Verification) => 
 }
 
 /** Building the facts costs the most: those of one identity are built once for each lens and shared by all policies. */
-function sharedFacts(trusts: (held: Verification) => boolean): SharedFacts {
+function sharedFacts(trusts: (held: Verification) => boolean) {
   let last: { state: IdentityState; asOf: number; byLens: Map<Scoring, Facts> } | undefined;
-  return (state, lens, asOf) => {
+  return (state: IdentityState, lens: Scoring, asOf: number): Facts => {
     if (last?.state !== state || last.asOf !== asOf) last = { state, asOf, byLens: new Map() };
     let facts = last.byLens.get(lens);
     if (!facts) last.byLens.set(lens, (facts = new IdentityFacts(state, lens, asOf, trusts)));

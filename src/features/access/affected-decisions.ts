@@ -7,7 +7,7 @@ import { Views } from '../../read-side/views.js';
 import { modelOrFirst } from '../../scoring/models/all.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CountedAction, changedBy } from '../disc/evidence-reader.js';
-import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
+import { IdentityReader } from '../disc/identity-reader.js';
 import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
@@ -72,16 +72,15 @@ export class AffectedDecisions {
   async review(jti: string, actions: readonly WithdrawnAction[]): Promise<ReviewedDecision | undefined> {
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
-    const { as_of, position, ...at } = coordinatesOf(event, this.store.logId);
+    const { as_of, position } = coordinatesOf(event, this.store.logId);
     const counted = actions.filter(
       (action) => action.position <= position && action.occurred_at <= as_of && action.counted(position),
     );
     if (counted.length === 0) return undefined;
-    const snapshot = await this.identities.snapshot(data.subject_tris, { as_of, ...at });
-    const trusts = trustsThen(data, snapshot);
+    const { state, lens, trusts } = await subjectThen(event, this.identities);
     const rule = this.policies.rulesOf(await this.policies.get(data.policy_id));
-    const [before, after] = [snapshot.state, changedBy(snapshot.state, counted, -1, snapshot.lens)].map(
-      (state) => new IdentityFacts(state, snapshot.lens, as_of, trusts),
+    const [before, after] = [state, changedBy(state, counted, -1, lens)].map(
+      (each) => new IdentityFacts(each, lens, as_of, trusts),
     );
     const [granted, would] = [evaluate(rule, before!) === TRUE, evaluate(rule, after!) === TRUE];
     return {
@@ -96,16 +95,21 @@ export class AffectedDecisions {
   }
 }
 
-/** Which verifications counted for a decision: by version 1 of the rules of trust, all of them. */
-export function trustsThen({ trust }: RecordedDecision['event']['data'], { trusts }: Pick<IdentitySnapshot, 'trusts'>) {
-  return trust === 1 ? () => true : trusts;
+export type DecisionEvent = Pick<RecordedDecision['event'], 'data' | 'position'>;
+
+/**
+ * The subject of a decision as it was then. By version 1 of the rules of trust, all of its verifications count.
+ * @param vp the lens. Default: that of the decision
+ * @throws Problem identity_not_found if it was unknown
+ */
+export async function subjectThen(event: DecisionEvent, identities: IdentityReader, vp?: string) {
+  const { position: _, ...at } = coordinatesOf(event, identities.logId);
+  const snapshot = await identities.snapshot(event.data.subject_tris, { ...at, ...(vp && { vp }) });
+  return event.data.trust === 1 ? { ...snapshot, trusts: () => true } : snapshot;
 }
 
 /** Where a decision is derived again: its own time, position, lens and model. */
-export function coordinatesOf(
-  { data, position: recorded }: Pick<RecordedDecision['event'], 'data' | 'position'>,
-  logId: string,
-) {
+export function coordinatesOf({ data, position: recorded }: DecisionEvent, logId: string) {
   // Positions of another log mean nothing here: the events before the record are those that were imported with it.
   const position = (data.log ?? logId) === logId ? data.position : recorded;
   return {

@@ -12,20 +12,16 @@ import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { coordinatesOf } from './affected-decisions.js';
 import { judge } from './access-check.js';
+import type { DecisionDto } from './decisions.dto.js';
 import { accessStream, checkedAt } from './domain/decision.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import { IdentityFacts } from './facts.js';
 
 /** A recorded decision, and how it differs from the one derived again from the log. */
-export interface Audited {
-  jti: string;
+export interface Audited extends Pick<DecisionDto, 'jti' | 'checked_at' | 'policy_id' | 'granted' | 'score'> {
   /** Position of the record in the log. */
   position: Position;
-  checked_at: string;
-  policy_id: string;
-  granted: boolean;
-  score: number | null;
   /** Each is `<what>: recorded …, derived …`. */
   differences: string[];
 }

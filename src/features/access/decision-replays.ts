@@ -11,9 +11,8 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { Job, RunningJob } from '../../stores/ports/jobs.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
-import { JobLines, type StoredLines } from '../jobs/job-lines.js';
+import { JobLines } from '../jobs/job-lines.js';
 import { AccessPolicies } from './access-policies.js';
-import { trustsThen } from './affected-decisions.js';
 import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
@@ -24,9 +23,6 @@ import { type Rule, validRules } from './rules.js';
 
 /** The candidate, a stored policy or rules, and the times of the checks, ms, both inclusive. Stored as JSON. */
 export type ReplayRequest = { policy_id: string | null; rules: JsonObject | null; from: number; to: number };
-
-/** What a job computed, and where its lines are. */
-type Computed = DecisionsReplayDto & { stored: Omit<StoredLines, 'until'> };
 
 const REPLAY = { kind: 'ap_replay', prefix: 'apr', plural: 'replays of decisions' };
 const READ_AT_ONCE = 250;
@@ -63,8 +59,8 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     return { job_id: id };
   }
 
-  /** @throws Problem policy_not_found, projection_behind, projection_rebuilding */
-  private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
+  /** @returns also where its lines are @throws Problem policy_not_found, projection_behind, projection_rebuilding */
+  private async run({ input, signal, progress }: RunningJob) {
     const { policy_id, rules, from, to, organization } = input as ReplayRequest & { organization: string | null };
     const policy = policy_id === null ? null : await this.policies.get(policy_id);
     const rule = policy ? this.policies.rulesOf(policy) : validRules(rules);
@@ -106,7 +102,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, seen } = await knownThen(event, this.identities, vp);
-    const facts = seen && new IdentityFacts(seen.state, seen.lens, as_of, trustsThen(data, seen));
+    const facts = seen && new IdentityFacts(seen.state, seen.lens, as_of, seen.trusts);
     return {
       jti,
       policy_id: data.policy_id,

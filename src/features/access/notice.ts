@@ -8,7 +8,7 @@ import type { IdentityReader, IdentitySnapshot } from '../disc/identity-reader.j
 import type { Verification } from '../identity/domain/identity.js';
 import type { Judgement, Observation } from './access-check.js';
 import type { AccessReasonDto, FactChangeDto } from './ap.dto.js';
-import { coordinatesOf } from './affected-decisions.js';
+import { type DecisionEvent, subjectThen } from './affected-decisions.js';
 import type { RecordedDecision } from './domain/decision.js';
 import { priceOf } from './how-to-pass.js';
 import type { NoticeReasonDto } from './notice.dto.js';
@@ -55,19 +55,15 @@ export interface Causes {
 /** What was known of a subject: see `Observation`. */
 export type Known = Pick<Observation, 'as_of' | 'model'> & { seen: Pick<IdentitySnapshot, 'state' | 'lens'> | null };
 
-/**
- * What was known of the subject of a recorded decision then.
- * @param vp the lens. Default: that of the decision
- */
+/** What was known of the subject of a recorded decision then. @param vp as of `subjectThen` */
 export async function knownThen(
-  { data, position }: Pick<RecordedDecision['event'], 'data' | 'position'>,
+  event: DecisionEvent,
   identities: IdentityReader,
   vp?: string,
 ): Promise<Known & { seen: IdentitySnapshot | null }> {
-  const { position: _, ...at } = coordinatesOf({ data, position }, identities.logId);
-  const known = { as_of: at.as_of, model: modelOrFirst(data.model_hash) };
+  const known = { as_of: Date.parse(event.data.as_of), model: modelOrFirst(event.data.model_hash) };
   try {
-    return { ...known, seen: await identities.snapshot(data.subject_tris, { ...at, ...(vp && { vp }) }) };
+    return { ...known, seen: await subjectThen(event, identities, vp) };
   } catch (error) {
     if (error instanceof Problem && error.code === 'identity_not_found') return { ...known, seen: null };
     throw error;

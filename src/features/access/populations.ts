@@ -10,7 +10,7 @@ import { Views } from '../../read-side/views.js';
 import type { Job, RunningJob } from '../../stores/ports/jobs.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { JobKinds, ownerOfJob } from '../jobs/job-kinds.js';
-import { JobLines, type StoredLines } from '../jobs/job-lines.js';
+import { JobLines } from '../jobs/job-lines.js';
 import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../disc/population.js';
 import { AccessPolicies } from './access-policies.js';
@@ -19,9 +19,6 @@ import { PopulationResultDto } from './ap.dto.js';
 import { mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN, evaluate } from './evaluate.js';
 import { IdentityFacts } from './facts.js';
-
-/** What a job computed, and where its lines are. */
-type Computed = PopulationResultDto & { stored: Omit<StoredLines, 'until'> };
 
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
@@ -62,8 +59,8 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
     return { job_id: id };
   }
 
-  /** @throws Problem policy_not_found, projection_rebuilding */
-  private async run({ input, signal, progress }: RunningJob): Promise<Computed> {
+  /** @returns also where its lines are @throws Problem policy_not_found, projection_rebuilding */
+  private async run({ input, signal, progress }: RunningJob) {
     const policy = await this.policies.get(input['policy_id'] as string);
     const rule = this.policies.rulesOf(policy);
     const selector = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
