@@ -108,7 +108,10 @@ export const PARTS = {
       ${computed('AppendWindow', 'size', '() => CALLS')}`,
   },
   'facts of the subject, with its rows': {
-    'src/features/access/subjects.js': first('Subjects', 'observe'),
+    'src/features/access/subjects.js': `{
+      const original = observe; const first = {};
+      observe = (...args) => (first[args[0]] ??= original(...args));
+    }`,
   },
   'rules and how to pass': {
     'src/features/access/access-check.js': `{

@@ -3,7 +3,7 @@ import type { IdentityReader } from '../../src/features/disc/identity-reader.js'
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { scoringBy } from '../../src/scoring/models/all.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
-import { Subjects } from '../../src/features/access/subjects.js';
+import { observe } from '../../src/features/access/subjects.js';
 import { unknownIdentity } from '../../src/kernel/problems.js';
 import { checkedAt, decideRevoke, grantOf } from '../../src/features/access/domain/decision.js';
 import { RECORDED, checked, logOf } from '../projections/log.js';
@@ -33,8 +33,8 @@ test('a subject that is not known is observed where it was not found, by the mod
   const lens = scoringBy(MODEL_LENS, disc1);
   const seen = { state: newIdentity(), lens, position: 7, as_of: 1, trusts: () => true };
   const look = async () => ({ snapshots: [unknownIdentity('tris:new'), seen], lens, position: 7 });
-  const subjects = new Subjects({ logId: 'log', look } as unknown as IdentityReader, () => 1);
-  expect(await subjects.observe(['tris:new', 'tris:alice'], { vp: null, owner: null })).toMatchObject([
+  const identities = { logId: 'log', look } as unknown as IdentityReader;
+  expect(await observe(['tris:new', 'tris:alice'], { vp: null, owner: null }, identities, 1)).toMatchObject([
     { seen: null, position: 7, model: disc1, now: 1, as_of: 1, log: 'log' },
     { seen: { lens } },
   ]);

@@ -17,7 +17,6 @@ import { EligibilityController } from './eligibility.controller.js';
 import { RevokeEligibilityHandler, VerifyEligibilityHandler } from './eligibility.handlers.js';
 import { GetNoticeHandler } from './notice.handlers.js';
 import { Populations } from './populations.js';
-import { Subjects } from './subjects.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
@@ -43,7 +42,6 @@ export class AccessPolicyHandlersModule {}
     GetDecisionHandler,
     GetNoticeHandler,
     DecisionReplays,
-    Subjects,
     Populations,
     EligibilityTokens,
     IssuerKeys,

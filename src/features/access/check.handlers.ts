@@ -26,7 +26,7 @@ import type { AccessDecision } from './domain/ap.events.js';
 import { type AccessPolicy, explanationOf } from './domain/access-policy.js';
 import { accessStream, checkedAt } from './domain/decision.js';
 import { type Known, codesOf, knownThen } from './notice.js';
-import { Subjects } from './subjects.js';
+import { observe } from './subjects.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
@@ -49,7 +49,6 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   constructor(
     private readonly writer: Writer,
     private readonly policies: AccessPolicies,
-    private readonly subjects: Subjects,
     private readonly identities: IdentityReader,
     private readonly tokens: EligibilityTokens,
     private readonly vouchers: Vouchers,
@@ -80,9 +79,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const rule = this.policies.rulesOf(policy);
-    const [observation] = (await this.subjects.observe([request.subject_tris], policy)) as [Observation];
+    const { subject_tris } = request;
+    const [observation] = (await observe([subject_tris], policy, this.identities, this.clock())) as [Observation];
     // Of a subject of which nothing is recorded yet: the decision would be permanent.
-    if (!observation.seen && personalDataIn(request.subject_tris) !== undefined) {
+    if (!observation.seen && personalDataIn(subject_tris) !== undefined) {
       throw fieldProblem('/subject_tris', 'personal_data', `subject_tris must ${NAME_NOBODY}`);
     }
     if (!hasWaited) await this.staleness.refuse(observation.position);

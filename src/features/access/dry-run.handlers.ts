@@ -1,14 +1,17 @@
+import { Inject } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { QueryWith } from '../../commands/messages.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { IdentityReader } from '../disc/identity-reader.js';
 import { Lenses } from '../lenses/lenses.js';
 import { judge } from './access-check.js';
 import type { DryRunDto, DryRunResultDto, EvaluateRulesDto } from './ap.dto.js';
 import { outcomesOf } from './evaluate.js';
 import { codesOf } from './notice.js';
 import { validRules } from './rules.js';
-import { Subjects } from './subjects.js';
+import { observe } from './subjects.js';
 
 /** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
 export class EvaluateRules extends QueryWith<
@@ -20,8 +23,9 @@ export class EvaluateRules extends QueryWith<
 @QueryHandler(EvaluateRules)
 export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   constructor(
-    private readonly subjects: Subjects,
+    private readonly identities: IdentityReader,
     private readonly lenses: Lenses,
+    @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   /**
@@ -31,7 +35,7 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   async execute({ input: { rules, vp = null, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
     const rule = validRules(rules);
     if (vp !== null) await this.lenses.of(vp);
-    const observations = await this.subjects.observe(subjects, { vp, owner: organization });
+    const observations = await observe(subjects, { vp, owner: organization }, this.identities, this.clock());
     const results: DryRunResultDto[] = [];
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;
