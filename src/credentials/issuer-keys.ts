@@ -1,15 +1,14 @@
 import { createECDH, randomBytes } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
 import { getAddress } from 'ethers/address';
 import { keccak256 } from 'ethers/crypto';
 import { isPrivate, signRecoverable } from 'tiny-secp256k1';
-import { CLOCK, type Clock } from '../kernel/clock.js';
-import { Config } from '../kernel/config.js';
-import { Logger } from '../kernel/logger.js';
-import { type Key, KeyFile, type KeyKind, KeyRing, type ListedKey } from './key-file.js';
+import type { Clock } from '../kernel/clock.js';
+import type { Config } from '../kernel/config.js';
+import type { Logger } from '../kernel/logger.js';
+import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
 
 /** An issuer of vouchers: a key on secp256k1. Its name (`kid`) is its address, EIP-55. */
-interface IssuerKey extends Key {
+export interface IssuerKey extends Key {
   /** 32 bytes. Absent: published only. */
   secret: Uint8Array | undefined;
 }
@@ -20,49 +19,27 @@ export const issuerKeyFile = (config: Config) =>
 
 /**
  * The keys that sign vouchers for contracts, in a JWK set of their own (RFC 8812). They rotate independently of the
- * token keys, since each new address must be registered on chains before it signs.
+ * token keys, since each new address must be registered on chains before it signs. Reads the file, or creates it with
+ * one new key (0600) if it does not exist. In the cluster profile, processes share it: a configured file must exist.
+ * @returns undefined without one in the cluster profile: no vouchers are issued
+ * @throws ConfigError
  */
-@Injectable()
-export class IssuerKeys {
-  private readonly ring: KeyRing<IssuerKey> | undefined;
+export function issuerKeys(config: Config, logger: Logger, clock: Clock): KeyRing<IssuerKey> | undefined {
+  const file = issuerKeyFile(config);
+  if (config.profile === 'cluster' && config.voucherKeys === undefined) return undefined;
+  file.prepare(config, 'CREDENCE_VOUCHER_KEYS', 'signing-keys create --vouchers');
+  return new KeyRing(file, logger, clock);
+}
 
-  /**
-   * Reads the file, or creates it with one new key (0600) if it does not exist. In the cluster profile, processes share
-   * it: a configured file must exist, and without one no vouchers are issued.
-   * @throws ConfigError
-   */
-  constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
-    const file = issuerKeyFile(config);
-    if (config.profile === 'cluster' && config.voucherKeys === undefined) return;
-    file.prepare(config, 'CREDENCE_VOUCHER_KEYS', 'signing-keys create --vouchers');
-    this.ring = new KeyRing(file, logger, clock);
-  }
-
-  /** Address of the key that signs now, EIP-55; undefined if there are no keys. */
-  get issuer(): string | undefined {
-    return this.ring?.current.kid;
-  }
-
-  /** Whether the file contains the private key of an issuer, also if it does not sign now. */
-  signsWith(issuer: string): boolean {
-    return this.ring?.signsWith(issuer) ?? false;
-  }
-
-  list(): ListedKey[] {
-    return this.ring?.list() ?? [];
-  }
-
-  /**
-   * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
-   * @param hash 32 bytes
-   * @returns r, s and v (27 or 28), 65 bytes as hex; null if the file does not contain the issuer's private key
-   */
-  sign(hash: Uint8Array, issuer: string): string | null {
-    const key = this.ring?.signer(issuer);
-    if (!key) return null;
-    const { signature, recoveryId } = signRecoverable(hash, key.secret!);
-    return `0x${Buffer.from(signature).toString('hex')}${(27 + recoveryId).toString(16)}`;
-  }
+/**
+ * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
+ * @param key with its private part
+ * @param hash 32 bytes
+ * @returns r, s and v (27 or 28), 65 bytes as hex
+ */
+export function signHash({ secret }: IssuerKey, hash: Uint8Array): string {
+  const { signature, recoveryId } = signRecoverable(hash, secret!);
+  return `0x${Buffer.from(signature).toString('hex')}${(27 + recoveryId).toString(16)}`;
 }
 
 const SECP256K1: KeyKind<IssuerKey> = {

@@ -31,7 +31,7 @@ export const ANNOUNCED_MS = 10 * 60_000;
 export const LAST_TOKEN_MS = 86_400_000 + 60_000;
 
 /** A key as an operator sees it. Times in ms since the epoch. */
-export interface ListedKey {
+interface ListedKey {
   kid: string;
   /** `published`: the file has no private part of it, or it never signs. */
   status: 'next' | 'signing' | 'retired' | 'published';

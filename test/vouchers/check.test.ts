@@ -8,7 +8,7 @@ import { internalActor } from '../../src/commands/context.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Logger } from '../../src/kernel/logger.js';
-import { IssuerKeys, issuerKeyFile } from '../../src/credentials/issuer-keys.js';
+import { issuerKeyFile, issuerKeys } from '../../src/credentials/issuer-keys.js';
 import { ANNOUNCED_MS } from '../../src/credentials/key-file.js';
 import { WalletLinks } from '../../src/features/accounts/wallet-links.js';
 import { blocks, read } from '../docs/markdown.js';
@@ -286,10 +286,10 @@ test('in the cluster profile processes share the file, and without one there are
     await other.close();
   }
   const named = { ...cluster, CREDENCE_VOUCHER_KEYS: join(folder, 'none.json') };
-  const make = () => new IssuerKeys(loadConfig(named), new Logger('error'), Date.now);
+  const make = () => issuerKeys(loadConfig(named), new Logger('error'), Date.now);
   expect(make).toThrow(/CREDENCE_VOUCHER_KEYS names .*none\.json, which does not exist; .*create --vouchers/);
   issuerKeyFile(loadConfig(named)).create();
-  expect(make().issuer).toMatch(/^0x[0-9a-fA-F]{40}$/);
+  expect(make()!.current.kid).toMatch(/^0x[0-9a-fA-F]{40}$/);
 });
 
 describe('the file of the issuers', () => {

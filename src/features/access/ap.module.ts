@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { IssuerKeys } from '../../credentials/issuer-keys.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
@@ -44,7 +43,6 @@ export class AccessPolicyHandlersModule {}
     DecisionReplays,
     Populations,
     EligibilityTokens,
-    IssuerKeys,
     Vouchers,
     VerifyEligibilityHandler,
     RevokeEligibilityHandler,

@@ -132,7 +132,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (check && check.metadata.body_hash !== body_hash) throw idempotencyKeyReused();
     const { exp = null, kid = null, voucher_issuer = null } = (check?.data ?? {}) as Partial<AccessDecision>;
     const isSigned = () =>
-      this.tokens.keys.signsWith(kid!) && (voucher_issuer === null || this.vouchers.keys.signsWith(voucher_issuer));
+      this.tokens.keys.signsWith(kid!) && (voucher_issuer === null || this.vouchers.keys?.signsWith(voucher_issuer));
     const isDead = exp !== null && (exp * 1000 <= this.clock() || !isSigned());
     return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
   }
@@ -156,7 +156,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
       throw fieldProblem('/wallet', 'wallet_not_linked', `The wallet is not linked to ${subject}: ${how}.`);
     }
-    const { issuer } = this.vouchers.keys;
+    const issuer = this.vouchers.keys?.current.kid;
     if (issuer !== undefined) return issuer;
     const detail = 'This service has no keys for signing vouchers (CREDENCE_VOUCHER_KEYS).';
     throw new Problem('vouchers_not_configured', detail);

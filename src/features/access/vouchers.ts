@@ -1,9 +1,13 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { getAddress } from 'ethers/address';
 import { keccak256 } from 'ethers/crypto';
 import { TypedDataEncoder, id as hashOfText } from 'ethers/hash';
+import { type IssuerKey, issuerKeys, signHash } from '../../credentials/issuer-keys.js';
+import type { KeyRing } from '../../credentials/key-file.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Config } from '../../kernel/config.js';
+import { Logger } from '../../kernel/logger.js';
 import type { AccessDecision } from './domain/ap.events.js';
-import { IssuerKeys } from '../../credentials/issuer-keys.js';
 import type { VoucherDto, VoucherIssuersDto } from './eligibility.dto.js';
 
 /** EIP-712 domain and types that `contracts/EligibilityVerifier.sol` verifies, without chain and contract. */
@@ -28,10 +32,15 @@ const NOBODY = `0x${'0'.repeat(64)}`;
 /** Signs the decisions of access checks for contracts. */
 @Injectable()
 export class Vouchers {
-  constructor(readonly keys: IssuerKeys) {}
+  /** undefined: none are signed here. */
+  readonly keys: KeyRing<IssuerKey> | undefined;
+
+  constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
+    this.keys = issuerKeys(config, logger, clock);
+  }
 
   issuers(): VoucherIssuersDto {
-    const issuers = this.keys.list().map(({ kid, status, signs_from, prunable_from }) => ({
+    const issuers = (this.keys?.list() ?? []).map(({ kid, status, signs_from, prunable_from }) => ({
       address: kid,
       status,
       signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
@@ -47,7 +56,8 @@ export class Vouchers {
   sign(decision: AccessDecision): VoucherDto | null {
     const { wallet, chain_id, verifying_contract, voucher_issuer, exp, audience } = decision;
     if (wallet === null || chain_id === null || verifying_contract === null) return null;
-    if (voucher_issuer === null || exp === null) return null;
+    const key = voucher_issuer === null ? undefined : this.keys?.signer(voucher_issuer);
+    if (!key || exp === null) return null;
     const domain = { ...VOUCHER_DOMAIN, chainId: chain_id, verifyingContract: getAddress(verifying_contract) };
     const message = {
       jti: `0x${decision.jti.replaceAll('-', '')}`,
@@ -60,7 +70,6 @@ export class Vouchers {
     };
     const parts = ['0x1901', TypedDataEncoder.hashDomain(domain), ENCODER.hash(message)];
     const digest = keccak256(`0x${parts.map((part) => part.slice(2)).join('')}`);
-    const signature = this.keys.sign(Buffer.from(digest.slice(2), 'hex'), voucher_issuer);
-    return signature === null ? null : { domain, message, signature };
+    return { domain, message, signature: signHash(key, Buffer.from(digest.slice(2), 'hex')) };
   }
 }
