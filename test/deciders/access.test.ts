@@ -33,9 +33,9 @@ test('a subject that is not known is observed where it was not found, by the mod
   const lens = scoringBy(MODEL_LENS, disc1);
   const seen = { state: newIdentity(), lens, position: 7, as_of: 1, trusts: () => true };
   const look = async () => ({ snapshots: [unknownIdentity('tris:new'), seen], lens, position: 7 });
-  const identities = { logId: 'log', look } as unknown as IdentityReader;
+  const identities = { look } as unknown as IdentityReader;
   expect(await observe(['tris:new', 'tris:alice'], { vp: null, owner: null }, identities, 1)).toMatchObject([
-    { seen: null, position: 7, model: disc1, now: 1, as_of: 1, log: 'log' },
+    { seen: null, position: 7, model: disc1, now: 1, as_of: 1 },
     { seen: { lens } },
   ]);
 });

@@ -16,8 +16,6 @@ export interface Observation {
   now: number;
   /** ms: the time that the facts are of; after `now` if the clock that recorded one of them is ahead. */
   as_of: number;
-  /** Id of the log that `position` belongs to. */
-  log: string;
   position: number;
   /** The version of the model that the decision uses. */
   model: ScoringModel;
@@ -73,11 +71,11 @@ export interface VoucherTarget {
   verifying_contract: string;
 }
 
-/** What is recorded of a check; who signs the token and the voucher, only if access is granted. */
+/** What is recorded of a check in a log, by its id; who signs the token and the voucher, only if access is granted. */
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
-  { now, as_of, log, position, model, seen }: Observation,
+  { now, as_of, log, position, model, seen }: Observation & { log: string },
   { granted, score, reasons, how_to_pass }: Judgement,
   { jti, iss, kid, voucher_issuer }: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {

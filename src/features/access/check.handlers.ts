@@ -90,7 +90,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (isDue()) await (isOfMany ? yieldBatchIfDue() : yieldIfDue());
     const judgement = judge(rule, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.address.url, kid: this.tokens.keys.current.kid, voucher_issuer };
-    const decision = decideCheck(request, policy, observation, judgement, issued);
+    const decision = decideCheck(request, policy, { ...observation, log: this.store.logId }, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
       const known = () => observation;

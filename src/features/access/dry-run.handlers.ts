@@ -52,6 +52,6 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
     const known = observations.find(({ seen }) => seen !== null) ?? observations[0]!;
     const { id, hash } = known.model;
     const lens = known.seen && { policy_id: known.seen.lens.policy_id, content_hash: known.seen.lens.content_hash };
-    return { results, lens, model: { id, hash }, position: formatPosition(known.log, known.position) };
+    return { results, lens, model: { id, hash }, position: formatPosition(this.identities.logId, known.position) };
   }
 }

@@ -17,16 +17,15 @@ export async function observe(
   identities: IdentityReader,
   now: number,
 ): Promise<Observation[]> {
-  const log = identities.logId;
   const coordinates = { now, organization: owner, ...(vp !== null && { vp }) };
   const looked = await identities.look(trisIds, coordinates);
   return looked.snapshots.map((snapshot, i) => {
     if (snapshot instanceof Problem) {
       refuseMisspelled(trisIds[i]);
-      return { now, as_of: now, log, position: looked.position, model: looked.lens.model, seen: null };
+      return { now, as_of: now, position: looked.position, model: looked.lens.model, seen: null };
     }
     const { state, lens, position, as_of, trusts } = snapshot;
     const facts = new IdentityFacts(state, lens, as_of, trusts);
-    return { now, as_of, log, position, model: lens.model, seen: { facts, lens, state } };
+    return { now, as_of, position, model: lens.model, seen: { facts, lens, state } };
   });
 }
