@@ -103,15 +103,10 @@ async function derive(
 }
 
 function unreadable({ data, stream, position, recorded_at }: EventOf<'Undecodable'>): Audited {
-  return {
-    jti: stream.slice(accessStream('').length),
-    position,
-    checked_at: new Date(recorded_at).toISOString(),
-    policy_id: '',
-    granted: false,
-    score: null,
-    differences: [`the record cannot be decoded: ${data.reason}`],
-  };
+  const jti = stream.slice(accessStream('').length);
+  const checked_at = new Date(recorded_at).toISOString();
+  const differences = [`the record cannot be decoded: ${data.reason}`];
+  return { jti, position, checked_at, policy_id: '', granted: false, score: null, differences };
 }
 
 /** What events of a subject make of it at a position and a time, ms. @returns null if it was unknown */
