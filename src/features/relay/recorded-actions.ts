@@ -51,26 +51,6 @@ export class RecordedActions {
     return { action, owner: await this.platforms.ownerOf(action.relayed.data.platform_id) };
   }
 
-  /**
-   * Withdraws an action or reinstates it, whoever asks.
-   * @returns the position of the event that brought it into this state; asked again, the first answer
-   * @throws Problem action_not_withdrawn, write_conflict, idempotency_key_reused
-   */
-  async change({ action, to, reason, context }: Change): Promise<Position> {
-    const { id: action_id, stream } = action.relayed;
-    const owner = await this.ownerThen(action);
-    const decide = (history: readonly RecordedEvent[]) =>
-      decideChange(actionIn(history, action_id)!, to, reason, owner);
-    const { own, position, history, isNew } = await this.writer.execute(stream, context, decide);
-    if (isNew) this.metrics.changes.inc(action.relayed.data.platform_id, to);
-    return own ? position : actionIn(history, action_id)!.changes.at(-1)!.position;
-  }
-
-  /** The organization that owned the platform when the action's credonation was recorded, or null. */
-  async ownerThen({ credonation }: RecordedAction): Promise<string | null> {
-    return credonation ? this.platforms.ownerAt(credonation.data.platform_id, credonation.position) : null;
-  }
-
   /** One that an actor may change. @throws Problem as `find`; forbidden, self_statement */
   async findToChange(actionId: string, actor: Actor): Promise<RecordedAction> {
     const { action, owner } = await this.find(actionId);
@@ -89,6 +69,26 @@ export class RecordedActions {
     if (scopes.has('ops') || isAuditor || name === action.by) return;
     if (organization !== null && organization === owner) return;
     throw new Problem('forbidden', 'Only who relayed the action, whom it is about, operators and auditors may see it.');
+  }
+
+  /**
+   * Withdraws an action or reinstates it, whoever asks.
+   * @returns the position of the event that brought it into this state; asked again, the first answer
+   * @throws Problem action_not_withdrawn, write_conflict, idempotency_key_reused
+   */
+  async change({ action, to, reason, context }: Change): Promise<Position> {
+    const { id: action_id, stream } = action.relayed;
+    const owner = await this.ownerThen(action);
+    const decide = (history: readonly RecordedEvent[]) =>
+      decideChange(actionIn(history, action_id)!, to, reason, owner);
+    const { own, position, history, isNew } = await this.writer.execute(stream, context, decide);
+    if (isNew) this.metrics.changes.inc(action.relayed.data.platform_id, to);
+    return own ? position : actionIn(history, action_id)!.changes.at(-1)!.position;
+  }
+
+  /** The organization that owned the platform when the action's credonation was recorded, or null. */
+  async ownerThen({ credonation }: RecordedAction): Promise<string | null> {
+    return credonation ? this.platforms.ownerAt(credonation.data.platform_id, credonation.position) : null;
   }
 }
 
