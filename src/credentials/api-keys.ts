@@ -32,10 +32,7 @@ export interface ApiKeyRecord {
 }
 
 /** A key that is accepted, without its digest. */
-export interface ListedApiKey {
-  id: string;
-  scopes: readonly Scope[];
-  organization: string | undefined;
+export interface ListedApiKey extends Omit<ApiKeyRecord, 'sha256'> {
   isDevelopment: boolean;
 }
 
@@ -56,8 +53,8 @@ const generateKey = (): string => `credence_${randomBytes(32).toString('base64ur
 const GENERATED_KEY = /^credence_[\w-]{43}$/;
 
 export class ApiKeys {
+  /** Those of accepted keys, by digest. */
   private callers = new Map<string, Caller>();
-  private accepted = new Set<Caller>();
   private readonly file: FileWatch;
   /** As the file says, including those that are not accepted. */
   private records: readonly ApiKeyRecord[] = [];
@@ -114,7 +111,7 @@ export class ApiKeys {
   /** Whether a key that was found is still accepted, for the same: for what does not end with its request. */
   accepts(caller: Caller): boolean {
     this.look();
-    return this.accepted.has(caller);
+    return this.callers.get(caller.idempotencyScope) === caller;
   }
 
   /** The keys, as the file said when it was read last. */
@@ -245,7 +242,6 @@ export class ApiKeys {
       callers.set(sha256, known && isDeepStrictEqual(known, caller) ? known : caller);
     }
     this.callers = callers;
-    this.accepted = new Set(callers.values());
   }
 }
 
@@ -294,9 +290,8 @@ export const storedKeys = (config: Config): ApiKeyRecord[] =>
 
 /** The keys that a server with these stored keys accepts. */
 export function acceptedKeys(stored: readonly ApiKeyRecord[], withDevelopmentKey: boolean): ListedApiKey[] {
-  const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization, isDevelopment: false }));
-  if (!withDevelopmentKey) return keys;
-  return [{ id: DEVELOPMENT_ID, scopes: SCOPES, organization: undefined, isDevelopment: true }, ...keys];
+  const keys = stored.map(({ sha256: _digest, ...key }) => ({ ...key, isDevelopment: false }));
+  return withDevelopmentKey ? [{ id: DEVELOPMENT_ID, scopes: [...SCOPES], isDevelopment: true }, ...keys] : keys;
 }
 
 const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[]).includes(scope);

@@ -9,8 +9,11 @@ import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
 
 /** An issuer of vouchers: a key on secp256k1. Its name (`kid`) is its address, EIP-55. */
 export interface IssuerKey extends Key {
-  /** 32 bytes. Absent: published only. */
-  secret: Uint8Array | undefined;
+  /**
+   * Signs a hash of 32 bytes by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
+   * @returns r, s and v (27 or 28), 65 bytes as hex
+   */
+  sign: ((hash: Uint8Array) => string) | undefined;
 }
 
 /** The file `credence signing-keys --vouchers` works on. */
@@ -31,17 +34,6 @@ export function issuerKeys(config: Config, logger: Logger, clock: Clock): KeyRin
   return new KeyRing(file, logger, clock);
 }
 
-/**
- * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
- * @param key with its private part
- * @param hash 32 bytes
- * @returns r, s and v (27 or 28), 65 bytes as hex
- */
-export function signHash({ secret }: IssuerKey, hash: Uint8Array): string {
-  const { signature, recoveryId } = signRecoverable(hash, secret!);
-  return `0x${Buffer.from(signature).toString('hex')}${(27 + recoveryId).toString(16)}`;
-}
-
 const SECP256K1: KeyKind<IssuerKey> = {
   make() {
     let secret: Buffer;
@@ -58,12 +50,16 @@ const SECP256K1: KeyKind<IssuerKey> = {
       throw wrong('is not a key on secp256k1 (kty "EC", crv "secp256k1", x, y)');
     }
     const kid = addressOf(point[0]!, point[1]!);
-    if (d === undefined) return { kid, secret: undefined };
+    if (d === undefined) return { kid, sign: undefined };
     const secret = Buffer.from(typeof d === 'string' ? d : '', 'base64url');
     if (!isPrivate(secret) || addressOf(...pointOf(secret)) !== kid) {
       throw wrong('has a private part that does not match its x and y');
     }
-    return { kid, secret };
+    const sign = (hash: Uint8Array) => {
+      const { signature, recoveryId } = signRecoverable(hash, secret);
+      return `0x${Buffer.from(signature).toString('hex')}${(27 + recoveryId).toString(16)}`;
+    };
+    return { kid, sign };
   },
 };
 

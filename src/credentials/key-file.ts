@@ -12,8 +12,8 @@ import type { Logger } from '../kernel/logger.js';
 export interface Key {
   /** The name of the key in tokens, in events and on the command line. */
   kid: string;
-  /** The private part. Undefined: the file does not contain it, and the key is only published. */
-  secret: unknown;
+  /** Signs by the private part, which nothing else can read. Undefined: the file lacks it, the key is only published. */
+  sign: unknown;
 }
 
 /** How the keys of one kind are created and read. */
@@ -147,7 +147,7 @@ export class KeyFile<K extends Key> {
   sharedSecret(): Uint8Array {
     const written = this.writtenSecret('shared_secret');
     if (written) return written;
-    const { raw } = this.read().find(({ key }) => key.secret)!;
+    const { raw } = this.read().find(({ key }) => key.sign)!;
     return derive(Buffer.from(String(raw['d']), 'base64url'), 'shared secret');
   }
 
@@ -196,7 +196,7 @@ export class KeyFile<K extends Key> {
     const kids = turns.map(({ key }) => key.kid);
     const twice = kids.find((kid, i) => kids.indexOf(kid) < i);
     if (twice !== undefined) throw new ConfigError(`${this.path} contains the key ${twice} twice.`);
-    if (!turns.some(({ key }) => key.secret)) {
+    if (!turns.some(({ key }) => key.sign)) {
       throw new ConfigError(`${this.path} contains no private key to sign with.`);
     }
     return turns;
@@ -241,7 +241,7 @@ export class KeyRing<K extends Key> {
   /** The key with this kid, if the file contains its private part, whether or not it signs now. */
   signer(kid: string): K | undefined {
     this.refresh();
-    return this.all.find(({ key }) => key.kid === kid && key.secret)?.key;
+    return this.all.find(({ key }) => key.kid === kid && key.sign)?.key;
   }
 
   /** Whether the file contains the private part of this key, also if it does not sign now. */
@@ -321,7 +321,7 @@ function listed<K extends Key>(all: readonly Turn<K>[], now: number): ListedKey[
 
 /** The keys that sign at some time, by start time. Of several with the same start time, the first in the file signs. */
 function inTurn<K extends Key>(all: readonly Turn<K>[]): Turn<K>[] {
-  const candidates = all.filter(({ key }) => key.secret);
+  const candidates = all.filter(({ key }) => key.sign);
   const turns = candidates.filter((key, i) => candidates.findIndex((other) => other.signsFrom === key.signsFrom) === i);
   return turns.sort((a, b) => (a.signsFrom < b.signsFrom ? -1 : 1));
 }

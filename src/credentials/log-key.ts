@@ -1,4 +1,4 @@
-import { createHash, randomUUID, sign } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { Config } from '../kernel/config.js';
@@ -77,9 +77,9 @@ export class SignedCheckpoints {
    */
   async sign(checkpoint: Checkpoint, last: string | undefined): Promise<boolean> {
     const { origin, size, root } = checkpoint;
-    const { secret, jwk } = (this.ring ??= new KeyRing(this.file, this.logger, Date.now)).current;
+    const { sign, jwk } = (this.ring ??= new KeyRing(this.file, this.logger, Date.now)).current;
     const text = `${origin}\n${size}\n${root}\n`;
-    const signature = sign(null, Buffer.from(text), secret!);
+    const signature = await sign!(Buffer.from(text));
     const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
     const { shared } = this;
     if (!shared) {

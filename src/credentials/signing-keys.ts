@@ -1,4 +1,4 @@
-import { type KeyObject, createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
+import { createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
@@ -20,8 +20,7 @@ export interface PublicJwk {
 
 export interface SigningKey extends Key {
   jwk: PublicJwk;
-  /** Absent: published only. */
-  secret: KeyObject | undefined;
+  sign: ((bytes: Buffer) => Promise<Buffer>) | undefined;
 }
 
 const signBytes = promisify(sign);
@@ -62,7 +61,7 @@ export class SigningKeys extends KeyRing<SigningKey> {
     const header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
     const input = `${header}.${base64url(canonicalJson(payload))}`;
     await endOfTurn();
-    const signature = await signBytes(null, Buffer.from(input), key.secret!);
+    const signature = await key.sign!(Buffer.from(input));
     return `${input}.${signature.toString('base64url')}`;
   }
 }
@@ -95,10 +94,10 @@ export const ED25519: KeyKind<SigningKey> = {
     }
     const kid = thumbprint(x);
     const jwk: PublicJwk = { kty, crv, x, kid, use: 'sig', alg: 'EdDSA' };
-    if (d === undefined) return { kid, jwk, secret: undefined };
+    if (d === undefined) return { kid, jwk, sign: undefined };
     try {
       const secret = createPrivateKey({ key: { kty, crv, x, d: d as string }, format: 'jwk' });
-      return { kid, jwk, secret };
+      return { kid, jwk, sign: (bytes) => signBytes(null, bytes, secret) };
     } catch {
       throw wrong('has a private part that cannot be read');
     }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { getAddress } from 'ethers/address';
 import { keccak256 } from 'ethers/crypto';
 import { TypedDataEncoder, id as hashOfText } from 'ethers/hash';
-import { type IssuerKey, issuerKeys, signHash } from '../../credentials/issuer-keys.js';
+import { type IssuerKey, issuerKeys } from '../../credentials/issuer-keys.js';
 import type { KeyRing } from '../../credentials/key-file.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
@@ -70,6 +70,6 @@ export class Vouchers {
     };
     const parts = ['0x1901', TypedDataEncoder.hashDomain(domain), ENCODER.hash(message)];
     const digest = keccak256(`0x${parts.map((part) => part.slice(2)).join('')}`);
-    return { domain, message, signature: signHash(key, Buffer.from(digest.slice(2), 'hex')) };
+    return { domain, message, signature: key.sign!(Buffer.from(digest.slice(2), 'hex')) };
   }
 }
