@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type CommandContext, internalActor } from '../commands/context.js';
+import { internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import { Platforms } from '../features/organizations/platforms.js';
@@ -52,85 +52,69 @@ export async function recordActions(
   const report = nothingRecorded({ lines: total, wrong: 0, errors: [] });
   await beginLog(stores.eventStore, Date.now);
   const started = performance.now();
-  const recorder = new Recorder(stores, waits, actor, report);
+  const tryAll = attemptsOf(stores, actor, report);
+  const isPassing = (error: Error) => waits && error instanceof StoreUnavailable && error.isPassing;
   let taken = 0;
   for await (const lines of batches) {
-    await recorder.record(lines);
+    // Lines of one stream one after the other.
+    for (let left = lines; left.length > 0;) {
+      const firsts = new Map(left.toReversed().map((line) => [line.stream, line]));
+      const tried = left.filter((line) => firsts.get(line.stream) === line);
+      const failures = await tryAll(tried).catch((error: Error) => new Map(tried.map((line) => [line, error])));
+      left = left.filter((line) => failures.has(line) || firsts.get(line.stream) !== line);
+      const error = tried.map((line) => failures.get(line)).find((failure) => failure && !isPassing(failure));
+      if (error) throw stoppedAt(left[0]!, error, report);
+      if (failures.size > 0) await sleep(RETRY_MS);
+    }
+    report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
     onProgress((taken += lines.length), total);
   }
   report.seconds = (performance.now() - started) / 1000;
   return report;
 }
 
-/** Records batches of lines and counts the outcome of each line. */
-class Recorder {
-  private readonly recorder: ActionRecorder;
-  private readonly platforms: Platforms;
-  private readonly context: Omit<CommandContext, 'body_hash'>;
+function stoppedAt({ number }: ActionLine, error: Error, { recorded }: ImportReport): Error {
+  if (!(error instanceof StoreUnavailable || error instanceof Problem)) return error;
+  const reason = error instanceof StoreUnavailable ? error.explanation : error.message.replace(/\.$/, '');
+  const done = `${recorded} lines were recorded by this run, and every line before that one is in the log`;
+  return new CommandFailed(`Stopped at line ${number}: ${reason}. ${done}; run the command again to continue.`);
+}
 
-  constructor(
-    private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
-    private readonly waits: boolean,
-    actor: string,
-    private readonly report: ImportReport,
-  ) {
-    this.context = { actor: internalActor(actor), correlation_id: randomUUID(), idempotency: null };
-    const writer = new Writer(stores.eventStore, Date.now);
-    this.platforms = new Platforms(writer);
-    this.recorder = new ActionRecorder(writer, stores.keyValue);
-  }
-
-  /** Records lines, those of one stream one after the other. @throws CommandFailed */
-  async record(lines: readonly ActionLine[]): Promise<void> {
-    for (let left = lines; left.length > 0;) {
-      const firsts = new Map(left.toReversed().map((line) => [line.stream, line]));
-      const tried = left.filter((line) => firsts.get(line.stream) === line);
-      const failures = await this.tryAll(tried).catch((error: Error) => new Map(tried.map((line) => [line, error])));
-      left = left.filter((line) => failures.has(line) || firsts.get(line.stream) !== line);
-      for (const line of tried) {
-        const error = failures.get(line);
-        if (!error) continue;
-        if (!(this.waits && error instanceof StoreUnavailable && error.isPassing))
-          throw this.stoppedAt(left[0]!, error);
-      }
-      if (failures.size > 0) await sleep(RETRY_MS);
-    }
-    this.report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
-  }
-
-  private stoppedAt({ number }: ActionLine, error: Error): Error {
-    if (!(error instanceof StoreUnavailable || error instanceof Problem)) return error;
-    const reason = error instanceof StoreUnavailable ? error.explanation : error.message.replace(/\.$/, '');
-    const done = `${this.report.recorded} lines were recorded by this run, and every line before that one is in the log`;
-    return new CommandFailed(`Stopped at line ${number}: ${reason}. ${done}; run the command again to continue.`);
-  }
-
-  /** Tries lines of different streams. @returns why lines are not in the log that are not refused for good */
-  private async tryAll(lines: readonly ActionLine[]): Promise<Map<ActionLine, Error>> {
-    const head = await this.stores.eventStore.head();
+/** @returns tries lines of different streams, and returns why lines are not in the log that are not refused for good */
+function attemptsOf(
+  { eventStore, keyValue }: Pick<Stores, 'eventStore' | 'keyValue'>,
+  by: string,
+  report: ImportReport,
+) {
+  const writer = new Writer(eventStore, Date.now);
+  const platforms = new Platforms(writer);
+  const recorder = new ActionRecorder(writer, keyValue);
+  const ofAll = { actor: internalActor(by), correlation_id: randomUUID(), idempotency: null };
+  return async (lines: readonly ActionLine[]): Promise<Map<ActionLine, Error>> => {
+    const head = await eventStore.head();
     const owners = new Map<string, string | null>();
     for (const { action } of lines) {
       const platform = action.platform_id;
-      if (!owners.has(platform)) owners.set(platform, await this.platforms.ownerOf(platform));
+      if (!owners.has(platform)) owners.set(platform, await platforms.ownerOf(platform));
     }
     const failures = new Map<ActionLine, Error>();
     const recording = lines.map(async (line) => {
       const { number, action, stream, hash } = line;
       const owner = owners.get(action.platform_id)!;
-      const context = { ...this.context, body_hash: hash };
+      const context = { ...ofAll, body_hash: hash };
       try {
-        const { position } = await this.recorder.record({ action, stream, owner, source: 'vouched', context });
+        const { position } = await recorder.record({ action, stream, owner, source: 'vouched', context });
         // What was recorded before these lines has its first position.
-        if (position > head) this.report.recorded++;
-        else this.report.already_present++;
+        if (position > head) report.recorded++;
+        else report.already_present++;
       } catch (error) {
         if (error instanceof Problem && error.code === 'external_id_conflict') {
-          this.report.conflicts++;
-          this.report.errors.push(...describe(number, error));
+          report.conflicts++;
+          report.errors.push(...describe(number, error));
         } else failures.set(line, error as Error);
       }
     });
     await Promise.all(recording);
     return failures;
-  }
+  };
 }
