@@ -78,7 +78,7 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   const metrics = new StoreMetrics();
   prepareData(config, logger);
   const owner = config.profile === 'embedded' ? await ownFolder(config.data, logger) : undefined;
-  const example = isExample ? (await import('./cli/example.js')).Example.open(config) : undefined;
+  const example = isExample ? (await import('./cli/example.js')).openExample(config) : undefined;
   const isWorker = config.has('worker');
   const opening = await openProfile(config, Date.now, { logger, onCommit: metrics.observe, repairs: isWorker });
   let projector: Projector | undefined;
@@ -104,7 +104,7 @@ export async function serve(config: Config, logger: Logger, isExample: boolean):
   if (checkpointer) opened.push(() => checkpointer.stop());
   metrics.register(app, stores, projector, checkpointer);
   const host: Host = { config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] };
-  const examples = await example?.fill(host);
+  const examples = await example?.(host);
   const server = app.getHttpAdapter().getInstance() as FastifyInstance;
   // Nest's own listen would log a failure before it throws.
   await server

@@ -53,54 +53,39 @@ interface Marker {
   complete: boolean;
 }
 
-/** A folder for example data. */
-export class Example {
-  private constructor(
-    private readonly path: string,
-    private readonly marker: Marker,
-  ) {}
-
-  /**
-   * Marks a folder without a log. This process owns it.
-   * @throws StartError for a folder with other events, and where the example cannot be recorded
-   */
-  static open({ data, profile, modules }: Config): Example {
-    if (profile !== 'embedded')
-      throw new StartError('Example data is for the embedded profile: unset CREDENCE_PROFILE.');
-    if (modules.length < MODULES.length) {
-      throw new StartError('Example data needs every module: unset CREDENCE_MODULES.');
-    }
-    const path = join(data, 'example.json');
-    if (existsSync(path)) return new Example(path, JSON.parse(readFileSync(path, 'utf8')) as Marker);
-    if (storesExist(data)) {
-      throw new StartError(
-        `${data} has events that are not the example’s: start without --example, or name another folder with CREDENCE_DATA.`,
-      );
-    }
-    const example = new Example(path, { started_at: new Date().toISOString(), complete: false });
-    example.save();
-    return example;
+/**
+ * Marks a folder without a log, which this process owns, as one of the example.
+ * @returns records what is missing, with the commands that requests cause. Each is repeated without a second effect, so
+ * that an interrupted recording is continued. Resolves to what there is, for a new user.
+ * @throws StartError for a folder with other events, and where the example cannot be recorded
+ */
+export function openExample({ data, profile, modules }: Config): (host: Host) => Promise<string> {
+  if (profile !== 'embedded') throw new StartError('Example data is for the embedded profile: unset CREDENCE_PROFILE.');
+  if (modules.length < MODULES.length) {
+    throw new StartError('Example data needs every module: unset CREDENCE_MODULES.');
   }
-
-  /**
-   * Records what is missing, with the commands that requests cause. Each is repeated without a second effect, so that
-   * an interrupted recording is continued.
-   * @returns what there is, for a new user
-   */
-  async fill(host: Host): Promise<string> {
-    const data = (await import(DATA.href)) as ExampleData;
-    if (!this.marker.complete) {
-      process.stderr.write(`Recording example data in ${host.config.data}\n`);
-      await record(host, data, new Date(this.marker.started_at));
-      this.marker.complete = true;
-      this.save();
+  const path = join(data, 'example.json');
+  const isMarked = existsSync(path);
+  if (!isMarked && storesExist(data)) {
+    throw new StartError(
+      `${data} has events that are not the example’s: start without --example, or name another folder with CREDENCE_DATA.`,
+    );
+  }
+  const save = (marker: Marker) =>
+    replaceBySync(path, `${path}.new`, () => writeFileSync(`${path}.new`, JSON.stringify(marker)));
+  const marker: Marker = isMarked
+    ? JSON.parse(readFileSync(path, 'utf8'))
+    : { started_at: new Date().toISOString(), complete: false };
+  if (!isMarked) save(marker);
+  return async (host) => {
+    const example = (await import(DATA.href)) as ExampleData;
+    if (!marker.complete) {
+      process.stderr.write(`Recording example data in ${data}\n`);
+      await record(host, example, new Date(marker.started_at));
+      save({ ...marker, complete: true });
     }
-    return data.description;
-  }
-
-  private save(): void {
-    replaceBySync(this.path, `${this.path}.new`, () => writeFileSync(`${this.path}.new`, JSON.stringify(this.marker)));
-  }
+    return example.description;
+  };
 }
 
 async function record({ get, stores, config }: Host, data: ExampleData, start: Date): Promise<void> {
