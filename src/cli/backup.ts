@@ -39,7 +39,7 @@ export function backupCommand(cli: Cli): void {
             note(`the log does not begin with the ${count(signed!.size)} events that were signed (docs/verify.md)`);
           return damaged.length === 0 && isAsSigned ? EXIT.ok : EXIT.finding;
         },
-        async ({ config }, folder) => {
+        async ({ config, atEnd }, folder) => {
           if (config.profile === 'cluster') {
             throw new CommandFailed(
               'In the cluster profile, back up EventStoreDB with its own tools (docs/cluster.md); credence export copies the events.',
@@ -47,14 +47,14 @@ export function backupCommand(cli: Cli): void {
           }
           const target = resolve(folder);
           const probe = `${target}.probe-${randomUUID()}`;
+          atEnd(() => rm(probe, { force: true }));
           try {
             await mkdir(dirname(target), { recursive: true });
             await writeFile(probe, probe);
           } catch (error) {
-            await rm(probe, { force: true });
             throw new CommandFailed(`${dirname(target)} is not writable (${(error as NodeJS.ErrnoException).code}).`);
           }
-          return { value: { target, probe }, close: () => rm(probe, { force: true }) };
+          return { value: { target, probe } };
         },
       ),
     );

@@ -46,6 +46,8 @@ export interface Context {
   print(text: string): void;
   /** Writes a remark to standard error. */
   note(text: string): void;
+  /** Has something done once the command has ended, also if it fails. What was asked for last is done first. */
+  atEnd(end: () => unknown): void;
 }
 
 /**
@@ -59,7 +61,6 @@ export interface Prepared<V = undefined> {
   items?: AsyncIterable<unknown>;
   /** Where the lines go that the command writes besides its result. Default: standard output. */
   output?: OutputFile;
-  close?(): Promise<void>;
 }
 
 /** What a command on a folder receives. */
@@ -132,6 +133,7 @@ export class Cli {
   /** Whether it writes lines to standard output, of which the reader may want only the first. */
   isStreaming = false;
   private argv: readonly string[] = [];
+  private readonly endings: (() => unknown)[] = [];
 
   /** @param hosted if this is the command of another process */
   constructor(
@@ -179,27 +181,22 @@ export class Cli {
       };
       let isComplete = false;
       try {
-        const answer =
+        const ended =
           profile === 'embedded' ? await this.owned(data, { actor: context.actor, value, items, write }) : undefined;
-        if (answer && 'exit' in answer) ({ exit: this.exitCode, complete: isComplete } = answer);
+        if (ended) ({ exit: this.exitCode, complete: isComplete } = ended);
         else {
-          const stopping = new AbortController();
-          const stop = () => stopping.abort(new CommandFailed('The command was interrupted.'));
           const interruption = () => {
+            const stopping = new AbortController();
+            const stop = () => stopping.abort(new CommandFailed('The command was interrupted.'));
             process.once('SIGINT', stop).once('SIGTERM', stop);
+            context.atEnd(() => process.off('SIGINT', stop).off('SIGTERM', stop));
             return stopping.signal;
           };
-          const here = { ...context, value, items, write, interruption };
-          const done = work(here, ...args).finally(() => {
-            process.off('SIGINT', stop).off('SIGTERM', stop);
-            return answer?.close();
-          });
-          this.exitCode = (await done) ?? EXIT.ok;
+          this.exitCode = (await work({ ...context, value, items, write, interruption }, ...args)) ?? EXIT.ok;
           isComplete = true;
         }
       } finally {
         await output?.end(isComplete);
-        await prepared.close?.();
       }
     };
   }
@@ -228,15 +225,21 @@ export class Cli {
     );
   }
 
-  /** Owns the folder, once no other command does, or lets its server carry out the command. @throws CommandFailed */
-  private async owned(data: string, caller: Omit<Caller, 'argv' | 'io'>): Promise<Ownership | Ended> {
+  /**
+   * Owns the folder until the command has ended, once no other command does, or lets its server carry out the command.
+   * @returns how it has ended there
+   * @throws CommandFailed
+   */
+  private async owned(data: string, caller: Omit<Caller, 'argv' | 'io'>): Promise<Ended | undefined> {
     const { wait } = this.program.opts<{ wait: boolean }>();
     const started = performance.now();
     let isTold = false;
     for (;;) {
       let owned: FolderOwned;
       try {
-        return Ownership.take(data, this.program.args.join(' '));
+        const ownership = Ownership.take(data, this.program.args.join(' '));
+        this.endings.push(() => ownership.close());
+        return undefined;
       } catch (error) {
         if (!(error instanceof FolderOwned)) throw error;
         owned = error;
@@ -256,7 +259,9 @@ export class Cli {
   async run(argv: readonly string[]): Promise<void> {
     this.argv = argv.slice(2);
     try {
-      await this.program.parseAsync(argv);
+      await this.program.parseAsync(argv).finally(async () => {
+        for (const end of this.endings.toReversed()) await end();
+      });
     } catch (error) {
       this.hasFailed = true;
       this.exitCode = this.report(error as Error);
@@ -281,6 +286,7 @@ export class Cli {
         ),
       print: (text) => void stdout.write(`${visible(text)}\n`),
       note: (text) => void stderr.write(`${visible(text)}\n`),
+      atEnd: (end) => void this.endings.push(end),
     };
   }
 

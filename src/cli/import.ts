@@ -1,8 +1,7 @@
 import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
-import { open, rm, stat } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { beginOrigin } from '../features/checkpoints/begin-origin.js';
 import { CHECKPOINTS_STREAM } from '../features/checkpoints/domain/checkpoints.js';
@@ -26,7 +25,6 @@ const ORIGIN_REASON = 'incomplete_import';
 
 /** What the file is: the number of its actions, or an export of events. */
 type Value = { lines: number } | 'export';
-type Opened = Prepared<Value> | ExitCode;
 
 export function importCommand(cli: Cli): void {
   const command = cli.program
@@ -41,11 +39,12 @@ export function importCommand(cli: Cli): void {
       'accept an export that was truncated or changed, or that lacks the last line with count and digest',
     )
     .action(
-      cli.withStores<[string, Options], Value>('create', importPrepared, (context, file, options) =>
-        withInput(context, 'import', file, async (path) =>
-          (await isExport(path)) ? openExport(context, path, options) : openActions(context, path, 'relay', options),
-        ),
-      ),
+      cli.withStores<[string, Options], Value>('create', importPrepared, async (context, file, options) => {
+        const path = await inputOf(context, 'import', file);
+        return (await isExport(path))
+          ? openExport(context, path, options)
+          : openActions(context, path, 'relay', options);
+      }),
     );
   command
     .command('aave')
@@ -57,32 +56,19 @@ export function importCommand(cli: Cli): void {
       cli.withStores<[string], Value>(
         'create',
         (context, file) => importPrepared(context, file, command.opts()),
-        (context, file) =>
-          withInput(context, 'import aave', file, (path) => openActions(context, path, 'aave', command.opts())),
+        async (context, file) =>
+          openActions(context, await inputOf(context, 'import aave', file), 'aave', command.opts()),
       ),
     );
 }
 
-/** @param work opens the file; what it returns keeps the file until it is closed */
-async function withInput(
-  { io }: Context,
-  command: string,
-  file: string,
-  work: (path: string) => Promise<Opened>,
-): Promise<Opened> {
-  const input = file === '-' ? await spool(io.stdin) : await existing(file);
-  let opened: Opened | undefined;
-  try {
-    await refuseCompressed(input.path, command, file);
-    opened = await work(input.path);
-  } finally {
-    if (typeof opened !== 'object') await input.remove();
-  }
-  return typeof opened === 'object' ? { ...opened, close: input.remove } : opened;
-}
-
 /** Checks a file of actions. @returns the exit code if a line is wrong, which is printed */
-async function openActions(context: Context, file: string, format: Format, { json }: Options): Promise<Opened> {
+async function openActions(
+  context: Context,
+  file: string,
+  format: Format,
+  { json }: Options,
+): Promise<Prepared<Value> | ExitCode> {
   const actions = new ActionLines(file, format);
   const checked = await context.progress('Checking', 'bytes', (update) => actions.check(update));
   if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
@@ -175,22 +161,15 @@ function summary({ lines, wrong, recorded, already_present, conflicts, seconds }
   return `${count(lines)} lines: ${parts.join(', ')}, in ${duration(seconds)} (${rate} lines/s). The read models are up to date.`;
 }
 
-interface Input {
-  path: string;
-  remove(): Promise<void>;
-}
-
-async function existing(path: string): Promise<Input> {
-  const found = await stat(path).catch(() => undefined);
-  if (!found) throw new UsageError(`There is no file ${path}.`);
-  if (!found.isFile()) throw new UsageError(`${path} is not a regular file; - reads standard input.`);
-  return { path, remove: async () => undefined };
-}
-
 /** The first bytes of what these programs compress. */
 const COMPRESSED = { gzip: '1f8b', zstd: '28b52ffd' };
 
-async function refuseCompressed(path: string, command: string, file: string): Promise<void> {
+/** The path of what a command reads. @param file its argument @throws UsageError */
+async function inputOf(context: Context, command: string, file: string): Promise<string> {
+  const path = file === '-' ? await spool(context) : file;
+  const found = await stat(path).catch(() => undefined);
+  if (!found) throw new UsageError(`There is no file ${path}.`);
+  if (!found.isFile()) throw new UsageError(`${path} is not a regular file; - reads standard input.`);
   const opened = await open(path);
   const { buffer } = await opened.read(Buffer.alloc(4)).finally(() => opened.close());
   const start = buffer.toString('hex');
@@ -199,30 +178,27 @@ async function refuseCompressed(path: string, command: string, file: string): Pr
     const [what, name] = file === '-' ? ['Standard input', '<file>'] : [file, file];
     throw new UsageError(`${what} is compressed with ${program}: use ${program} -dc ${name} | credence ${command} -`);
   }
+  return path;
 }
 
 /** A copy of standard input, since the input is read twice: checked, then recorded. */
-async function spool(stdin: Readable): Promise<Input> {
+async function spool({ io, atEnd }: Context): Promise<string> {
   let folder: string | undefined;
+  const remove = () => folder !== undefined && rmSync(folder, { recursive: true, force: true });
   const end = (signal: NodeJS.Signals) => {
     // The service that carries out the command ends it, and the copy is removed then.
     if (process.listenerCount(signal) > 1) return;
-    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+    remove();
     process.off(signal, end).kill(process.pid, signal);
   };
-  const remove = async () => {
+  atEnd(() => {
     process.off('SIGINT', end).off('SIGTERM', end);
-    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-  };
+    remove();
+  });
   // Before the folder is there, which a signal would leave behind otherwise.
   process.on('SIGINT', end).on('SIGTERM', end);
-  try {
-    folder = mkdtempSync(join(tmpdir(), 'credence-import-'));
-    const path = join(folder, 'input.ndjson');
-    await pipeline(stdin, createWriteStream(path));
-    return { path, remove };
-  } catch (error) {
-    await remove();
-    throw error;
-  }
+  folder = mkdtempSync(join(tmpdir(), 'credence-import-'));
+  const path = join(folder, 'input.ndjson');
+  await pipeline(io.stdin, createWriteStream(path));
+  return path;
 }
