@@ -13,11 +13,11 @@ import { type HandlersContext, commandOf, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';
 import {
   type Plan,
+  type PlannedFile,
   type Preview,
   type Promotion,
   activePolicy,
   planOf,
-  policiesToCreate,
   previewOf,
 } from './policy-plan.js';
 import { signed } from './population-change.js';
@@ -98,9 +98,9 @@ async function shownPlan(
     for (const refused of plan.refusals) note(refused);
     throw new CommandFailed('This plan cannot be applied; nothing was written.');
   }
-  for (const { file, state } of plan.files) {
-    if (state === 'retired') note(`warning: ${file.places.policy_id}: ${file.policy_id} is retired`);
-    if (state === 'new') for (const warning of file.warnings) note(`warning: ${warning}`);
+  for (const { policy_id, state, places, warnings } of plan.files) {
+    if (state === 'retired') note(`warning: ${places.policy_id}: ${policy_id} is retired`);
+    if (state === 'new') for (const warning of warnings) note(`warning: ${warning}`);
   }
   let text = `nothing to do\nplan ${plan.hash}`;
   if (stepsOf(plan) > 0) {
@@ -111,8 +111,8 @@ async function shownPlan(
   return { plan, preview };
 }
 
-function stepsOf(plan: Plan): number {
-  return policiesToCreate(plan).length + plan.promotions.length;
+function stepsOf({ created, promotions }: Plan): number {
+  return created.length + promotions.length;
 }
 
 /**
@@ -125,7 +125,7 @@ async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | un
   // The preview of a large population takes a while.
   if ((await planOf(context, context.value)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');
   const steps = [
-    ...policiesToCreate(plan).map((file) => ({ what: `create ${file.policy_id}`, run: () => create(context, file) })),
+    ...plan.created.map((file) => ({ what: `create ${file.policy_id}`, run: () => create(context, file) })),
     ...plan.promotions.map((promotion) => ({
       what: `promote ${promotion.file.policy_id} for ${ownerOf(promotion)}`,
       run: () => promote(context, promotion),
@@ -147,7 +147,7 @@ async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | un
   return done;
 }
 
-async function create({ actor, commands }: HandlersContext, file: PolicyFile): Promise<void> {
+async function create({ actor, commands }: HandlersContext, file: PlannedFile): Promise<void> {
   if (file.kind === 'vp')
     await commands.execute(
       new CreatePolicy({ content: file.content, context: commandOf(actor, identityOf(file.content)) }),
@@ -180,11 +180,12 @@ function ownerOf({ tris_org }: { tris_org: string | null }): string {
 
 function filesTable({ files, promotions }: Plan): string {
   return table(
-    files.map(({ file, state }) => {
-      const promotion = promotions.find((other) => other.file === file);
+    files.map((planned) => {
+      const { file, policy_id: policy, state } = planned;
+      const promotion = promotions.find((other) => other.file === planned);
       const lens = promotion && `becomes that of ${ownerOf(promotion)}, now ${titleOf(promotion, promotion.before)}`;
-      const isLens = file.kind === 'vp' && file.promote !== null && state !== 'changed';
-      return { file: file.file, policy: file.policy_id, state, lens: lens ?? (isLens ? 'is promoted' : '') };
+      const isLens = planned.kind === 'vp' && planned.promote !== null && state !== 'changed';
+      return { file, policy, state, lens: lens ?? (isLens ? 'is promoted' : '') };
     }),
   );
 }
@@ -215,19 +216,18 @@ function effect({ promotions, access }: Preview): string {
 }
 
 function summary(plan: Plan): string {
-  const [creates, switches] = [policiesToCreate(plan).length, plan.promotions.length];
-  return `to do: policies to create ${creates}, lenses to switch ${switches}\nplan ${plan.hash}`;
+  return `to do: policies to create ${plan.created.length}, lenses to switch ${plan.promotions.length}\nplan ${plan.hash}`;
 }
 
 function jsonOf(plan: Plan, preview: Preview) {
   const { hash, files, promotions, refusals } = plan;
   return {
     hash,
-    files: files.map(({ file, state }) => {
-      const promotion = promotions.find((other) => other.file === file);
-      const { kind, policy_id, content_hash, warnings } = file;
+    files: files.map((planned) => {
+      const promotion = promotions.find((other) => other.file === planned);
+      const { file, kind, policy_id, content_hash, state, warnings } = planned;
       const promotes = promotion && { scope: promotion.scope, tris_org: promotion.tris_org, before: promotion.before };
-      return { file: file.file, kind, policy_id, content_hash, state, promotes: promotes ?? null, warnings };
+      return { file, kind, policy_id, content_hash, state, promotes: promotes ?? null, warnings };
     }),
     refusals,
     ...preview,

@@ -14,17 +14,15 @@ import type { Lens } from '../scoring/lens.js';
 import { RATINGS } from '../scoring/model.js';
 import { modelOrFirst, scoringBy } from '../scoring/models/all.js';
 import { type HandlersContext, OPERATOR, PAGE, allPages } from './handlers.js';
-import type { AccessPolicyFile, PolicyFile, ValidationPolicyFile } from './policy-files.js';
+import type { PolicyFile } from './policy-files.js';
 
 /** What is to be done so that the log has the policies of the files, and what that changes for all identities. */
 
-export interface PlannedFile {
-  file: PolicyFile;
-  state: 'new' | 'unchanged' | 'changed' | 'retired';
-}
+export type PlannedFile = PolicyFile & { state: 'new' | 'unchanged' | 'changed' | 'retired' };
+type OfKind<K extends PolicyFile['kind']> = Extract<PlannedFile, { kind: K }>;
 
 export interface Promotion {
-  file: ValidationPolicyFile;
+  file: OfKind<'vp'>;
   scope: LensScope;
   /** null: the platform. */
   tris_org: string | null;
@@ -36,16 +34,12 @@ export interface Plan {
   /** SHA-256 over the files, and over what the log has of them: policies, lenses and the version of the model. */
   hash: string;
   files: PlannedFile[];
+  /** Policies to create. An access policy may name a validation policy, and comes after these. */
+  created: PlannedFile[];
   /** Lenses to switch: those of organizations, then the platform's. */
   promotions: Promotion[];
   /** Why it cannot be applied, as `<file>:<line>:<column>: <message>`. */
   refusals: string[];
-}
-
-export function policiesToCreate({ files }: Pick<Plan, 'files'>): PolicyFile[] {
-  const created = files.filter(({ state }) => state === 'new').map(({ file }) => file);
-  // An access policy may name a validation policy.
-  return [...created.filter(({ kind }) => kind === 'vp'), ...created.filter(({ kind }) => kind === 'ap')];
 }
 
 /** Compares the files with the log. The read models must be up to date. */
@@ -57,7 +51,10 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     const { policy_id } = file;
     const stored = await storedPolicy(context, file);
     const isChanged = stored && stored.content_hash !== file.content_hash;
-    planned.push({ file, state: !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged' });
+    planned.push({
+      ...file,
+      state: !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged',
+    });
     if (isChanged) {
       const next = policy_id.replace(/\d+$/, (version) => String(Number(version) + 1));
       const how = `A policy cannot be changed; use a new version, such as ${next}, in a separate file.`;
@@ -70,7 +67,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
 
   const lenses: { whose: string; active: string | null }[] = [];
   const promotions: Promotion[] = [];
-  const wishes = files.flatMap((file) => (file.kind === 'vp' && file.promote ? [{ file, scope: file.promote }] : []));
+  const wishes = planned.flatMap((file) => (file.kind === 'vp' && file.promote ? [{ file, scope: file.promote }] : []));
   wishes.sort((a, b) => LENS_ORDER.indexOf(a.scope) - LENS_ORDER.indexOf(b.scope));
   // An organization that has promoted no lens uses the platform's.
   lenses.push({ whose: 'platform', active: await activePolicy(context, 'platform', '') });
@@ -80,7 +77,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     if (scope === 'organization') lenses.push({ whose: tris_org, active: before });
     if (before === file.policy_id) continue;
     promotions.push({ file, scope, tris_org: lensOwner(scope, tris_org).tris_org, before });
-    if (planned.find((other) => other.file === file)!.state === 'retired') {
+    if (file.state === 'retired') {
       refusals.push(`${file.places.promote}: ${file.policy_id} is retired and cannot be promoted.`);
     }
   }
@@ -90,18 +87,18 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
   );
   const hashed = {
     files: planned
-      .map(({ file, state }) => ({
-        policy_id: file.policy_id,
-        content_hash: file.content_hash,
-        promote: file.kind === 'vp' ? file.promote : null,
-        state,
-      }))
+      .map((file) => {
+        const { policy_id, content_hash, state } = file;
+        return { policy_id, content_hash, promote: file.kind === 'vp' ? file.promote : null, state };
+      })
       .sort((a, b) => (a.policy_id < b.policy_id ? -1 : 1)),
     lenses: lenses.sort((a, b) => (a.whose < b.whose ? -1 : 1)),
     access: listed.map(({ policy_id, status }) => ({ policy_id, status })),
     model: modelOrFirst((await context.get(Views).manifest()).model_hash).hash,
   };
-  return { hash: sha256Hex(canonicalJson(hashed)), files: planned, promotions, refusals };
+  const ofKind = (kind: string) => planned.filter((file) => file.state === 'new' && file.kind === kind);
+  const created = [...ofKind('vp'), ...ofKind('ap')];
+  return { hash: sha256Hex(canonicalJson(hashed)), files: planned, created, promotions, refusals };
 }
 
 /** The platform's last, so that it does not affect organizations whose lens is also switched. */
@@ -151,12 +148,12 @@ export async function previewOf(
   const replays = context.get(Replays);
   const probes = context.get(AccessProbes);
   const signal = context.interruption();
-  const lensOfFile = ({ content, content_hash }: ValidationPolicyFile) => lensOf({ ...content, content_hash });
+  const lensOfFile = ({ content, content_hash }: OfKind<'vp'>) => lensOf({ ...content, content_hash });
   const lens = async (id: string): Promise<Lens> => {
-    const planned = plan.files.find(({ file }) => file.policy_id === id)?.file;
+    const planned = plan.files.find(({ policy_id }) => policy_id === id);
     return planned?.kind === 'vp' ? lensOfFile(planned) : lenses.of(id);
   };
-  const created = policiesToCreate(plan).filter((file): file is AccessPolicyFile => file.kind === 'ap');
+  const created = plan.created.filter((file) => file.kind === 'ap');
   const isNew = new Set(created.map(({ policy_id }) => policy_id));
   const ofNew = await probes.probesOf(
     await Promise.all(
@@ -170,7 +167,7 @@ export async function previewOf(
 
   const result: Preview = { promotions: [], access: [] };
   const seen = new Set<string>();
-  const pass = async (scope: LensScope, trisOrg: string, promoted: ValidationPolicyFile | undefined) => {
+  const pass = async (scope: LensScope, trisOrg: string, promoted: OfKind<'vp'> | undefined) => {
     const wish = { organization: scope === 'organization' ? trisOrg : null };
     const { lens: before, manifest } = await lenses.current(wish, context.get(Views));
     const after = promoted ? scoringBy(lensOfFile(promoted), before.model) : before;
