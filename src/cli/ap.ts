@@ -100,11 +100,8 @@ async function create(context: HandlersContext<AccessPolicyContent>, _file: stri
 }
 
 async function retire(context: HandlersContext, id: string) {
-  const command = new RetireAccessPolicy({
-    policy_id: id,
-    context: commandOf(context.actor, { policy_id: id, retired: true }),
-  });
-  const { body } = await context.commands.execute(command);
+  const command = commandOf(context.actor, { policy_id: id, retired: true });
+  const { body } = await context.commands.execute(new RetireAccessPolicy({ policy_id: id, context: command }));
   return changed(context, `${body.policy_id} ${body.status}`);
 }
 
@@ -113,12 +110,8 @@ async function check(context: HandlersContext, id: string, subject: string, { js
   checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
-  const command = new CheckAccess({
-    request,
-    context: commandOf(actor, { ...request, at: Date.now() }),
-    hasWaited: true,
-  });
-  const { body } = await commands.execute(command);
+  const command = commandOf(actor, { ...request, at: Date.now() });
+  const { body } = await commands.execute(new CheckAccess({ request, context: command, hasWaited: true }));
   await applyAll(stores, config);
   if (json) print(JSON.stringify(body));
   else {

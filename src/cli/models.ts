@@ -35,22 +35,14 @@ export function modelsCommands(cli: Cli): void {
     .argument('<model>', MODEL_IDS.join(' or '))
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: JsonOption & { replay?: string }) =>
-        switchModel(context, id, options, { replayId: options.replay ?? null }),
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, switching('promote')));
 
   models
     .command('rollback')
     .description('return to the version that was active before a version was promoted')
     .argument('<model>', 'the active version')
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: JsonOption) =>
-        switchModel(context, id, options, 'rollback'),
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, switching('rollback')));
 }
 
 async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
@@ -61,22 +53,21 @@ async function list({ queries, print }: HandlersContext, { json }: JsonOption) {
 
 async function replay(context: HandlersContext, id: string, options: JsonOption) {
   const model_id = modelOf(id);
-  const started = new StartReplay({
-    of: { modelId: model_id },
-    accessPolicies: undefined,
-    context: commandOf(context.actor, { model_id, replay: true }),
-  });
+  const command = commandOf(context.actor, { model_id, replay: true });
+  const started = new StartReplay({ of: { modelId: model_id }, accessPolicies: undefined, context: command });
   await printReplay(context, await context.commands.execute(started), options);
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchModel(context: HandlersContext, id: string, { json }: JsonOption, how: How) {
-  const model_id = modelOf(id);
-  const command = commandOf(context.actor, { model_id, at: Date.now() });
-  const { active, previous } = (
-    await context.commands.execute(new SwitchModel({ modelId: model_id, how, context: command, waitMs: 0 }))
-  ).body;
-  return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
+function switching(what: 'promote' | 'rollback') {
+  return async (context: HandlersContext, id: string, { replay, json }: JsonOption & { replay?: string }) => {
+    const how: How = what === 'rollback' ? what : { replayId: replay ?? null };
+    const modelId = modelOf(id);
+    const command = commandOf(context.actor, { model_id: modelId, at: Date.now() });
+    const switched = new SwitchModel({ modelId, how, context: command, waitMs: 0 });
+    const { active, previous } = (await context.commands.execute(switched)).body;
+    return changed(context, json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
+  };
 }
 
 function modelOf(text: string): ModelId {

@@ -147,15 +147,10 @@ async function carryOut(context: PoliciesContext, plan: Plan, json: boolean | un
   return done;
 }
 
-async function create({ actor, commands }: HandlersContext, file: PlannedFile): Promise<void> {
-  if (file.kind === 'vp')
-    await commands.execute(
-      new CreatePolicy({ content: file.content, context: commandOf(actor, identityOf(file.content)) }),
-    );
-  else
-    await commands.execute(
-      new CreateAccessPolicy({ content: file.content, context: commandOf(actor, hashed(file.content)) }),
-    );
+async function create({ actor, commands }: HandlersContext, { kind, content }: PlannedFile): Promise<void> {
+  if (kind === 'vp')
+    await commands.execute(new CreatePolicy({ content, context: commandOf(actor, identityOf(content)) }));
+  else await commands.execute(new CreateAccessPolicy({ content, context: commandOf(actor, hashed(content)) }));
 }
 
 async function promote(context: HandlersContext, promotion: Promotion): Promise<void> {

@@ -14,7 +14,7 @@ import { type PolicyContent, identityOf } from '../features/lenses/domain/valida
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { readBodyFile } from './body-file.js';
-import type { Cli, Context } from './cli.js';
+import type { Cli, Context, JsonOption } from './cli.js';
 import { UsageError, checkedTrisId, chosen } from './exit.js';
 import { type HandlersContext, OPERATOR, changed, commandOf, withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
@@ -26,9 +26,8 @@ const ACTIVE = 'active';
 const CSV_COLUMNS =
   'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta';
 
-interface ScopeOptions {
+interface ScopeOptions extends JsonOption {
   scope: string;
-  json?: boolean;
 }
 
 export function vpCommands(cli: Cli): void {
@@ -70,47 +69,32 @@ export function vpCommands(cli: Cli): void {
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
     .argument('<policy>', 'id of a policy')
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions & { replay?: string }) =>
-        switchLens(context, id, options, { replayId: options.replay ?? null }),
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, switching('promote')));
 
   scoped(vp.command('rollback'))
     .description('return to the lens that was active before a policy was promoted')
     .argument('<policy>', 'id of the active policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions) =>
-        switchLens(context, id, options, 'rollback'),
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, switching('rollback')));
 }
 
 async function create(context: HandlersContext<PolicyContent>, _file: string) {
   const { value: content, actor, commands, note } = context;
-  const { body } = await commands.execute(
-    new CreatePolicy({ content, context: commandOf(actor, identityOf(content)) }),
-  );
+  const command = commandOf(actor, identityOf(content));
+  const { body } = await commands.execute(new CreatePolicy({ content, context: command }));
   for (const { message } of body.warnings) note(`warning: ${message}`);
   return changed(context, `${body.policy_id} ${body.status} ${body.content_hash}`);
 }
 
 async function retire(context: HandlersContext, id: string) {
-  const command = new RetirePolicy({
-    policyId: id,
-    context: commandOf(context.actor, { policy_id: id, retired: true }),
-  });
-  const { body } = await context.commands.execute(command);
+  const command = commandOf(context.actor, { policy_id: id, retired: true });
+  const { body } = await context.commands.execute(new RetirePolicy({ policyId: id, context: command }));
   return changed(context, `${body.policy_id} ${body.status}`);
 }
 
 async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
   const command = commandOf(context.actor, { policy_id: id, scope: options.scope, replay: true });
-  const started = new StartReplay({
-    of: { policyId: id, scope: scopeOf(options.scope) },
-    accessPolicies: undefined,
-    context: command,
-  });
+  const of = { policyId: id, scope: scopeOf(options.scope) };
+  const started = new StartReplay({ of, accessPolicies: undefined, context: command });
   await printReplay(context, await context.commands.execute(started), options);
 }
 
@@ -121,15 +105,9 @@ async function evaluate(
 ) {
   const subjects = listOf(options.subjects)?.map(checkedTrisId);
   const scope = scopeOf(options.scope);
+  const accessPolicies = listOf(options.access) ?? [];
   const evaluation = await queries.execute(
-    new EvaluatePolicy({
-      policy,
-      scope,
-      subjects,
-      accessPolicies: listOf(options.access) ?? [],
-      actor: OPERATOR,
-      signal: interruption(),
-    }),
+    new EvaluatePolicy({ policy, scope, subjects, accessPolicies, actor: OPERATOR, signal: interruption() }),
   );
   if (options.json) print(JSON.stringify(evaluation));
   else if (subjects) print(renderSubjects(evaluation.results));
@@ -139,10 +117,9 @@ async function evaluate(
   }
 }
 
-interface DiffOptions {
+interface DiffOptions extends JsonOption {
   csv?: string;
   ndjson?: string;
-  json?: boolean;
 }
 
 async function openDiff(_context: Context, _a: string, _b: string, { csv, ndjson }: DiffOptions) {
@@ -189,15 +166,17 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
 }
 
 /** The command itself does not wait: the read models are updated here, with or without a running server. */
-async function switchLens(context: HandlersContext, id: string, options: ScopeOptions, how: How) {
-  const scope = scopeOf(options.scope);
-  const command = commandOf(context.actor, { policy_id: id, scope, at: Date.now() });
-  const { active } = (
-    await context.commands.execute(new SwitchPolicy({ policyId: id, scope, how, context: command, waitMs: 0 }))
-  ).body;
-  const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy({ policyId: id }))).tris_org);
-  const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
-  return changed(context, options.json ? JSON.stringify({ scope, active }) : text);
+function switching(what: 'promote' | 'rollback') {
+  return async (context: HandlersContext, policyId: string, options: ScopeOptions & { replay?: string }) => {
+    const how: How = what === 'rollback' ? what : { replayId: options.replay ?? null };
+    const scope = scopeOf(options.scope);
+    const command = commandOf(context.actor, { policy_id: policyId, scope, at: Date.now() });
+    const switched = new SwitchPolicy({ policyId, scope, how, context: command, waitMs: 0 });
+    const { active } = (await context.commands.execute(switched)).body;
+    const owner = lensOwner(scope, (await context.queries.execute(new GetPolicy({ policyId }))).tris_org);
+    const text = `${owner.tris_org ?? 'the platform'} uses ${titleOf(owner, active.policy_id)}`;
+    return changed(context, options.json ? JSON.stringify({ scope, active }) : text);
+  };
 }
 
 /** The content of a JSON file, or the id of a policy. */
