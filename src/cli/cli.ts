@@ -278,10 +278,10 @@ export class Cli {
       actor: this.hosted?.actor ?? `cli:${config.actor ?? systemUser()}`,
       progress: (label, unit, work) =>
         showProgress(label, unit, stderr, (update) =>
-          work((done, total) => {
+          work((...progress) => {
             // So that a command whose caller has gone ends soon, and with an error.
             signal?.throwIfAborted();
-            update(done, total);
+            update(...progress);
           }),
         ),
       print: (text) => void stdout.write(`${visible(text)}\n`),

@@ -6,8 +6,8 @@ const QUIET_MS = 1_000;
 const LINE_EVERY_MS = 3_000;
 
 type Output = Writable & { isTTY?: boolean };
-/** Tells how much of the work is done. The number of all can be an estimate. */
-export type Update = (done: number, total: number) => void;
+/** Tells how much of the work is done. The number of all can be an estimate. @param part begins anew, with this label */
+export type Update = (done: number, total: number, part?: string) => void;
 
 /**
  * Shows the progress of work: nothing in the first second, then a bar on a terminal or plain lines elsewhere.
@@ -20,43 +20,39 @@ export async function showProgress<T>(
   output: Output,
   work: (update: Update) => Promise<T>,
 ): Promise<T> {
-  const { update, stop } = startProgress(label, unit, output);
+  let [shown, nextLine] = [label, 0];
+  let started: number | undefined;
+  let bar: SingleBar | undefined;
+  const update: Update = (done, expected, part = label) => {
+    if (part !== shown) {
+      bar?.stop();
+      [shown, nextLine, started, bar] = [part, 0, undefined, undefined];
+    }
+    const total = Math.max(done, expected);
+    const now = performance.now();
+    started ??= now;
+    if (now - started < QUIET_MS) return;
+    const rate = (1000 * done) / (now - started);
+    const payload = { rate: count(rate), left: duration(rate > 0 ? (total - done) / rate : Infinity) };
+    if (output.isTTY) {
+      if (!bar) {
+        bar = newBar(shown, unit, output);
+        bar.start(total, done, payload);
+      }
+      bar.setTotal(total);
+      bar.update(done, payload);
+    } else if (now >= nextLine) {
+      nextLine = now + LINE_EVERY_MS;
+      const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
+      const sums = `${count(done)} of ${count(total)} ${unit} (${percent}%), ${payload.rate}/s, ${payload.left} left`;
+      output.write(`${shown}: ${sums}\n`);
+    }
+  };
   try {
     return await work(update);
   } finally {
-    stop();
+    bar?.stop();
   }
-}
-
-/** Shows progress until `stop` is called, which must be called also when the work fails. */
-export function startProgress(label: string, unit: string, output: Output): { update: Update; stop(): void } {
-  let started: number | undefined;
-  let bar: SingleBar | undefined;
-  let nextLine = 0;
-  return {
-    update(done, expected) {
-      const total = Math.max(done, expected);
-      const now = performance.now();
-      started ??= now;
-      if (now - started < QUIET_MS) return;
-      const rate = (1000 * done) / (now - started);
-      const payload = { rate: count(rate), left: duration(rate > 0 ? (total - done) / rate : Infinity) };
-      if (output.isTTY) {
-        if (!bar) {
-          bar = newBar(label, unit, output);
-          bar.start(total, done, payload);
-        }
-        bar.setTotal(total);
-        bar.update(done, payload);
-      } else if (now >= nextLine) {
-        nextLine = now + LINE_EVERY_MS;
-        const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
-        const shown = `${count(done)} of ${count(total)} ${unit} (${percent}%), ${payload.rate}/s, ${payload.left} left`;
-        output.write(`${label}: ${shown}\n`);
-      }
-    },
-    stop: () => bar?.stop(),
-  };
 }
 
 function newBar(label: string, unit: string, output: Writable): SingleBar {

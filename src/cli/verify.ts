@@ -6,7 +6,7 @@ import type { TreeCheck } from '../read-side/log-tree.js';
 import type { Cli, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
-import { count, describeDamage, describeHidden, duration, startProgress } from './progress.js';
+import { count, describeDamage, describeHidden, duration } from './progress.js';
 
 interface Options {
   json?: boolean;
@@ -25,20 +25,13 @@ export function verifyCommand(cli: Cli): void {
       withHandlers(cli, 'existing', [OperationsModule], async (context, { json, index, repair }: Options) => {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
-        const { queries, print, io } = context;
-        let [verified, bar]: [string, ReturnType<typeof startProgress> | undefined] = ['', undefined];
-        const verifying = new VerifyReadModels({
-          signal: context.interruption(),
-          onProgress: ({ generation, done, total }) => {
-            if (generation !== verified) {
-              bar?.stop();
-              bar = startProgress(`Verifying ${generation}`, 'events', io.stderr);
-              verified = generation;
-            }
-            bar!.update(done, total);
-          },
+        const { queries, print, progress } = context;
+        const signal = context.interruption();
+        const { seconds, ...result } = await progress('Verifying', 'events', (update) => {
+          const onProgress: VerifyReadModels['input']['onProgress'] = ({ generation, done, total }) =>
+            update(done, total, `Verifying ${generation}`);
+          return queries.execute(new VerifyReadModels({ signal, onProgress }));
         });
-        const { seconds, ...result } = await queries.execute(verifying).finally(() => bar?.stop());
         const identical = isIdentical(result);
         print(json ? JSON.stringify({ identical, ...result, seconds }) : render(result, seconds));
         return identical ? EXIT.ok : EXIT.finding;
