@@ -103,11 +103,9 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
     for (let done = 0; done < actions.length; done += MAX_ACTIONS) {
       update(done, actions.length);
       // Each is recognised by its external_id.
-      const batch = new RelayActions({
-        actions: actions.slice(done, done + MAX_ACTIONS),
-        request: commandOf(ACTOR, {}),
-      });
-      const refused = (await commands.execute(batch)).find((outcome) => outcome instanceof Error);
+      const batch = { actions: actions.slice(done, done + MAX_ACTIONS), request: commandOf(ACTOR, {}) };
+      const outcomes = await commands.execute(new RelayActions(batch));
+      const refused = outcomes.find((outcome) => outcome instanceof Error);
       if (refused) throw refused;
     }
   });
@@ -119,9 +117,8 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   await commands.execute(new ChangeAction({ ...change, context: once('withdraw', change) }));
 
   for (const body of Object.values(data.validationPolicies)) {
-    await commands.execute(
-      new CreatePolicy({ content: toContent(readBody(CreatePolicyDto, body)), context: once('vp', body) }),
-    );
+    const content = toContent(readBody(CreatePolicyDto, body));
+    await commands.execute(new CreatePolicy({ content, context: once('vp', body) }));
   }
   for (const { owner, body } of data.accessPolicies) {
     const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
@@ -129,27 +126,20 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   }
   const idOf = (policy: object) => readBody(CreatePolicyDto, policy).policy_id;
   const promoted = idOf(data.validationPolicies.promoted);
-  const promotion = once('promote', { policy_id: promoted });
-  await commands.execute(
-    new SwitchPolicy({ policyId: promoted, scope: 'organization', how: { replayId: null }, context: promotion }),
-  );
+  const promotion = { policyId: promoted, scope: 'organization' as const, how: { replayId: null } };
+  await commands.execute(new SwitchPolicy({ ...promotion, context: once('promote', { policy_id: promoted }) }));
 
   for (const { tris_id, status, evidence_hash } of data.verifications) {
     const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
-    const statement = { kind: 'grant' as const, grant };
-    await commands.execute(
-      new StateAboutIdentity({ trisId: tris_id, statement, context: once('grant', { tris_id, ...grant }) }),
-    );
+    const statement = { trisId: tris_id, statement: { kind: 'grant' as const, grant } };
+    await commands.execute(new StateAboutIdentity({ ...statement, context: once('grant', { tris_id, ...grant }) }));
   }
 
   await applyAll(stores, config);
   const replayed = idOf(data.validationPolicies.replayed);
-  const replay = new StartReplay({
-    of: { policyId: replayed, scope: 'platform' },
-    accessPolicies: undefined,
-    context: once('replay', { policy_id: replayed }),
-  });
-  await ended(await commands.execute(replay), queries);
+  const of = { policyId: replayed, scope: 'platform' as const };
+  const context = once('replay', { policy_id: replayed });
+  await ended(await commands.execute(new StartReplay({ of, accessPolicies: undefined, context })), queries);
 
   for (const check of data.checks) {
     // One that granted would be made again once its token has expired, whatever its Idempotency-Key.
