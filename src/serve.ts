@@ -21,7 +21,7 @@ import { Views } from './read-side/views.js';
 import { listenFailure, prepareFolder, sentenceOf } from './app/start-failure.js';
 import type { Host } from './cli/cli.js';
 import { isServed } from './cli/owner-client.js';
-import { OwnerServer } from './cli/owner-server.js';
+import { type OwnerServer, listenForCommands } from './cli/owner-server.js';
 import { FolderOwned, Ownership, describeOwner } from './stores/owner.js';
 import { closeStores, openProfile, type Stores } from './stores/open.js';
 import type { EventStore } from './stores/ports/event-store.js';
@@ -123,7 +123,7 @@ async function ownFolder(data: string, logger: Logger): Promise<OwnerServer> {
     try {
       const ownership = Ownership.take(data, 'serve');
       opened.push(() => ownership.close());
-      return await OwnerServer.listen(data);
+      return await listenForCommands(data);
     } catch (error) {
       if (!(error instanceof FolderOwned) || (await isServed(data))) throw error;
       if (performance.now() - told < WAITING_EVERY_MS) continue;

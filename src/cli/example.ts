@@ -40,7 +40,7 @@ interface ExampleData {
   organizations: { tris_org: string; platform_ids: string[]; vetted: boolean }[];
   actions(start: Date): object[];
   withdrawal: { platform_id: string; external_id: string; reason: Reason };
-  validationPolicies: Record<'promoted' | 'replayed', object>;
+  validationPolicies: Record<'promoted' | 'replayed', { policy_id: string }>;
   accessPolicies: { owner: string | null; body: object }[];
   verifications: { tris_id: string; status: GrantableStatus; evidence_hash: string }[];
   checks: CheckOfMany[];
@@ -124,10 +124,10 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
     const content = toAccessPolicy(readBody(CreateAccessPolicyDto, body));
     await commands.execute(new CreateAccessPolicy({ content, context: once('ap', body, owner) }));
   }
-  const idOf = (policy: object) => readBody(CreatePolicyDto, policy).policy_id;
-  const promoted = idOf(data.validationPolicies.promoted);
-  const promotion = { policyId: promoted, scope: 'organization' as const, how: { replayId: null } };
-  await commands.execute(new SwitchPolicy({ ...promotion, context: once('promote', { policy_id: promoted }) }));
+  const { promoted, replayed } = data.validationPolicies;
+  const promotion = { policyId: promoted.policy_id, scope: 'organization' as const, how: { replayId: null } };
+  const promoting = once('promote', { policy_id: promoted.policy_id });
+  await commands.execute(new SwitchPolicy({ ...promotion, context: promoting }));
 
   for (const { tris_id, status, evidence_hash } of data.verifications) {
     const grant = { status, issuer: ACTOR, expires_at: null, evidence_hash };
@@ -136,9 +136,8 @@ async function record({ get, stores, config }: Host, data: ExampleData, start: D
   }
 
   await applyAll(stores, config);
-  const replayed = idOf(data.validationPolicies.replayed);
-  const of = { policyId: replayed, scope: 'platform' as const };
-  const context = once('replay', { policy_id: replayed });
+  const of = { policyId: replayed.policy_id, scope: 'platform' as const };
+  const context = once('replay', { policy_id: replayed.policy_id });
   await ended(await commands.execute(new StartReplay({ of, accessPolicies: undefined, context })), queries);
 
   for (const check of data.checks) {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import type { Host } from '../../src/cli/cli.js';
-import { OwnerServer } from '../../src/cli/owner-server.js';
+import { listenForCommands } from '../../src/cli/owner-server.js';
 import { VERSION } from '../../src/kernel/version.js';
 import { eventually } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
@@ -553,7 +553,7 @@ describe('a caller that reads nothing', () => {
         }
       },
     };
-    const server = await OwnerServer.listen(store.data);
+    const server = await listenForCommands(store.data);
     try {
       server.start({ stores: { eventStore }, get: () => undefined } as unknown as Host);
       const call = request({ socketPath: join(store.data, 'owner.sock'), method: 'POST', path: '/commands' });

@@ -5,7 +5,7 @@ import { jest } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { stringify } from 'yaml';
 import type { Host } from '../../src/cli/cli.js';
-import { OwnerServer } from '../../src/cli/owner-server.js';
+import { listenForCommands } from '../../src/cli/owner-server.js';
 import { CreateAccessPolicy, CreateAccessPolicyHandler } from '../../src/features/access/ap.handlers.js';
 import { Lenses } from '../../src/features/lenses/lenses.js';
 import { Replays } from '../../src/features/validation-policies/replays.js';
@@ -378,7 +378,7 @@ describe('credence policies', () => {
       expect((await store.run('vp', 'create', store.file('next.json', [next]))).code).toBe(0);
       // In a server whose handlers are those of this process.
       const { app, close, config, stores } = await startService({ CREDENCE_DATA: store.data });
-      const owner = await OwnerServer.listen(store.data);
+      const owner = await listenForCommands(store.data);
       owner.start({ config, stores, get: ((token: Type) => app.get(token, { strict: false })) as Host['get'] });
       const served = (...args: string[]) => ended(store.spawn(args));
       const elsewhere = async (...args: string[]) => expect(await served(...args)).toMatchObject({ code: 0 });
