@@ -99,14 +99,7 @@ async function create({ config, print }: Context, options: Options) {
 }
 
 async function list({ config, print }: Context, { json, ...options }: Options & JsonOption) {
-  const listed = existing(config, options)
-    .list(Date.now())
-    .map(({ kid, status, signs_from, prunable_from }) => ({
-      kid,
-      status,
-      signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
-      prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
-    }));
+  const listed = existing(config, options).list(Date.now());
   const rows = listed.map(({ kid, status, signs_from, prunable_from }) => {
     return { kid, status, 'signs from': signs_from ?? '-', 'prunable from': prunable_from ?? '-' };
   });

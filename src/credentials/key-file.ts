@@ -30,15 +30,15 @@ export const ANNOUNCED_MS = 10 * 60_000;
 /** How long a key's last signature can be valid: the longest ttl of an access policy, plus a margin for clocks. */
 export const LAST_TOKEN_MS = 86_400_000 + 60_000;
 
-/** A key as an operator sees it. Times in ms since the epoch. */
+/** A key as an operator sees it. Times as RFC 3339. */
 interface ListedKey {
   kid: string;
   /** `published`: the file has no private part of it, or it never signs. */
   status: 'next' | 'signing' | 'retired' | 'published';
   /** When it starts to sign; null: from the beginning, or never. */
-  signs_from: number | null;
+  signs_from: string | null;
   /** When its last signature has expired; null: not retired. */
-  prunable_from: number | null;
+  prunable_from: string | null;
 }
 
 interface Turn<K> {
@@ -88,10 +88,7 @@ export class KeyFile<K extends Key> {
   rotate(now: number, delayMs: number): Promise<{ kid: string; signs_from: number }> {
     return exclusively(this.path, () => {
       const next = this.list(now).find(({ status }) => status === 'next');
-      if (next) {
-        const when = new Date(next.signs_from!).toISOString();
-        throw new ConfigError(`The key ${next.kid} is already announced; it signs from ${when}.`);
-      }
+      if (next) throw new ConfigError(`The key ${next.kid} is already announced; it signs from ${next.signs_from}.`);
       const key = this.kind.make();
       const signs_from = now + delayMs;
       const stored = this.read().map(({ raw }) => raw);
@@ -104,7 +101,7 @@ export class KeyFile<K extends Key> {
   prune(now: number): Promise<string[]> {
     return exclusively(this.path, () => {
       const dead = this.list(now)
-        .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
+        .filter(({ prunable_from }) => prunable_from !== null && Date.parse(prunable_from) <= now)
         .map(({ kid }) => kid);
       const kept = this.read().filter(({ key }) => !dead.includes(key.kid));
       if (dead.length > 0) this.replace(kept.map(({ raw }) => raw));
@@ -213,7 +210,6 @@ export class KeyRing<K extends Key> {
   private turns: Turn<K>[] = [];
   private shared: Uint8Array | undefined;
   private former: ReturnType<KeyFile<K>['formerSecret']> = null;
-  private readonly derived = new Map<string, Uint8Array>();
   private readonly watch: FileWatch;
 
   /** @throws ConfigError */
@@ -262,9 +258,7 @@ export class KeyRing<K extends Key> {
    */
   secret(purpose: string): Uint8Array {
     this.refresh();
-    let secret = this.derived.get(purpose);
-    if (!secret) this.derived.set(purpose, (secret = derive(this.shared!, purpose)));
-    return secret;
+    return derive(this.shared!, purpose);
   }
 
   /** That of before the last revocation, which may be undefined, and when it ended, ms; null: there was none. */
@@ -296,7 +290,6 @@ export class KeyRing<K extends Key> {
     const all = this.file.read().map(({ key, signsFrom }) => ({ key, signsFrom }));
     this.shared = this.file.sharedSecret();
     this.former = this.file.formerSecret();
-    this.derived.clear();
     this.all = all;
     this.turns = inTurn(all);
   }
@@ -313,8 +306,8 @@ function listed<K extends Key>(all: readonly Turn<K>[], now: number): ListedKey[
     return {
       kid: each.key.kid,
       status,
-      signs_from: turn >= 0 && each.signsFrom > -Infinity ? each.signsFrom : null,
-      prunable_from: isRetired ? retiredAt! + LAST_TOKEN_MS : null,
+      signs_from: turn >= 0 && each.signsFrom > -Infinity ? new Date(each.signsFrom).toISOString() : null,
+      prunable_from: isRetired ? new Date(retiredAt! + LAST_TOKEN_MS).toISOString() : null,
     };
   });
 }

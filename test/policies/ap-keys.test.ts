@@ -67,8 +67,8 @@ describe('rotating the signing keys', () => {
 
       const dead = signs_from + LAST_TOKEN_MS;
       expect(file.list(signs_from)).toEqual([
-        { kid: first, status: 'retired', signs_from: null, prunable_from: dead },
-        { kid: second, status: 'signing', signs_from, prunable_from: null },
+        { kid: first, status: 'retired', signs_from: null, prunable_from: new Date(dead).toISOString() },
+        { kid: second, status: 'signing', signs_from: new Date(signs_from).toISOString(), prunable_from: null },
       ]);
       expect(await file.prune(dead - 1)).toEqual([]);
       expect(await file.prune(dead)).toEqual([first]);

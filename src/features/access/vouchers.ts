@@ -40,12 +40,10 @@ export class Vouchers {
   }
 
   issuers(): VoucherIssuersDto {
-    const issuers = (this.keys?.list() ?? []).map(({ kid, status, signs_from, prunable_from }) => ({
-      address: kid,
-      status,
-      signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
-      ends_at: prunable_from === null ? null : new Date(prunable_from).toISOString(),
-    }));
+    const keys = this.keys?.list() ?? [];
+    const issuers = keys.map(({ kid: address, status, signs_from, prunable_from: ends_at }) => {
+      return { address, status, signs_from, ends_at };
+    });
     return { issuers, domain: VOUCHER_DOMAIN, primary_type: 'Voucher', types: VOUCHER_TYPES };
   }
 
