@@ -215,11 +215,8 @@ export class Cli {
         const creates = folder === 'create';
         const options = { onWarning: context.note, checksIndex: creates, waits: creates, mustExist: !creates };
         const stores = await openProfile(context.config, Date.now, options);
-        try {
-          return await work({ ...context, stores }, ...args);
-        } finally {
-          await closeStores(stores);
-        }
+        context.atEnd(() => closeStores(stores));
+        return work({ ...context, stores }, ...args);
       },
       prepare,
     );
@@ -232,26 +229,20 @@ export class Cli {
    */
   private async owned(data: string, caller: Omit<Caller, 'argv' | 'io'>): Promise<Ended | undefined> {
     const { wait } = this.program.opts<{ wait: boolean }>();
-    const started = performance.now();
-    let isTold = false;
-    for (;;) {
-      let owned: FolderOwned;
+    for (let tellsAt = performance.now() + TOLD_MS; ; await sleep(LOOK_MS)) {
       try {
         const ownership = Ownership.take(data, this.program.args.join(' '));
         this.endings.push(() => ownership.close());
         return undefined;
       } catch (error) {
         if (!(error instanceof FolderOwned)) throw error;
-        owned = error;
+        const ended = await callOwner(data, { ...caller, argv: this.argv, io: this.io });
+        if (ended) return ended;
+        if (!wait) throw new CommandFailed(error.message);
+        if (performance.now() <= tellsAt) continue;
+        tellsAt = Infinity;
+        this.io.stderr.write(`Waiting for ${describeOwner(error.owner)}, which works on ${data}.\n`);
       }
-      const answer = await callOwner(data, { ...caller, argv: this.argv, io: this.io });
-      if (answer) return answer;
-      if (!wait) throw new CommandFailed(owned.message);
-      if (!isTold && performance.now() - started > TOLD_MS) {
-        isTold = true;
-        this.io.stderr.write(`Waiting for ${describeOwner(owned.owner)}, which works on ${data}.\n`);
-      }
-      await sleep(LOOK_MS);
     }
   }
 

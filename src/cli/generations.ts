@@ -57,21 +57,14 @@ async function rebuild(context: HandlersContext, view: string, { swap, newLog, j
     ? `${generation} serves now.`
     : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
   const rate = count(events / Math.max(seconds, 0.001));
-  print(
-    json
-      ? JSON.stringify(result)
-      : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
-  );
+  const text = `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`;
+  print(json ? JSON.stringify(result) : text);
   if (hidden) note(describeHidden(hidden));
 }
 
 async function serve({ commands, print }: HandlersContext, change: ServeGenerations['input']) {
   const { views } = await commands.execute(new ServeGenerations(change));
-  print(
-    Object.entries(views)
-      .map(([view, id]) => `${view}: ${id}`)
-      .join('\n'),
-  );
+  for (const [view, id] of Object.entries(views)) print(`${view}: ${id}`);
 }
 
 async function drop({ commands, print }: HandlersContext, id: string) {

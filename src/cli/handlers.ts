@@ -42,11 +42,8 @@ export function withHandlers<A extends unknown[], V = undefined>(
       const modules = typeof features === 'function' ? features(context.config) : features;
       const module = applicationOf(CommandModule, modules, context.stores, Date.now, context.config);
       const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
-      try {
-        return await run(app.get.bind(app) as INestApplicationContext['get']);
-      } finally {
-        await app.close();
-      }
+      context.atEnd(() => app.close());
+      return run(app.get.bind(app) as INestApplicationContext['get']);
     },
     prepare,
   );

@@ -25,7 +25,7 @@ export function migrateCommand(cli: Cli): void {
     .option('--json', 'print the result as JSON')
     .action(
       cli.withConfig(async (context, options: Options) => {
-        const { config, print } = context;
+        const { config, print, atEnd } = context;
         const [from, to] = [profileOf(options.from), profileOf(options.to)];
         if (from === to) throw new UsageError('--from and --to must differ.');
         if (config.eventStoreUrl === undefined)
@@ -34,18 +34,12 @@ export function migrateCommand(cli: Cli): void {
         if (to === 'embedded') prepareFolder(config.data);
 
         const source = await openLog(from, config);
-        try {
-          const target = await openLog(to, config);
-          try {
-            const result = await migrate(context, source.log, target.log);
-            print(options.json ? JSON.stringify(result) : render(result, from, to));
-            return result.equal ? EXIT.ok : EXIT.finding;
-          } finally {
-            await target.close();
-          }
-        } finally {
-          await source.close();
-        }
+        atEnd(() => source.close());
+        const target = await openLog(to, config);
+        atEnd(() => target.close());
+        const result = await migrate(context, source.log, target.log);
+        print(options.json ? JSON.stringify(result) : render(result, from, to));
+        return result.equal ? EXIT.ok : EXIT.finding;
       }),
     );
 }

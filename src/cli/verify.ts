@@ -55,11 +55,8 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
   const wrong = missing + stray;
   const found = `${count(missing)} events have a missing or wrong entry, ${count(stray)} entries have no event`;
   const verdict = wrong === 0 ? 'identical' : `${repair ? 'REPAIRED' : 'DIFFERENT'}: ${found}`;
-  context.print(
-    json
-      ? JSON.stringify({ identical: wrong === 0, ...check, repaired: repair, seconds })
-      : `${compared}${left}\n${verdict}`,
-  );
+  const result = { identical: wrong === 0, ...check, repaired: repair, seconds };
+  context.print(json ? JSON.stringify(result) : `${compared}${left}\n${verdict}`);
   return wrong === 0 || repair ? EXIT.ok : EXIT.finding;
 }
 
