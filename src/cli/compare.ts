@@ -9,13 +9,8 @@ import type { Cli, Context, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { count } from './progress.js';
 
-/** The size of a tree, and its root in base64. */
-interface Root {
-  size: number;
-  root: string;
-}
-/** What somebody kept: an export, whose leaves follow, or a checkpoint. */
-type Kept = Root | 'export';
+/** What somebody kept: an export, whose leaves follow, or a checkpoint: the size of a tree, and its root in base64. */
+type Kept = { size: number; root: string } | 'export';
 type KeptLeaf = [leaf: string, position: Position];
 
 const CHECKPOINT = /^[^\n]+\n([1-9]\d{0,14})\n([A-Za-z\d+/]{43}=)\n/;
@@ -83,27 +78,28 @@ function leafIn(text: string, where: string): KeptLeaf[] {
 /** The hashes of the log itself, not of the read models: whoever rewrote it may have left those as they were. */
 async function compareLog({ stores, value, items, ...context }: StoresContext<Kept>): Promise<ExitCode> {
   const kept = flat(items);
-  const tree = new Tree();
+  const peaks: string[] = [];
+  let size = 0;
   const total = await stores.eventStore.countAfter(0);
   let position = 0;
   return context.progress('Comparing', 'events', async (update) => {
     for await (const slice of stores.eventStore.readAll(0)) {
       for (const event of slice) {
         const next = value === 'export' ? (await kept.next()).value : undefined;
-        if (value === 'export' ? !next : tree.size === value.size) {
-          return decide(context, value, tree, await countEach(stores.eventStore, position));
+        if (value === 'export' ? !next : size === value.size) {
+          return decide(context, value, size, rootIn(peaks), await countEach(stores.eventStore, position));
         }
         const where = `at position ${event.position}`;
-        if (event.damage) return differs(context, `event ${tree.size}, ${where}, is damaged`);
+        if (event.damage) return differs(context, `event ${size}, ${where}, is damaged`);
         const leaf = leafOf(event);
-        if (next && next[0] !== leaf) return differs(context, changed(tree.size, next, where));
-        tree.add(leaf);
+        if (next && next[0] !== leaf) return differs(context, changed(size, next, where));
+        addLeaf(peaks, size++, leaf);
         position = event.position;
       }
-      update(tree.size, total);
+      update(size, total);
     }
-    const hasMore = value === 'export' ? !(await kept.next()).done : value.size > tree.size;
-    return hasMore ? differs(context, tooShort(tree.size)) : decide(context, value, tree, 0);
+    const hasMore = value === 'export' ? !(await kept.next()).done : value.size > size;
+    return hasMore ? differs(context, tooShort(size)) : decide(context, value, size, rootIn(peaks), 0);
   });
 }
 
@@ -117,19 +113,22 @@ async function compareService(context: Context, file: string, url: string): Prom
   const { value, items } = await open(context, file);
   const leaves: KeptLeaf[] = [];
   if (items) for await (const leaf of flat(items)) leaves.push(leaf);
-  const treeAt = (size: number) => new Tree(leaves.slice(0, size));
-  const kept = value === 'export' ? treeAt(leaves.length) : value;
+  const rootAt = (size: number) => {
+    const peaks: string[] = [];
+    for (const [index, [leaf]] of leaves.slice(0, size).entries()) addLeaf(peaks, index, leaf);
+    return rootIn(peaks);
+  };
+  const kept = value === 'export' ? { size: leaves.length, root: rootAt(leaves.length) } : value;
   const { to: total } = await ask(url, 'from=1');
   if (kept.size > total) return differs(context, tooShort(total));
   const served = async (size: number) => (await ask(url, `from=${size}&to=${size}`)).from_root;
   const root = await served(kept.size);
-  if (root === kept.root || value !== 'export')
-    return decide(context, kept, { size: kept.size, root }, total - kept.size);
+  if (root === kept.root || value !== 'export') return decide(context, kept, kept.size, root, total - kept.size);
   // The first `same` events are as they were; the first `other` are not.
   let [same, other] = [0, kept.size];
   while (other - same > 1) {
     const middle = Math.floor((same + other) / 2);
-    if ((await served(middle)) === treeAt(middle).root) same = middle;
+    if ((await served(middle)) === rootAt(middle)) same = middle;
     else other = middle;
   }
   return differs(context, changed(same, leaves[same]!, `of ${url}`));
@@ -148,7 +147,7 @@ async function ask(url: string, query: string): Promise<{ to: number; from_root:
 }
 
 /** Every event that was kept is there. */
-function decide(context: Context, kept: Kept, { size, root }: Root, more: number): ExitCode {
+function decide(context: Context, kept: Kept, size: number, root: string, more: number): ExitCode {
   if (kept !== 'export' && kept.root !== root) {
     return differs(context, `the first ${count(size)} events have the root ${root}, and ${kept.root} was kept`);
   }
@@ -164,21 +163,4 @@ function differs({ print }: Context, what: string): ExitCode {
 const changed = (index: number, [, position]: KeptLeaf, where: string): string =>
   `event ${count(index)}, which was kept with position ${position}, is not the one ${where}`;
 const tooShort = (size: number): string => `the log has ${count(size)} events, fewer than were kept`;
-
-/** Takes leaves in their order. */
-class Tree implements Root {
-  size = 0;
-  private readonly peaks: string[] = [];
-
-  constructor(leaves: readonly KeptLeaf[] = []) {
-    for (const [leaf] of leaves) this.add(leaf);
-  }
-
-  add(leaf: string): void {
-    addLeaf(this.peaks, this.size++, leaf);
-  }
-
-  get root(): string {
-    return base64Of(rootOfPeaks(this.peaks));
-  }
-}
+const rootIn = (peaks: readonly string[]): string => base64Of(rootOfPeaks(peaks));
