@@ -12,11 +12,6 @@ import { table } from './table.js';
 
 const FEATURES = [WithdrawalsModule];
 
-interface ChangeOptions {
-  reason: string;
-  dryRun?: boolean;
-}
-
 export function actionsCommands(cli: Cli): void {
   const actions = cli.program.command('actions').description('withdraw, reinstate and look up single actions');
 
@@ -30,11 +25,7 @@ export function actionsCommands(cli: Cli): void {
       .argument('<action-id>', 'its id')
       .requiredOption('--reason <reason>', `why: ${REASONS.join(', ')}`)
       .option('--dry-run', 'only print the score before and after')
-      .action(
-        withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ChangeOptions) =>
-          change(context, id, to, options),
-        ),
-      );
+      .action(withHandlers(cli, 'existing', FEATURES, changing(to)));
   }
 
   actions
@@ -45,23 +36,25 @@ export function actionsCommands(cli: Cli): void {
     .action(withHandlers(cli, 'existing', FEATURES, show));
 }
 
-async function change(context: HandlersContext, id: string, to: ActionState, { reason: why, dryRun }: ChangeOptions) {
-  const { actor, commands, queries, stores, config, print } = context;
-  const { action_id } = readParams(ActionParams, { action_id: id });
-  const { reason } = readBody(ChangeActionDto, { reason: why });
-  const asked = { action_id, to, reason };
-  if (dryRun) {
-    const { before, after } = await queries.execute(new PreviewChange({ ...asked, actor: OPERATOR }));
-    const rowOf = (when: string, { score, score_rating, total_tct }: ScoreDto) => {
-      return { when, score, rating: score_rating, 'total TCT': total_tct };
-    };
-    print(table([rowOf('before', before!), rowOf('after', after!)]));
-    return;
-  }
-  const position = await commands.execute(new ChangeAction({ ...asked, context: commandOf(actor, asked) }));
-  print(`${action_id}: ${to} at ${position}`);
-  // So that the next look-up shows it, with or without a running server.
-  await applyAll(stores, config);
+function changing(to: ActionState) {
+  return async (context: HandlersContext, id: string, options: { reason: string; dryRun?: boolean }) => {
+    const { actor, commands, queries, stores, config, print } = context;
+    const { action_id } = readParams(ActionParams, { action_id: id });
+    const { reason } = readBody(ChangeActionDto, { reason: options.reason });
+    const asked = { action_id, to, reason };
+    if (options.dryRun) {
+      const { before, after } = await queries.execute(new PreviewChange({ ...asked, actor: OPERATOR }));
+      const rowOf = (when: string, { score, score_rating, total_tct }: ScoreDto) => {
+        return { when, score, rating: score_rating, 'total TCT': total_tct };
+      };
+      print(table([rowOf('before', before!), rowOf('after', after!)]));
+      return;
+    }
+    const position = await commands.execute(new ChangeAction({ ...asked, context: commandOf(actor, asked) }));
+    print(`${action_id}: ${to} at ${position}`);
+    // So that the next look-up shows it, with or without a running server.
+    await applyAll(stores, config);
+  };
 }
 
 async function show({ queries, print }: HandlersContext, id: string, { json }: JsonOption) {

@@ -6,21 +6,14 @@ import {
 } from '../features/dead-letters/dead-letters.dto.js';
 import { AcknowledgeDeadLetter, ListDeadLetters } from '../features/dead-letters/dead-letters.handlers.js';
 import { readBody, readParams } from '../http/validation.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { UsageError } from './exit.js';
 import { type HandlersContext, PAGE, allPages, commandOf, withHandlers } from './handlers.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
-interface ListOptions {
-  acknowledged?: boolean;
-  json?: boolean;
-}
-
-interface AcknowledgeOptions {
-  all?: boolean;
-  reason: string;
-}
+type ListOptions = JsonOption & { acknowledged?: boolean };
+type AcknowledgeOptions = { all?: boolean; reason: string };
 
 export function deadLettersCommands(cli: Cli): void {
   const letters = cli.program.command('dead-letters').description('list and acknowledge events that cannot be decoded');

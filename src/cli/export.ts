@@ -10,11 +10,7 @@ import { withHandlers } from './handlers.js';
 import { OutputFile } from './output-file.js';
 import { count, describeDamage, duration } from './progress.js';
 
-interface Options {
-  out?: string;
-  force?: true;
-  csv?: string;
-}
+type Options = { out?: string; force?: true; csv?: string };
 
 export function exportCommand(cli: Cli): void {
   const events = cli.withStores('existing', exportEvents, openOutput);

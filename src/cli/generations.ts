@@ -1,17 +1,12 @@
 import { DropGeneration, RebuildViews, ServeGenerations } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, describeHidden, duration } from './progress.js';
 
 const FEATURES = [OperationsModule];
 const NEW_LOG = 'even if the serving read models belong to another log, which this log has permanently replaced';
-
-interface RebuildOptions {
-  swap?: boolean;
-  newLog?: boolean;
-  json?: boolean;
-}
+type RebuildOptions = JsonOption & { swap?: boolean; newLog?: boolean };
 
 export function generationsCommands(cli: Cli): void {
   cli.program

@@ -10,16 +10,13 @@ import type { RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import { TransferError, appendsIn, checkExport, importEvents, isExport } from '../stores/transfer.js';
 import { type ActionLine, ActionLines, type Format } from './action-lines.js';
-import type { Cli, Context, Prepared, StoresContext } from './cli.js';
+import type { Cli, Context, JsonOption, Prepared, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type ImportReport, nothingRecorded, recordActions } from './import-actions.js';
 import { count, duration } from './progress.js';
 import { applyImported } from './read-models.js';
 
-interface Options {
-  json?: boolean;
-  incomplete?: boolean;
-}
+type Options = JsonOption & { incomplete?: boolean };
 
 const ORIGIN_REASON = 'incomplete_import';
 

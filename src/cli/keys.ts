@@ -14,12 +14,7 @@ import type { Cli, Context, JsonOption } from './cli.js';
 import { CommandFailed } from './exit.js';
 import { table } from './table.js';
 
-interface CreateOptions {
-  id: string;
-  scopes: string;
-  organization?: string;
-  json?: true;
-}
+type CreateOptions = JsonOption & { id: string; scopes: string; organization?: string };
 
 export function keysCommands(cli: Cli): void {
   const keys = cli.program.command('keys').description('create, list and revoke API keys');

@@ -3,15 +3,11 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import { appendsOf, rootOfLog, importEvents } from '../stores/transfer.js';
 import { prepareFolder } from '../app/start-failure.js';
 import { openLog } from '../stores/open.js';
-import { type Cli, type Context, requireStore } from './cli.js';
+import { type Cli, type Context, type JsonOption, requireStore } from './cli.js';
 import { EXIT, UsageError, chosen } from './exit.js';
 import { count, duration } from './progress.js';
 
-interface Options {
-  from: string;
-  to: string;
-  json?: boolean;
-}
+type Options = JsonOption & { from: string; to: string };
 
 export function migrateCommand(cli: Cli): void {
   const profiles = PROFILES.join(' or ');

@@ -7,7 +7,7 @@ import { SwitchPolicy } from '../features/validation-policies/promotions.js';
 import { CreatePolicy } from '../features/validation-policies/vp.handlers.js';
 import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { SHA256_HEX } from '../kernel/identifiers.js';
-import type { Cli, Context, Prepared } from './cli.js';
+import type { Cli, Context, JsonOption, Prepared } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { type HandlersContext, commandOf, withHandlers } from './handlers.js';
 import { type PolicyFile, readPolicyFiles } from './policy-files.js';
@@ -29,11 +29,7 @@ const FEATURES = [ValidationPoliciesModule, AccessPolicyHandlersModule];
 
 /** With the policies of the folder. */
 type PoliciesContext = HandlersContext<PolicyFile[]>;
-
-interface Options {
-  json?: boolean;
-  expect?: string;
-}
+type Options = JsonOption & { expect?: string };
 
 export function policiesCommands(cli: Cli): void {
   const policies = cli.program

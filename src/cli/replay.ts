@@ -7,20 +7,13 @@ import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
 import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
-import type { Cli } from './cli.js';
+import type { Cli, JsonOption } from './cli.js';
 import { UsageError, checkedTrisId, chosen } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
 
-interface Options {
-  vp?: string;
-  model?: string;
-  asOf?: string;
-  knownAt?: string;
-  limit?: string;
-  json?: boolean;
-}
+type Options = JsonOption & Partial<Record<'vp' | 'model' | 'asOf' | 'knownAt' | 'limit', string>>;
 
 export function replayCommand(cli: Cli): void {
   cli.program

@@ -15,15 +15,8 @@ import { table } from './table.js';
 const MINUTE_MS = 60_000;
 const MAX_LISTED = 100_000;
 
-interface Options {
-  vouchers?: boolean;
-  log?: boolean;
-}
-
-interface RotateOptions extends Options {
-  in?: string;
-  atOnce?: boolean;
-}
+type Options = { vouchers?: boolean; log?: boolean };
+type RotateOptions = Options & { in?: string; atOnce?: boolean };
 
 export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program

@@ -3,16 +3,12 @@ import { VerifyReadModels } from '../features/operations/generations.handlers.js
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';
 import type { TreeCheck } from '../read-side/log-tree.js';
-import type { Cli, StoresContext } from './cli.js';
+import type { Cli, JsonOption, StoresContext } from './cli.js';
 import { CommandFailed, EXIT, type ExitCode, UsageError } from './exit.js';
 import { withHandlers } from './handlers.js';
 import { count, describeDamage, describeHidden, duration } from './progress.js';
 
-interface Options {
-  json?: boolean;
-  index?: boolean;
-  repair?: boolean;
-}
+type Options = JsonOption & { index?: boolean; repair?: boolean };
 
 export function verifyCommand(cli: Cli): void {
   cli.program

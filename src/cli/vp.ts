@@ -26,9 +26,8 @@ const ACTIVE = 'active';
 const CSV_COLUMNS =
   'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta';
 
-interface ScopeOptions extends JsonOption {
-  scope: string;
-}
+type ScopeOptions = JsonOption & { scope: string };
+type DiffOptions = JsonOption & { csv?: string; ndjson?: string };
 
 export function vpCommands(cli: Cli): void {
   const vp = cli.program
@@ -115,11 +114,6 @@ async function evaluate(
     const { policy_id, lens, ...rest } = evaluation;
     print(renderChange({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
   }
-}
-
-interface DiffOptions extends JsonOption {
-  csv?: string;
-  ndjson?: string;
 }
 
 async function openDiff(_context: Context, _a: string, _b: string, { csv, ndjson }: DiffOptions) {
