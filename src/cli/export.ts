@@ -7,7 +7,7 @@ import type { Cli, Context, StoresContext } from './cli.js';
 import { type ExitCode, CommandFailed, EXIT, UsageError, checkedTrisId } from './exit.js';
 import { CSV_FEATURES, checkedTable, exportCsv } from './export-csv.js';
 import { withHandlers } from './handlers.js';
-import { OutputFile } from './output-file.js';
+import { openOutputFile } from './output-file.js';
 import { count, describeDamage, duration } from './progress.js';
 
 type Options = { out?: string; force?: true; csv?: string };
@@ -63,7 +63,7 @@ async function openOutput(_context: Context, tris: string | undefined, { out, fo
   if (out === undefined) return { value: undefined };
   const found = await stat(out).catch(() => undefined);
   if (!force && found?.isFile()) throw new CommandFailed(`${out} exists; --force replaces it.`);
-  return { value: undefined, output: await OutputFile.open(out) };
+  return { value: undefined, output: await openOutputFile(out) };
 }
 
 /** The members that name an identity. */

@@ -7,53 +7,47 @@ import { pipeline } from 'node:stream/promises';
 import { TargetRefused, requireSpace, writtenAside } from '../stores/written-aside.js';
 
 /** A file that gets its name once the command has written all of it. A device or a pipe is written directly. */
-export class OutputFile {
-  private readonly text = new PassThrough({ highWaterMark: 2 ** 20 });
-  private readonly written: Promise<void>;
-  /** Where it takes space; undefined for a device or a pipe. */
-  private folder: string | undefined;
-  private begin!: () => void;
-  private readonly begun = new Promise<void>((resolve) => (this.begin = resolve));
-
-  private constructor(private readonly path: string) {
-    this.written = this.writeAll();
-    // `write` and `end` throw it.
-    this.written.catch((error: Error) => this.text.destroy(error));
-    this.text.on('error', () => undefined);
-  }
-
-  /** @throws TargetRefused if there can be no such file */
-  static async open(path: string): Promise<OutputFile> {
-    const file = new OutputFile(path);
-    await Promise.race([file.begun, file.written]);
-    return file;
-  }
-
+export interface OutputFile {
   /** @throws TargetRefused if the file cannot be written, or its disk is full */
-  async write(text: string): Promise<void> {
-    if (this.text.errored) await this.written;
-    if (this.folder !== undefined) requireSpace(this.folder, Buffer.byteLength(text));
-    if (!this.text.write(text)) await Promise.race([once(this.text, 'drain'), this.written]);
-  }
-
+  write(text: string): Promise<void>;
   /** The command has ended. @param isComplete whether it has written everything */
-  async end(isComplete: boolean): Promise<void> {
-    if (isComplete) this.text.end();
-    else this.text.destroy(new Error('The command has not written all of it.'));
-    await (isComplete ? this.written : this.written.catch(() => undefined));
-  }
+  end(isComplete: boolean): Promise<void>;
+}
 
-  private async writeAll(): Promise<void> {
-    const found = await stat(this.path).catch(() => undefined);
-    if (found?.isDirectory()) throw new TargetRefused(`${this.path} is a folder.`);
+/** @throws TargetRefused if there can be no such file */
+export async function openOutputFile(path: string): Promise<OutputFile> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) throw new TargetRefused(`${path} is a folder.`);
+  const source = new PassThrough({ highWaterMark: 2 ** 20 }).on('error', () => undefined);
+  /** Where it takes space; undefined for a device or a pipe. */
+  let folder: string | undefined;
+  let written!: Promise<void>;
+  await new Promise<void>((begun, failed) => {
     const write = (file: string) => {
-      this.begin();
-      return pipeline(this.text, createWriteStream(file, { mode: 0o600 }));
+      begun();
+      return pipeline(source, createWriteStream(file, { mode: 0o600 }));
     };
-    if (found?.isFile() === false) return write(this.path);
-    await writtenAside(this.path, (file) => {
-      this.folder = dirname(file);
+    const writeAside = (file: string) => {
+      folder = dirname(file);
       return write(file);
+    };
+    written = found?.isFile() === false ? write(path) : writtenAside(path, writeAside);
+    // After the file was opened, `write` and `end` throw it.
+    written.catch((error: Error) => {
+      source.destroy(error);
+      failed(error);
     });
-  }
+  });
+  return {
+    async write(text) {
+      if (source.errored) await written;
+      if (folder !== undefined) requireSpace(folder, Buffer.byteLength(text));
+      if (!source.write(text)) await Promise.race([once(source, 'drain'), written]);
+    },
+    async end(isComplete) {
+      if (isComplete) source.end();
+      else source.destroy(new Error('The command has not written all of it.'));
+      await (isComplete ? written : written.catch(() => undefined));
+    },
+  };
 }

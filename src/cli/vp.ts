@@ -17,7 +17,7 @@ import { readBodyFile } from './body-file.js';
 import type { Cli, Context, JsonOption } from './cli.js';
 import { UsageError, checkedTrisId, chosen } from './exit.js';
 import { type HandlersContext, OPERATOR, changed, commandOf, withHandlers } from './handlers.js';
-import { OutputFile } from './output-file.js';
+import { openOutputFile } from './output-file.js';
 import { printReplay, renderChange, signed } from './population-change.js';
 import { table } from './table.js';
 
@@ -119,7 +119,7 @@ async function evaluate(
 async function openDiff(_context: Context, _a: string, _b: string, { csv, ndjson }: DiffOptions) {
   if (csv !== undefined && ndjson !== undefined) throw new UsageError('--csv and --ndjson cannot be combined.');
   const file = csv ?? ndjson;
-  return { value: undefined, ...(file !== undefined && file !== '-' && { output: await OutputFile.open(file) }) };
+  return { value: undefined, ...(file !== undefined && file !== '-' && { output: await openOutputFile(file) }) };
 }
 
 async function diff(context: HandlersContext, a: string, b: string, options: DiffOptions) {
