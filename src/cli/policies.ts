@@ -150,11 +150,9 @@ async function create({ actor, commands }: HandlersContext, { kind, content }: P
 }
 
 async function promote(context: HandlersContext, promotion: Promotion): Promise<void> {
-  const { file, scope, before } = promotion;
-  const { policy_id, content } = file;
-  if ((await activePolicy(context, scope, content.tris_org)) !== before) {
-    throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
-  }
+  const { policy_id } = promotion.file;
+  const { scope, before } = promotion;
+  if ((await activePolicy(context, promotion)) !== before) throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
   const command = commandOf(context.actor, { policy_id, scope, at: Date.now() });
   await context.commands.execute(
     new SwitchPolicy({ policyId: policy_id, scope, how: { replayId: null }, context: command, waitMs: 0 }),

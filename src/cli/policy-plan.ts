@@ -5,7 +5,7 @@ import { AccessPolicies } from '../features/access/access-policies.js';
 import { AccessProbes } from '../features/access/access-probes.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import type { AccessChangeDto, ReplayResultDto, SummaryDto } from '../features/validation-policies/vp.dto.js';
-import { lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
+import { type LensOwner, PLATFORM, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
 import type { LensScope } from '../features/lenses/domain/lenses.events.js';
 import { lensOf } from '../features/lenses/domain/validation-policy.js';
 import { Lenses } from '../features/lenses/lenses.js';
@@ -21,14 +21,8 @@ import type { PolicyFile } from './policy-files.js';
 export type PlannedFile = PolicyFile & { state: 'new' | 'unchanged' | 'changed' | 'retired' };
 type OfKind<K extends PolicyFile['kind']> = Extract<PlannedFile, { kind: K }>;
 
-export interface Promotion {
-  file: OfKind<'vp'>;
-  scope: LensScope;
-  /** null: the platform. */
-  tris_org: string | null;
-  /** The policy that is the lens now; null: the model's own lens, or for an organization the platform's. */
-  before: string | null;
-}
+/** Of the lens of an owner. `before`: the policy that is it now; null: the model's own, or for an organization the platform's. */
+export type Promotion = LensOwner & { file: OfKind<'vp'>; before: string | null };
 
 export interface Plan {
   /** SHA-256 over the files, and over what the log has of them: policies, lenses and the version of the model. */
@@ -51,10 +45,8 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     const { policy_id } = file;
     const stored = await storedPolicy(context, file);
     const isChanged = stored && stored.content_hash !== file.content_hash;
-    planned.push({
-      ...file,
-      state: !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged',
-    });
+    const state = !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged';
+    planned.push({ ...file, state });
     if (isChanged) {
       const next = policy_id.replace(/\d+$/, (version) => String(Number(version) + 1));
       const how = `A policy cannot be changed; use a new version, such as ${next}, in a separate file.`;
@@ -65,18 +57,17 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     refusals.push(`${file.places.vp}: There is no validation policy ${file.content.vp}, neither stored nor in a file.`);
   }
 
-  const lenses: { whose: string; active: string | null }[] = [];
+  // An organization that has promoted no lens uses the platform's.
+  const lenses = [{ whose: 'platform', active: await activePolicy(context, PLATFORM) }];
   const promotions: Promotion[] = [];
   const wishes = planned.flatMap((file) => (file.kind === 'vp' && file.promote ? [{ file, scope: file.promote }] : []));
   wishes.sort((a, b) => LENS_ORDER.indexOf(a.scope) - LENS_ORDER.indexOf(b.scope));
-  // An organization that has promoted no lens uses the platform's.
-  lenses.push({ whose: 'platform', active: await activePolicy(context, 'platform', '') });
   for (const { file, scope } of wishes) {
-    const { tris_org } = file.content;
-    const before = await activePolicy(context, scope, tris_org);
-    if (scope === 'organization') lenses.push({ whose: tris_org, active: before });
+    const owner = lensOwner(scope, file.content.tris_org);
+    const before = await activePolicy(context, owner);
+    if (owner.scope === 'organization') lenses.push({ whose: owner.tris_org, active: before });
     if (before === file.policy_id) continue;
-    promotions.push({ file, scope, tris_org: lensOwner(scope, tris_org).tris_org, before });
+    promotions.push({ ...owner, file, before });
     if (file.state === 'retired') {
       refusals.push(`${file.places.promote}: ${file.policy_id} is retired and cannot be promoted.`);
     }
@@ -105,8 +96,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
 const LENS_ORDER: readonly LensScope[] = ['organization', 'platform'];
 
 /** The policy that is the lens of an owner, read from the log; null if none was promoted. */
-export async function activePolicy({ stores }: HandlersContext, scope: LensScope, trisOrg: string) {
-  const owner = lensOwner(scope, trisOrg);
+export async function activePolicy({ stores }: HandlersContext, owner: LensOwner) {
   return lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner).at(-1)!.policy_id;
 }
 
@@ -167,24 +157,21 @@ export async function previewOf(
 
   const result: Preview = { promotions: [], access: [] };
   const seen = new Set<string>();
-  const pass = async (scope: LensScope, trisOrg: string, promoted: OfKind<'vp'> | undefined) => {
-    const wish = { organization: scope === 'organization' ? trisOrg : null };
-    const { lens: before, manifest } = await lenses.current(wish, context.get(Views));
-    const after = promoted ? scoringBy(lensOfFile(promoted), before.model) : before;
-    const stored = promoted ? await probes.probes(lensOwner(scope, trisOrg)) : [];
+  const switches: (LensOwner & { file?: OfKind<'vp'> })[] = [...plan.promotions];
+  // New access policies are the operators', whose lens is the platform's.
+  if (ofNew.length > 0 && switches.every(({ scope }) => scope !== 'platform')) switches.push(PLATFORM);
+  for (const owner of switches) {
+    const { file, scope, tris_org } = owner;
+    const { lens: before, manifest } = await lenses.current({ organization: tris_org }, context.get(Views));
+    const after = file ? scoringBy(lensOfFile(file), before.model) : before;
+    const stored = file ? await probes.probes(owner) : [];
     const affected = stored.filter((probe) => probe.lens === null && !seen.has(probe.policy_id));
     for (const { policy_id } of affected) seen.add(policy_id);
-    // New access policies are the operators', whose lens is the platform's.
     const all = [...affected, ...(scope === 'platform' ? ofNew : [])];
     const change = await replays.between(before, after, manifest, all, signal, { onPage });
     for (const row of change.access) result.access.push(accessOf(row, isNew.has(row.policy_id)));
-    if (!promoted) return;
-    const { tris_org } = lensOwner(scope, trisOrg);
-    result.promotions.push({ scope, tris_org, ratings: ratingsOf(change.rating_moves), change });
-  };
-  for (const { scope, tris_org, file } of plan.promotions) await pass(scope, tris_org ?? '', file);
-  const switchesPlatform = plan.promotions.some(({ scope }) => scope === 'platform');
-  if (!switchesPlatform && ofNew.length > 0) await pass('platform', '', undefined);
+    if (file) result.promotions.push({ scope, tris_org, ratings: ratingsOf(change.rating_moves), change });
+  }
   return result;
 }
 
