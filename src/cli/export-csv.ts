@@ -96,28 +96,21 @@ async function* identities({ get, stores: { readModels } }: HandlersContext): Re
 async function identityRow(logId: string, snapshot: IdentitySnapshot): Promise<Row> {
   const answer = score(snapshot, logId);
   // That of the state may have only the actions that its lens counts.
-  const evidence = await snapshot.reader.evidence([MODEL_LENS]);
-  const [first_action_day, last_action_day] = daysOf(Object.values(evidence).map(({ days }) => days));
+  const evidence = Object.values(await snapshot.reader.evidence([MODEL_LENS])).filter(({ days }) => days.length > 0);
   return {
     incomplete: false,
     ...answer,
     bad_status_level: answer.bad_status?.level,
     bad_status_reason: answer.bad_status?.reason_code,
     actions: snapshot.state.actions,
-    first_action_day,
-    last_action_day,
+    first_action_day: dateOf(Math.min(...evidence.map(({ days }) => days[0]!))),
+    last_action_day: dateOf(Math.max(...evidence.map(({ days }) => days.at(-STRIDE)!))),
   };
 }
 
-/** The first and the last UTC day with an action. */
-function daysOf(series: readonly (readonly number[])[]): [first: string | null, last: string | null] {
-  const counted = series.filter((days) => days.length > 0);
-  if (counted.length === 0) return [null, null];
-  const dateOf = (day: number) => new Date(day * DAY_MS).toISOString().replace(/T.*/, '');
-  return [
-    dateOf(Math.min(...counted.map((days) => days[0]!))),
-    dateOf(Math.max(...counted.map((days) => days.at(-STRIDE)!))),
-  ];
+/** A UTC day; null if it is infinite, since there is no action. */
+function dateOf(day: number): string | null {
+  return Number.isFinite(day) ? new Date(day * DAY_MS).toISOString().replace(/T.*/, '') : null;
 }
 
 /** The recorded access decisions, the latest first. */

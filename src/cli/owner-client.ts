@@ -43,20 +43,17 @@ export async function callOwner(data: string, caller: Caller) {
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
   const tell = () => io.stderr.write(`Waiting for the service that owns ${data}, which has not answered yet.\n`);
   const told = setTimeout(tell, TOLD_MS);
+  let sending: Promise<void> | undefined;
   try {
     const answer = await response.finally(() => clearTimeout(told));
     if (answer.statusCode !== 200) throw new StartError(await text(answer));
-    const sending = sendItems(caller.items, request, send);
-    try {
-      return await show(answer, caller);
-    } finally {
-      // What the command has not read is not sent.
-      request.destroy();
-      await sending;
-    }
+    sending = sendItems(caller.items, request, send);
+    return await show(answer, caller);
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    // What the command has not read is not sent.
     request.destroy();
+    await sending;
   }
 }
 

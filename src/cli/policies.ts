@@ -76,10 +76,7 @@ async function readAll({ note }: Context, folder: string, { expect }: Options): 
 }
 
 /** Makes the plan, and prints it with its effect, except as JSON. @throws CommandFailed if it cannot be applied */
-async function shownPlan(
-  context: PoliciesContext,
-  { json, expect }: Options,
-): Promise<{ plan: Plan; preview: Preview }> {
+async function shownPlan(context: PoliciesContext, { json, expect }: Options) {
   const { stores, config, note, print } = context;
   await applyAll(stores, config);
   const plan = await planOf(context, context.value);

@@ -113,7 +113,7 @@ export function historyTable(entries: readonly HistoryEntryDto[]): string {
     event: eventOf(entry),
     metric: entry.metric ?? '-',
     platform: entry.platform_id ?? '-',
-    'TCT +/-': signed(entry.tct_delta),
+    'TCT +/-': `${entry.tct_delta > 0 ? '+' : ''}${count(entry.tct_delta)}`,
     'total TCT': count(entry.total_tct),
     score: entry.score.toFixed(1),
     rating: entry.score_rating,
@@ -127,8 +127,4 @@ function eventOf({ event_type, bad_status }: HistoryEntryDto): string {
 
 function badStatusText({ level, reason_code }: BadStatusSinceDto): string {
   return `level ${level}, ${reason_code}`;
-}
-
-function signed(tct: number): string {
-  return tct > 0 ? `+${count(tct)}` : count(tct);
 }
