@@ -60,12 +60,7 @@ export function importCommand(cli: Cli): void {
 }
 
 /** Checks a file of actions. @returns the exit code if a line is wrong, which is printed */
-async function openActions(
-  context: Context,
-  file: string,
-  format: Format,
-  { json }: Options,
-): Promise<Prepared<Value> | ExitCode> {
+async function openActions(context: Context, file: string, format: Format, { json }: Options) {
   const actions = new ActionLines(file, format);
   const checked = await context.progress('Checking', 'bytes', (update) => actions.check(update));
   if (checked.wrong === 0) return { value: { lines: checked.lines }, items: actions.read() };
