@@ -20,38 +20,36 @@ export async function showProgress<T>(
   output: Output,
   work: (update: Update) => Promise<T>,
 ): Promise<T> {
-  let [shown, nextLine] = [label, 0];
-  let started: number | undefined;
-  let bar: SingleBar | undefined;
+  let shown: { label: string; nextLine: number; started?: number; bar?: SingleBar } = { label, nextLine: 0 };
   const update: Update = (done, expected, part = label) => {
-    if (part !== shown) {
-      bar?.stop();
-      [shown, nextLine, started, bar] = [part, 0, undefined, undefined];
+    if (part !== shown.label) {
+      shown.bar?.stop();
+      shown = { label: part, nextLine: 0 };
     }
     const total = Math.max(done, expected);
     const now = performance.now();
-    started ??= now;
+    const started = (shown.started ??= now);
     if (now - started < QUIET_MS) return;
     const rate = (1000 * done) / (now - started);
     const payload = { rate: count(rate), left: duration(rate > 0 ? (total - done) / rate : Infinity) };
     if (output.isTTY) {
-      if (!bar) {
-        bar = newBar(shown, unit, output);
-        bar.start(total, done, payload);
+      if (!shown.bar) {
+        shown.bar = newBar(shown.label, unit, output);
+        shown.bar.start(total, done, payload);
       }
-      bar.setTotal(total);
-      bar.update(done, payload);
-    } else if (now >= nextLine) {
-      nextLine = now + LINE_EVERY_MS;
+      shown.bar.setTotal(total);
+      shown.bar.update(done, payload);
+    } else if (now >= shown.nextLine) {
+      shown.nextLine = now + LINE_EVERY_MS;
       const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
       const sums = `${count(done)} of ${count(total)} ${unit} (${percent}%), ${payload.rate}/s, ${payload.left} left`;
-      output.write(`${shown}: ${sums}\n`);
+      output.write(`${shown.label}: ${sums}\n`);
     }
   };
   try {
     return await work(update);
   } finally {
-    bar?.stop();
+    shown.bar?.stop();
   }
 }
 
