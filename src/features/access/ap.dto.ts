@@ -81,14 +81,11 @@ export class PoliciesQuery extends PageQuery {
 export const ACCESS_POLICY_STATUSES = ['active', 'retired'] as const;
 export type AccessPolicyStatus = (typeof ACCESS_POLICY_STATUSES)[number];
 
-export class RetiredAccessPolicyDto {
+export class ListedAccessPolicyDto {
   policy_id: string;
   /** Whether the policy can be checked. */
   @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
   status: AccessPolicyStatus;
-}
-
-export class ListedAccessPolicyDto extends RetiredAccessPolicyDto {
   /**
    * SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
    * callers who may not read the rules: the hash would confirm a guess of them.
@@ -114,6 +111,13 @@ export class AccessPolicyDto extends ListedAccessPolicyDto {
 export class AccessPoliciesDto {
   policies: ListedAccessPolicyDto[];
   next_cursor: string | null;
+}
+
+export class RetiredAccessPolicyDto {
+  policy_id: string;
+  /** Whether the policy can be checked. */
+  @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
+  status: AccessPolicyStatus;
 }
 
 const AUDIENCE = /^[!-~]{1,255}$/;
