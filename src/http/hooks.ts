@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry, type RegistryContentType } from 'prom-client';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import { Problem, refusalOf, unauthorized } from '../kernel/problems.js';
@@ -37,7 +37,7 @@ export interface EdgeParts {
   cursors: Cursors;
   /** undefined: no limit. */
   rateLimit: RequestLimit | undefined;
-  registry: Registry;
+  registry: Registry<RegistryContentType>;
   logger: Logger;
   /** That of the log, if it can be overloaded. */
   admission: Admission | undefined;
