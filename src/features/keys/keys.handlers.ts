@@ -20,23 +20,23 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
   ) {}
 
   /** @throws Problem forbidden, validation_failed, key_conflict, keys_read_only */
-  async execute({ input: { key_id, scopes, organization = null, actor } }: CreateKey): Promise<CreatedKeyDto> {
+  async execute({ input: { key_id, scopes, organization, actor } }: CreateKey): Promise<CreatedKeyDto> {
     // Every key may read.
     const lacking = scopes.filter((scope) => scope !== 'reads' && !actor.scopes.has(scope));
     if (lacking.length > 0) {
       const detail = `The key of this request lacks ${lacking.join(', ')} itself and cannot give it to another key.`;
       throw new Problem('forbidden', detail);
     }
-    if (organization !== null && scopes.includes('ops')) {
+    if (organization !== undefined && scopes.includes('ops')) {
       throw refusalOf('/scopes', 'scope_of_operators', 'the scope ops is for keys that are bound to no organization');
     }
-    const record = { id: key_id, scopes, ...(organization !== null && { organization }) };
+    const record = { id: key_id, scopes, ...(organization !== undefined && { organization }) };
     if (await this.writer.firstOf(keyStream(key_id))) {
       throw new Problem('key_conflict', `There was a key with the id "${key_id}": choose an id that no key has had.`);
     }
     const key = await this.keys.create(record, actor.name, () => refuseUnlessAccepted(actor));
     this.logger.info('API key created', { id: key_id, by: actor.name });
-    return { key_id, scopes, organization, is_development: false, key };
+    return { key_id, scopes, organization: organization ?? null, is_development: false, key };
   }
 }
 
