@@ -223,7 +223,8 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   /** @throws Problem identity_not_found if the TRIS id is misspelled, unknown_cursor */
-  async execute({ input: { tris_id = null, status = null, limit, cursor } }: ListRecords): Promise<RecordsDto> {
+  async execute({ input }: ListRecords): Promise<RecordsDto> {
+    const { tris_id = null, status = null, limit, cursor } = input;
     const { records, last } = await pageOfRecords(this.views, troveList(tris_id, status), rowAfter(cursor), limit);
     if (records.length === 0 && cursor === undefined) refuseMisspelled(tris_id);
     return {

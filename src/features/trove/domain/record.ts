@@ -222,7 +222,7 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   const { title, uri, occurred_at, proof, ...data } = submission;
   const title_hash = sha256Hex(title);
   const uri_hash = uri === null ? null : sha256Hex(uri);
-  if (!record) return [fact(troveRecordSubmitted, { ...data, title_hash, uri_hash, proof: json(proof) }, occurred_at)];
+  if (!record) return [fact(troveRecordSubmitted, { ...data, title_hash, uri_hash, proof }, occurred_at)];
   const same =
     statementOf(record) === statementOf(submission) && record.title_hash === title_hash && record.uri_hash === uri_hash;
   if (!same) {
@@ -235,11 +235,8 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
     throw new Problem('record_decided', 'An operator rejected the record: no proof is accepted until that is lifted.');
   }
   const { content_hash, tris_id } = record;
-  return [fact(troveProofSubmitted, { content_hash, tris_id, proof: json(proof) })];
+  return [fact(troveProofSubmitted, { content_hash, tris_id, proof })];
 }
-
-/** A proof contains only JSON values. */
-const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
  * Decides the record of a stream. Each organization decides for its own platforms, whatever others decided; its keys
