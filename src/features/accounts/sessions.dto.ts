@@ -65,16 +65,16 @@ export class SignedMessageDto {
 }
 
 /** Of those that do not begin with `siwe_`, what can be wrong with a signed message. */
-const OTHERS: readonly ProblemCode[] = [
+const OTHERS = new Set<ProblemCode>([
   'address_checksum',
   'chain_not_configured',
   'nonce_used',
   'wallet_already_linked',
   'chain_unavailable',
-];
+]);
 /** Everything that can be wrong with a signed message, whatever it asks for. */
 export const SIGNED_MESSAGE_PROBLEMS = (Object.keys(PROBLEMS) as ProblemCode[]).filter(
-  (code) => OTHERS.includes(code) || (code.startsWith('siwe_') && code !== 'siwe_claim'),
+  (code) => OTHERS.has(code) || (code.startsWith('siwe_') && code !== 'siwe_claim'),
 );
 
 export class TokensDto {
