@@ -631,7 +631,7 @@ describe('the audit of decisions', () => {
     const [record] = await eventStore.readStream(`access-${decisions[1]!.jti}`);
     // Its key does not move with the log.
     const signer = moved.app.get(EligibilityTokens, { strict: false });
-    const token = await signer.sign({ ...(record!.data as unknown as AccessDecision), kid: signer.kid });
+    const token = await signer.sign({ ...(record!.data as unknown as AccessDecision), kid: signer.keys.current.kid });
     expect(claimsOf(token!)).toEqual(claimsOf(granted.eligibility_token));
     await moved.close();
   });

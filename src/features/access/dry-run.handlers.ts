@@ -32,10 +32,11 @@ export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
    * @throws Problem validation_failed for the rules, policy_not_found for the VP, identity_not_found if a subject is
    * misspelled, projection_rebuilding
    */
-  async execute({ input: { rules, vp = null, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
+  async execute({ input: { rules, vp, subjects, organization } }: EvaluateRules): Promise<DryRunDto> {
     const rule = validRules(rules);
-    if (vp !== null) await this.lenses.of(vp);
-    const observations = await observe(subjects, { vp, owner: organization }, this.identities, this.clock());
+    const policy = { vp: vp ?? null, owner: organization };
+    if (policy.vp !== null) await this.lenses.of(policy.vp);
+    const observations = await observe(subjects, policy, this.identities, this.clock());
     const results: DryRunResultDto[] = [];
     for (const [i, observation] of observations.entries()) {
       const { seen, model, as_of } = observation;
