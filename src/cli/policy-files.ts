@@ -32,19 +32,10 @@ interface InFile {
   places: Record<'policy_id' | 'vp' | 'promote', string>;
 }
 
-export interface ValidationPolicyFile extends InFile {
-  kind: 'vp';
-  content: PolicyContent;
-  /** Whose lens the policy becomes; null: nobody's. */
-  promote: LensScope | null;
-}
-
-export interface AccessPolicyFile extends InFile {
-  kind: 'ap';
-  content: AccessPolicyContent;
-}
-
-export type PolicyFile = ValidationPolicyFile | AccessPolicyFile;
+/** `promote`: whose lens the policy becomes; null: nobody's. */
+type OfKind =
+  { kind: 'vp'; content: PolicyContent; promote: LensScope | null } | { kind: 'ap'; content: AccessPolicyContent };
+export type PolicyFile = InFile & OfKind;
 
 /** The paths of all that is in a folder but folders. Links to folders are not followed: they may lead in circles. */
 function namesIn(folder: string, within = ''): string[] {
