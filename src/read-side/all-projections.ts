@@ -66,16 +66,3 @@ export function projectionsFor(modules: readonly ModuleName[]): readonly Project
   const wanted = new Set(['dead_letters', 'log_tree', ...modules.flatMap((name) => READ_BY[name])]);
   return PROJECTIONS.filter(({ name }) => wanted.has(name));
 }
-
-/** The views that these projections fold, in the version of their fold, as a generation lists them. */
-export function viewsOf(projections: readonly Projection[]): Record<string, number> {
-  return Object.fromEntries(projections.map(({ name, version }) => [name, version]));
-}
-
-/** The projections that fold these views. */
-export function projectionsOf(views: Record<string, number>): readonly Projection[] {
-  return PROJECTIONS.filter(({ name }) => name in views);
-}
-
-/** The versions of this build's folds, by view. */
-export const OWN_VERSIONS: ReadonlyMap<string, number> = new Map(Object.entries(viewsOf(PROJECTIONS)));

@@ -10,7 +10,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { decodeSlice, foldInBatches, loadRows } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
-import { projectionsOf } from './all-projections.js';
+import { projectionsOf } from './own-views.js';
 
 /** Rows that are read before other work may run, where reading keeps the event loop. */
 const ROWS_PER_TURN = 100;

@@ -8,7 +8,7 @@ import { NoSpaceToBuild } from './build-files.js';
 import { runsOf } from './fold.js';
 import { type HeldLease, takeLease } from './lease.js';
 import { findGeneration, isInLog, reflectPlatformLens } from './manifest.js';
-import { projectionsOf } from './all-projections.js';
+import { projectionsOf } from './own-views.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;

@@ -6,7 +6,7 @@ import type { Position } from '../kernel/event.js';
 import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
-import { PROJECTIONS, viewsOf } from './all-projections.js';
+import { PROJECTIONS } from './all-projections.js';
 import { type Ended, Follower } from './follower.js';
 import { logTreeIn } from './log-tree.js';
 import {
@@ -19,6 +19,7 @@ import {
   refuseOtherLog,
   versionsOf,
 } from './manifest.js';
+import { viewsOf } from './own-views.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
 

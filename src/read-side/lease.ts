@@ -7,10 +7,21 @@ import type { ReadModels } from '../stores/ports/read-models.js';
 const LEASE_MS = 2_000;
 
 /** The right to apply batches to a generation, renewed until it is released. */
-export type HeldLease = NonNullable<Awaited<ReturnType<typeof takeLease>>>;
+export interface HeldLease {
+  /** Aborted when the lease has been lost. */
+  lost: AbortSignal;
+  /** Aborted when what was applied may have been lost with the server of the read models. */
+  restarted: AbortSignal;
+  release(): Promise<void>;
+}
 
 /** Undefined while another process holds it, or if the generation is gone or belongs to another log. */
-export async function takeLease(id: string, holder: string, readModels: ReadModels, log: string) {
+export async function takeLease(
+  id: string,
+  holder: string,
+  readModels: ReadModels,
+  log: string,
+): Promise<HeldLease | undefined> {
   const { restarts } = readModels;
   let heldUntil = 0;
   const take = async () => {
@@ -30,11 +41,9 @@ export async function takeLease(id: string, holder: string, readModels: ReadMode
   };
   const renewal = setInterval(() => void renew(), LEASE_MS / 3);
   return {
-    /** Aborted when the lease has been lost. */
     lost: lost.signal,
-    /** Aborted when what was applied may have been lost with the server of the read models. */
     restarted: restarted.signal,
-    async release(): Promise<void> {
+    release: async () => {
       clearInterval(renewal);
       await readModels.releaseLease(id, holder);
     },

@@ -11,7 +11,8 @@ import { MODEL_LENS } from '../scoring/lens.js';
 import { modelByHash } from '../scoring/models/all.js';
 import { disc1 } from '../scoring/models/disc-1.js';
 import { StartError } from '../kernel/start-error.js';
-import { OWN_VERSIONS, PROJECTIONS, viewsOf } from './all-projections.js';
+import { PROJECTIONS } from './all-projections.js';
+import { OWN_VERSIONS, viewsOf } from './own-views.js';
 
 /**
  * Ensures that a generation that can be applied serves every projection, and returns the manifest that names these

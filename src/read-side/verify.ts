@@ -13,8 +13,8 @@ import type { Generation, ReadModels, RowKey, ScannedPage } from '../stores/port
 import { addressOf, keyOf } from '../stores/ports/row-key.js';
 import { type BuildSizes, build } from './build.js';
 import { FreshRows } from './build-fold.js';
-import { OWN_VERSIONS, projectionsOf } from './all-projections.js';
 import { type TreeCheck, checkTree } from './log-tree.js';
+import { OWN_VERSIONS, projectionsOf } from './own-views.js';
 
 /**
  * Verification: the log is folded again from its start, as for a build, and the rows are compared with those of a serving
@@ -393,9 +393,9 @@ class GenerationVerifier {
   }
 
   /** At the position that was read last. */
-  private difference({ view, key, sort = null }: RowKey, expected: Json = null, found: Json = null): Difference {
+  private difference({ view, key, sort }: RowKey, expected: Json = null, found: Json = null): Difference {
     const { position } = this.result;
-    return { generation: this.generation.id, view, key, sort, expected, found, position };
+    return { generation: this.generation.id, view, key, sort: sort ?? null, expected, found, position };
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Evidence, eachDayOf } from './evidence.js';
+import { Days, type Evidence } from './evidence.js';
 import { type Lens, counts } from './lens.js';
 import { type Category, MODEL } from './model.js';
 import { isFlags, metricCategory } from './names.js';
@@ -9,11 +9,11 @@ export function earnedByCategory(evidence: Evidence, lens: Lens, limit: number):
   for (const metric in evidence) {
     if (isFlags(metric) || !counts(lens, metric)) continue;
     const category = MODEL.categories.indexOf(metricCategory(metric));
-    eachDayOf(metric, evidence[metric]!, lens, (number, tct) => {
-      let day = days.get(number);
-      if (!day) days.set(number, (day = MODEL.categories.map(() => 0)));
-      day[category]! += tct;
-    });
+    for (const each = new Days(metric, evidence[metric]!, lens); !each.done; each.next()) {
+      let day = days.get(each.day);
+      if (!day) days.set(each.day, (day = MODEL.categories.map(() => 0)));
+      day[category]! += each.tct;
+    }
   }
   const left = MODEL.categories.map(() => 0);
   for (const day of days.values()) {

@@ -75,51 +75,100 @@ export function countActions({ days }: MetricEvidence): number {
   return actions;
 }
 
-/** Visits the days of one metric under a lens, ascending, with the TCT and the number of its actions. */
-export function eachDayOf(
-  metric: string,
-  { days }: MetricEvidence,
-  lens: Lens,
-  visit: (day: number, tct: number, actions: number) => void,
-): void {
-  // The TCT of each action under the lens; undefined: its criticality decides.
-  const each = lens.tct_by_metric === null ? undefined : tctOf(lens, metric, 0);
-  for (let at = 0; at < days.length; at += STRIDE) {
-    let [tct, actions] = [0, 0];
+/** Iterates over the days of one metric under a lens, ascending. The fields are those of the current day. */
+export class Days {
+  day = 0;
+  tct = 0;
+  actions = 0;
+  /** Past the last day. */
+  done = false;
+  private at = -STRIDE;
+  private readonly days: readonly number[];
+  /** The TCT of each action under the lens; undefined: its criticality decides. */
+  private readonly each: number | undefined;
+
+  constructor(metric: string, { days }: MetricEvidence, lens: Lens) {
+    this.days = days;
+    this.each = lens.tct_by_metric === null ? undefined : tctOf(lens, metric, 0);
+    this.next();
+  }
+
+  next(): void {
+    const { days, each } = this;
+    const at = (this.at += STRIDE);
+    if (at >= days.length) {
+      this.done = true;
+      return;
+    }
+    this.day = days[at]!;
+    let tct = 0;
+    let actions = 0;
     for (let c = 0; c < TCT_BY_CRITICALITY.length; c++) {
       const count = days[at + 1 + c]!;
       actions += count;
       tct += count * (each ?? TCT_BY_CRITICALITY[c]!);
     }
-    visit(days[at]!, tct, actions);
+    this.tct = tct;
+    this.actions = actions;
   }
 }
 
 /** Total TCT of a metric under a lens, without decay. */
 export function totalTct(metric: string, entry: MetricEvidence, lens: Lens): number {
   let total = 0;
-  eachDayOf(metric, entry, lens, (_day, tct) => (total += tct));
+  for (const days = new Days(metric, entry, lens); !days.done; days.next()) total += days.tct;
   return total;
 }
 
 /** TCT and number of the good actions of a day, and of its flags. */
 type VisitDay = (day: number, earned: number, flagged: number, good: number, flags: number) => void;
 
+/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
+const FEW_METRICS = 64;
+
 /**
  * Visits the UTC days on which some metrics count under a lens, ascending, with their sums. These are whole numbers, so
  * the order of the metrics changes none.
  */
 export function eachDay(evidence: Evidence, metrics: readonly string[], lens: Lens, visit: VisitDay): void {
-  const byDay = new Map<number, Parameters<VisitDay>>();
+  const open: { days: Days; isFlags: boolean }[] = [];
   for (const metric of metrics) {
     if (!counts(lens, metric)) continue;
-    const at = isFlags(metric) ? 2 : 1;
-    eachDayOf(metric, evidence[metric]!, lens, (day, tct, actions) => {
-      let sums = byDay.get(day);
-      if (!sums) byDay.set(day, (sums = [day, 0, 0, 0, 0]));
-      sums[at] += tct;
-      sums[at + 2]! += actions;
-    });
+    const days = new Days(metric, evidence[metric]!, lens);
+    if (!days.done) open.push({ days, isFlags: isFlags(metric) });
+  }
+  if (open.length > FEW_METRICS) return eachDayOfMany(open, visit);
+  for (;;) {
+    let day = Infinity;
+    for (let i = 0; i < open.length; i++) day = Math.min(day, open[i]!.days.day);
+    if (day === Infinity) return;
+    let [earned, flagged, good, flags] = [0, 0, 0, 0];
+    for (let i = 0; i < open.length; i++) {
+      const { days, isFlags } = open[i]!;
+      if (days.day !== day) continue;
+      if (isFlags) {
+        flagged += days.tct;
+        flags += days.actions;
+      } else {
+        earned += days.tct;
+        good += days.actions;
+      }
+      days.next();
+      if (days.done) open.splice(i--, 1);
+    }
+    visit(day, earned, flagged, good, flags);
+  }
+}
+
+function eachDayOfMany(metrics: readonly { days: Days; isFlags: boolean }[], visit: VisitDay): void {
+  const byDay = new Map<number, Parameters<VisitDay>>();
+  for (const { days, isFlags } of metrics) {
+    for (; !days.done; days.next()) {
+      let sums = byDay.get(days.day);
+      if (!sums) byDay.set(days.day, (sums = [days.day, 0, 0, 0, 0]));
+      sums[isFlags ? 2 : 1] += days.tct;
+      sums[isFlags ? 4 : 3] += days.actions;
+    }
   }
   for (const sums of [...byDay.values()].sort(([a], [b]) => a - b)) visit(...sums);
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { addAction, dayOf, eachDayOf, type Evidence } from '../../src/scoring/evidence.js';
+import { Days, addAction, dayOf, type Evidence } from '../../src/scoring/evidence.js';
 import { power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
@@ -130,9 +130,9 @@ describe('the worked example', () => {
     const decayed = (wanted: (metric: string) => boolean, factor: number): number => {
       let sum = 0;
       for (const metric of Object.keys(evidence).filter(wanted)) {
-        eachDayOf(metric, evidence[metric]!, MODEL_LENS, (day, tct) => {
-          sum += tct * power(factor, dayOf(asOf) - day);
-        });
+        for (const days = new Days(metric, evidence[metric]!, MODEL_LENS); !days.done; days.next()) {
+          sum += days.tct * power(factor, dayOf(asOf) - days.day);
+        }
       }
       return sum;
     };

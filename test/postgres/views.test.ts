@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import pg from 'pg';
-import { PROJECTIONS, viewsOf } from '../../src/read-side/all-projections.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { Manifest, RowKey } from '../../src/stores/ports/read-models.js';
 import { PostgresReadModels } from '../../src/stores/postgres/postgres-read-models.js';

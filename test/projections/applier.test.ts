@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { identities } from '../../projections/identities.js';
 import { yieldIfDue } from '../../src/kernel/turn.js';
 import { Applier } from '../../src/read-side/applier.js';
-import { viewsOf } from '../../src/read-side/all-projections.js';
+import { viewsOf } from '../../src/read-side/own-views.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import type { ReadModels, RowQuery } from '../../src/stores/ports/read-models.js';
 import { logOf, relayed } from './log.js';

@@ -3,7 +3,7 @@ import { type IdentityEvent, isOfAction, signOf } from '../../../projections/ide
 import { hashOf } from '../../kernel/hash.js';
 import { decodeCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { dayOf, eachDayOf } from '../../scoring/evidence.js';
+import { Days, dayOf } from '../../scoring/evidence.js';
 import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
@@ -28,10 +28,10 @@ export class RunningStanding {
     const running = new RunningStanding(lens);
     running.badStatus = bad_status;
     for (const metric in evidence) {
-      eachDayOf(metric, evidence[metric]!, lens, (day, tct) => {
-        if (isFlags(metric)) running.ledger.flagged += tct;
-        else running.ledger.earn(day, tct);
-      });
+      for (const days = new Days(metric, evidence[metric]!, lens); !days.done; days.next()) {
+        if (isFlags(metric)) running.ledger.flagged += days.tct;
+        else running.ledger.earn(days.day, days.tct);
+      }
     }
     return running;
   }
