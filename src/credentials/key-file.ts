@@ -210,6 +210,7 @@ export class KeyRing<K extends Key> {
   private turns: Turn<K>[] = [];
   private shared: Uint8Array | undefined;
   private former: ReturnType<KeyFile<K>['formerSecret']> = null;
+  private readonly derived = new Map<string, Uint8Array>();
   private readonly watch: FileWatch;
 
   /** @throws ConfigError */
@@ -258,7 +259,9 @@ export class KeyRing<K extends Key> {
    */
   secret(purpose: string): Uint8Array {
     this.refresh();
-    return derive(this.shared!, purpose);
+    let secret = this.derived.get(purpose);
+    if (!secret) this.derived.set(purpose, (secret = derive(this.shared!, purpose)));
+    return secret;
   }
 
   /** That of before the last revocation, which may be undefined, and when it ended, ms; null: there was none. */
@@ -290,6 +293,7 @@ export class KeyRing<K extends Key> {
     const all = this.file.read().map(({ key, signsFrom }) => ({ key, signsFrom }));
     this.shared = this.file.sharedSecret();
     this.former = this.file.formerSecret();
+    this.derived.clear();
     this.all = all;
     this.turns = inTurn(all);
   }
