@@ -79,7 +79,7 @@ export class SignedCheckpoints {
     const { origin, size, root } = checkpoint;
     const { sign, jwk } = (this.ring ??= new KeyRing(this.file, this.logger, Date.now)).current;
     const text = `${origin}\n${size}\n${root}\n`;
-    const signature = await sign!(Buffer.from(text));
+    const signature = sign!(Buffer.from(text));
     const note = `${text}\n— ${origin} ${Buffer.concat([keyId(origin, jwk.x), signature]).toString('base64')}\n`;
     const { shared } = this;
     if (!shared) {

@@ -20,7 +20,9 @@ export interface PublicJwk {
 
 export interface SigningKey extends Key {
   jwk: PublicJwk;
-  sign: ((bytes: Buffer) => Promise<Buffer>) | undefined;
+  sign: ((bytes: Buffer) => Buffer) | undefined;
+  /** The same in libuv's thread pool. */
+  signAside?: (bytes: Buffer) => Promise<Buffer>;
 }
 
 const signBytes = promisify(sign);
@@ -61,7 +63,7 @@ export class SigningKeys extends KeyRing<SigningKey> {
     const header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
     const input = `${header}.${base64url(canonicalJson(payload))}`;
     await endOfTurn();
-    const signature = await key.sign!(Buffer.from(input));
+    const signature = await key.signAside!(Buffer.from(input));
     return `${input}.${signature.toString('base64url')}`;
   }
 }
@@ -97,7 +99,8 @@ export const ED25519: KeyKind<SigningKey> = {
     if (d === undefined) return { kid, jwk, sign: undefined };
     try {
       const secret = createPrivateKey({ key: { kty, crv, x, d: d as string }, format: 'jwk' });
-      return { kid, jwk, sign: (bytes) => signBytes(null, bytes, secret) };
+      const signAside = (bytes: Buffer) => signBytes(null, bytes, secret);
+      return { kid, jwk, sign: (bytes) => sign(null, bytes, secret), signAside };
     } catch {
       throw wrong('has a private part that cannot be read');
     }
