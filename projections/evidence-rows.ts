@@ -40,6 +40,9 @@ import { pack } from './timeline.js';
  *
  * docs/read-models.md says how past states are read: `identities.earlier` keeps copies of cells; `identities.days` has
  * the entries of a day by their time of occurrence, and `identities.parts` the cells of a day that is divided.
+ *
+ * First come the rows and their addresses, then how an event changes them: `rowsToChange`, `spread`, `addToRows`,
+ * `endorse`.
  */
 
 /** The address of a row of a range. */

@@ -171,8 +171,9 @@ export const identities: Projection = {
       const { tris_id, platform_id } = event.data;
       const at = identityRow(tris_id);
       const row = rows.get<IdentityRow>(at);
+      if (!row?.spread) return;
       const owner = rows.get<Owner>(ownerRow(platform_id));
-      if (row?.spread && endorse(tris_id, row.spread, event, owner, rows)) rows.put(at, row);
+      if (endorse(tris_id, row.spread, event, owner, rows)) rows.put(at, row);
       return;
     }
     if (isOfDispute(event)) {

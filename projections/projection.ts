@@ -96,8 +96,9 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
 
   /**
    * Names a row that the fold will read.
-   * @param before an overlay whose changes were not stored yet when those rows were read that must be loaded
-   * @returns true the first time, unless it is known there; the row must then be loaded
+   * @param before the overlay before this one, whose changes may not be stored yet: the value of a row that it knows is
+   * taken from there. They share it, since a batch has bytes instead of values.
+   * @returns whether the row must be loaded: it is named for the first time, and is not known there
    */
   expect(row: RowKey, before?: RowOverlay<S>): boolean {
     if (this.entry(row)) return false;

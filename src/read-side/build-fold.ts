@@ -31,16 +31,12 @@ export class FreshRows implements Rows {
   private readonly single = new Map<string, Map<string, unknown>>();
   /** By view, key and sort. */
   private readonly ranges = new Map<string, Map<string, Map<string, unknown>>>();
-  /** The number of changes so far. */
-  protected changes = 0;
   private objects = 0;
 
   constructor(private readonly sink: RowSink) {}
 
   /** Called before each change. */
-  protected note(_row: RowKey): void {
-    this.changes++;
-  }
+  protected note(_row: RowKey): void {}
 
   /** Whether the rows of a view are given to the sink. */
   protected isWritten(_view: string): boolean {
@@ -138,6 +134,7 @@ function memberOf<V>(maps: Map<string, Map<string, V>>, name: string): Map<strin
 /** Divides the log into partitions, and folds what has no share. */
 export class Divider extends FreshRows {
   private readonly partitionOf: (share: string) => number;
+  private changes = 0;
 
   /** @param sink gets the rows without a share */
   constructor(
@@ -169,6 +166,10 @@ export class Divider extends FreshRows {
       if (this.changes > before && !projection.isApart) isShared = true;
     }
     return { parts, isShared };
+  }
+
+  protected override note(): void {
+    this.changes++;
   }
 }
 

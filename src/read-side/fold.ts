@@ -8,7 +8,7 @@ import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
 /** How the ordinary follower folds the log, and how slices are decoded, also for builds. */
 
-/** Loads into an overlay the rows that folding these events will read. `load` reads those that `before` lacks, too. */
+/** Loads into an overlay the rows that folding these events will read. `load` reads those that are in no overlay. */
 export async function loadRows<S extends RowSink>(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
@@ -52,7 +52,7 @@ export function* runsOf<E extends { type: string }>(projections: readonly Projec
 /**
  * Folds events on top of the rows they read, in batches. A batch ends with the append that brings it to `rows` changed
  * rows. Later folding does not affect the changes of a batch.
- * @returns of each batch: the number of its events, the last one, and what it changed
+ * Yields of each batch: the number of its events, the last one, and what it changed.
  */
 export async function* foldInBatches<S extends RowSink>(
   projections: readonly Projection[],

@@ -210,22 +210,25 @@ export class Projector {
     const { keepUpMs, abandonedMs } = this.options;
     const before = this.idle;
     this.idle = new Map();
+    const abandoned: string[] = [];
     for (const { id, status, lease, checkpoint } of generations) {
       if (serving.has(id) || checkpoint.log !== this.store.logId) continue;
       if (status !== 'ready' && (status !== 'building' || lease !== null)) continue;
       const known = before.get(id);
       const idle = known?.status === status ? known : { status, since: performance.now() };
-      const ms = performance.now() - idle.since;
-      if (status === 'building' && ms >= abandonedMs) {
-        await this.drop(id, 'its build was interrupted and not continued');
-        continue;
-      }
       this.idle.set(id, idle);
+      const ms = performance.now() - idle.since;
+      if (status === 'building' && ms >= abandonedMs) abandoned.push(id);
       if (status !== 'ready' || idle.isFrozen || ms < keepUpMs) continue;
       idle.isFrozen = true;
       this.logger.warn(
         `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
       );
+    }
+    // Once all are noted: a drop may fail.
+    for (const id of abandoned) {
+      this.idle.delete(id);
+      await this.drop(id, 'its build was interrupted and not continued');
     }
   }
 
