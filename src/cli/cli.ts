@@ -46,7 +46,10 @@ export interface Context {
   print(text: string): void;
   /** Writes a remark to standard error. */
   note(text: string): void;
-  /** Has something done once the command has ended, also if it fails. What was asked for last is done first. */
+  /**
+   * Has something done once the command has ended, also if it fails, or something else that is done then. What was asked
+   * for last is done first.
+   */
   atEnd(end: () => unknown): void;
 }
 
@@ -180,19 +183,22 @@ export class Cli {
         if (!this.io.stdout.write(text)) await once(this.io.stdout, 'drain');
       };
       let isComplete = false;
+      const kept = this.endings.length;
       try {
         const ended =
           profile === 'embedded' ? await this.owned(data, { actor: context.actor, value, items, write }) : undefined;
         if (ended) ({ exit: this.exitCode, complete: isComplete } = ended);
         else {
+          const stopping = new AbortController();
+          const stop = () => stopping.abort(new CommandFailed('The command was interrupted.'));
+          // Once the stores are closed: until then a signal must not end the process.
+          context.atEnd(() => process.off('SIGINT', stop).off('SIGTERM', stop));
           const interruption = () => {
-            const stopping = new AbortController();
-            const stop = () => stopping.abort(new CommandFailed('The command was interrupted.'));
             process.once('SIGINT', stop).once('SIGTERM', stop);
-            context.atEnd(() => process.off('SIGINT', stop).off('SIGTERM', stop));
             return stopping.signal;
           };
-          this.exitCode = (await work({ ...context, value, items, write, interruption }, ...args)) ?? EXIT.ok;
+          const here = { ...context, value, items, write, interruption };
+          this.exitCode = (await work(here, ...args).finally(() => this.end(kept))) ?? EXIT.ok;
           isComplete = true;
         }
       } finally {
@@ -250,12 +256,20 @@ export class Cli {
   async run(argv: readonly string[]): Promise<void> {
     this.argv = argv.slice(2);
     try {
-      await this.program.parseAsync(argv).finally(async () => {
-        for (const end of this.endings.toReversed()) await end();
-      });
+      await this.program.parseAsync(argv).finally(() => this.end());
     } catch (error) {
       this.hasFailed = true;
       this.exitCode = this.report(error as Error);
+    }
+  }
+
+  /** Does what is to be done at the end, but for what was asked for first, `kept` times. */
+  private async end(kept = 0): Promise<void> {
+    if (this.endings.length <= kept) return;
+    try {
+      await this.endings.pop()!();
+    } finally {
+      await this.end(kept);
     }
   }
 

@@ -80,7 +80,10 @@ function stoppedAt({ number }: ActionLine, error: Error, { recorded }: ImportRep
   return new CommandFailed(`Stopped at line ${number}: ${reason}. ${done}; run the command again to continue.`);
 }
 
-/** @returns tries lines of different streams, and returns why lines are not in the log that are not refused for good */
+/**
+ * @returns a function that tries lines of different streams, and returns why those are not in the log that are not refused
+ * for good
+ */
 function attemptsOf(
   { eventStore, keyValue }: Pick<Stores, 'eventStore' | 'keyValue'>,
   by: string,

@@ -72,7 +72,7 @@ export function defineEvent<T extends string, S extends Shape>(
 
 type ExportOf<File> = File extends unknown ? File[keyof File] : never;
 
-/** The event types among what a file, or one of several, exports. */
+/** The event types that a module exports. */
 export function definitionsIn<File extends object>(file: File): Extract<ExportOf<File>, EventDefinition>[] {
   return Object.values(file).filter((exported) => typeof exported === 'object' && 'upcasters' in exported);
 }

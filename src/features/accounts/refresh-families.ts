@@ -119,11 +119,15 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
     for (;;) {
       const found = await this.stateOf(id);
       if (!found) throw unknown();
-      const { stored, trisId, hasEnded } = found;
+      const { stored, hasEnded } = found;
       if (hasEnded) throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
       const now = this.clock();
-      const answer = (seed: string) =>
-        this.tokensOf(id, stored, trisId, Buffer.concat([handle, successor(secret, seed)]));
+      const answer = async (seed: string) => {
+        const { wallet, chain_id } = stored;
+        // The link of a contract wallet may have changed while its chain was asked.
+        const { trisId } = chain_id === null ? found : await this.links.standing(wallet, chain_id);
+        return this.tokensOf(id, stored, trisId, Buffer.concat([handle, successor(secret, seed)]));
+      };
       // A rotation that lies ahead is from before the clock was set back.
       const isRepeated = presented === stored.previous && Math.abs(now - stored.rotated_at) <= GRACE_MS;
       if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, correlationId);
@@ -178,8 +182,9 @@ export class RefreshFamilies implements ICommandHandler<RevokeSession> {
   private async stateOf(id: string) {
     const [stored, revoked] = await Promise.all([this.find(id), this.writer.firstOf(familyStream(id))]);
     if (!stored) return undefined;
+    if (revoked) return { stored, trisId: null, hasEnded: true };
     const { trisId, endings } = await this.links.standing(stored.wallet, stored.chain_id);
-    return { stored, trisId, hasEnded: revoked !== undefined || endings !== stored.endings };
+    return { stored, trisId, hasEnded: endings !== stored.endings };
   }
 
   private async find(id: string): Promise<Family | undefined> {

@@ -64,7 +64,7 @@ export class SignedMessageDto {
   signature: string;
 }
 
-/** Of those that do not begin with `siwe_`, what can be wrong with a signed message. */
+/** What can be wrong with a signed message besides `siwe_*`. */
 const OTHERS = new Set<ProblemCode>([
   'address_checksum',
   'chain_not_configured',

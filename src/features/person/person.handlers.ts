@@ -127,6 +127,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
   /** The events about an identity, a few hundred at a time; each kind in log order. */
   private async *events(trisId: string): AsyncIterable<RecordedEvent[]> {
     const at = async ({ sort }: RangeRow) => [(await this.store.readAt(Number(sort)))!];
+    /** @param wanted the types of events that are read; default: all */
     const of =
       (streamOf: (value: never) => string, wanted = /^/) =>
       async ({ value }: RangeRow) =>

@@ -107,16 +107,19 @@ export class Deliveries {
 
   /** Removes the oldest that have ended until all that are kept have at most `most` bytes. */
   async trimTo(webhookId: string, most: number, progress: Progress): Promise<void> {
-    const { next, open, sizes } = progress;
+    const { next, open } = progress;
+    const sizes = [...progress.sizes];
     const waiting = new Set(open);
     const removed: number[] = [];
-    progress.sizes = sizes.map((bytes, place) => {
+    for (const [place, bytes] of sizes.entries()) {
       const n = next - sizes.length + place;
-      if (progress.bytes <= most || bytes === 0 || waiting.has(n)) return bytes;
+      if (progress.bytes <= most) break;
+      if (bytes === 0 || waiting.has(n)) continue;
       removed.push(n);
+      sizes[place] = 0;
       progress.bytes -= bytes;
-      return 0;
-    });
+    }
+    progress.sizes = sizes;
     await mapInParts(removed, (n) => this.keyValue.take(deliveryKey(webhookId, n)));
   }
 

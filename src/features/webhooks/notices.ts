@@ -36,16 +36,28 @@ const KEPT = 20_000;
 
 /** Standings of identities after a part of the log, by lens; the next part continues from them. */
 export class Standings {
-  readonly byIdentity = new Map<string, Map<string, RunningStanding>>();
+  private readonly byIdentity = new Map<string, Map<string, RunningStanding>>();
+  private size = 0;
 
   /** @param position all events up to it are in the standings */
   constructor(public position: number) {}
 
+  of(trisId: string): ReadonlyMap<string, RunningStanding> | undefined {
+    return this.byIdentity.get(trisId);
+  }
+
+  /** @param byLens all standings of the identity after its event: one by another lens would lack the event */
+  replace(trisId: string, byLens: Map<string, RunningStanding>): void {
+    this.size += byLens.size - (this.byIdentity.get(trisId)?.size ?? 0);
+    if (byLens.size > 0) this.byIdentity.set(trisId, byLens);
+    else this.byIdentity.delete(trisId);
+  }
+
   moveTo(position: number): void {
     this.position = position;
-    let kept = 0;
-    for (const { size } of this.byIdentity.values()) kept += size;
-    if (kept > KEPT) this.byIdentity.clear();
+    if (this.size <= KEPT) return;
+    this.byIdentity.clear();
+    this.size = 0;
   }
 }
 
@@ -128,7 +140,7 @@ export class Notices {
   ): Promise<Map<string, Change>> {
     const changes = new Map<string, Change>();
     const byLens = new Map<string, RunningStanding>();
-    const known = standings.byIdentity.get(tris_id);
+    const known = standings.of(tris_id);
     for (const [name, own] of lenses) {
       const running = known?.get(name) ?? (await this.standingAt(standings.position, tris_id, own));
       const before = running.standing;
@@ -136,9 +148,7 @@ export class Notices {
       byLens.set(name, running);
       changes.set(name, { before, after: running.standing, lens: own.lens });
     }
-    // All of the identity: one by another lens would lack the event.
-    if (byLens.size > 0) standings.byIdentity.set(tris_id, byLens);
-    else standings.byIdentity.delete(tris_id);
+    standings.replace(tris_id, byLens);
     return changes;
   }
 
