@@ -46,7 +46,7 @@ export const PARTS = {
       first('LmdbReadModels', 'read', 'args[1].length') + first('LmdbReadModels', 'manifest'),
   },
   'snapshot of the identity, with its rows': {
-    'src/features/disc/identity-reader.js': first('IdentityReader', 'snapshot'),
+    'src/features/disc/identity-reader.js': first('IdentityReader', 'look'),
   },
   'scoring and JSON of the answer': {
     'src/features/disc/score.js': first('ScoreAnswers', 'of'),

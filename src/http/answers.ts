@@ -153,7 +153,7 @@ export class Answers {
 }
 
 /** The answer to a query for something small, whose version is its content. */
-export const readOf = <T extends object>(body: T): Read<T> => new Read(body, [JSON.stringify(body)]);
+export const readByContent = <T extends object>(body: T): Read<T> => new Read(body, [JSON.stringify(body)]);
 
 function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void | Promise<void> {
   if (answer.status !== undefined) reply.code(answer.status);

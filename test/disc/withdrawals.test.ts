@@ -8,7 +8,7 @@ import {
   GetHistory,
   GetHistoryHandler,
 } from '../../src/features/disc/disc.handlers.js';
-import { type Facts, IdentityFacts } from '../../src/features/access/facts.js';
+import { type Facts, SubjectFacts } from '../../src/features/access/facts.js';
 import { changedBy, countedAction } from '../../src/features/disc/evidence-reader.js';
 import { IdentityReader, type IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
 import { reportOf } from '../../src/features/disc/report.js';
@@ -160,11 +160,11 @@ describe('random histories with withdrawals and reinstatements', () => {
             } as DomainEvent;
             const after = await seenAt([...log.slice(0, position), withdrawal], { as_of }, lens);
             const trusts = () => true;
-            expect(
-              measured(new IdentityFacts(changedBy(before.state, [taken], -1, lens), lens, as_of, trusts)),
-            ).toEqual(measured(new IdentityFacts(after.state, lens, as_of, trusts)));
-            expect(measured(new IdentityFacts(changedBy(after.state, [taken], 1, lens), lens, as_of, trusts))).toEqual(
-              measured(new IdentityFacts(before.state, lens, as_of, trusts)),
+            expect(measured(new SubjectFacts(changedBy(before.state, [taken], -1, lens), lens, as_of, trusts))).toEqual(
+              measured(new SubjectFacts(after.state, lens, as_of, trusts)),
+            );
+            expect(measured(new SubjectFacts(changedBy(after.state, [taken], 1, lens), lens, as_of, trusts))).toEqual(
+              measured(new SubjectFacts(before.state, lens, as_of, trusts)),
             );
           },
         ),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, evaluate, outcomesOf, reasonsFor } from '../../src/features/access/evaluate.js';
-import { type Facts, type Measured, IdentityFacts, factsFrom } from '../../src/features/access/facts.js';
+import { type Facts, type Measured, SubjectFacts, factsFrom } from '../../src/features/access/facts.js';
 import type { FactChangeDto } from '../../src/features/access/ap.dto.js';
 import { type Advice, howToPass } from '../../src/features/access/how-to-pass.js';
 import type { NoticeReasonDto } from '../../src/features/access/notice.dto.js';
@@ -739,7 +739,7 @@ describe('facts of an identity', () => {
   it('measures an unknown reliability only once, too', () => {
     let measurements = 0;
     const evidence = new Proxy({}, { ownKeys: () => (measurements++, []) });
-    const facts = new IdentityFacts({ ...newIdentity(), evidence }, scoringBy(MODEL_LENS, disc1), 0, () => true);
+    const facts = new SubjectFacts({ ...newIdentity(), evidence }, scoringBy(MODEL_LENS, disc1), 0, () => true);
     expect([facts.reliability, facts.reliability]).toEqual([null, null]);
     expect(measurements).toBe(1);
   });
@@ -753,7 +753,7 @@ describe('a verification of an identity', () => {
     ['the time at which it expires', 0, false],
   ])('as of %s counts (by %p ms): %p', (_name, ms, counts) => {
     const at = Date.UTC(2026, 0, 1) + ms;
-    const facts = new IdentityFacts({ ...newIdentity(), verifications }, scoringBy(MODEL_LENS, disc1), at, () => true);
+    const facts = new SubjectFacts({ ...newIdentity(), verifications }, scoringBy(MODEL_LENS, disc1), at, () => true);
     expect(facts.holds['zk-KYH']).toBe(counts);
     expect(outcome({ verification: [{ status: 'zk-KYH', issuers: ['tris:bank'] }] }, facts) === TRUE).toBe(counts);
   });

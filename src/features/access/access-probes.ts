@@ -13,7 +13,7 @@ import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import { type AccessPolicy, type AccessPolicyContent, type Reader, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicies } from './access-policies.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { type Facts, IdentityFacts } from './facts.js';
+import { type Facts, SubjectFacts } from './facts.js';
 import { type Rule, validRules } from './rules.js';
 
 /** An access policy, prepared for evaluating many identities. */
@@ -108,7 +108,7 @@ function sharedFacts(trusts: (held: Verification) => boolean) {
   return (state: IdentityState, lens: Scoring, asOf: number): Facts => {
     if (last?.state !== state || last.asOf !== asOf) last = { state, asOf, byLens: new Map() };
     let facts = last.byLens.get(lens);
-    if (!facts) last.byLens.set(lens, (facts = new IdentityFacts(state, lens, asOf, trusts)));
+    if (!facts) last.byLens.set(lens, (facts = new SubjectFacts(state, lens, asOf, trusts)));
     return facts;
   };
 }

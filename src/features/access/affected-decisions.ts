@@ -12,7 +12,7 @@ import { MODEL_VP } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { IdentityFacts } from './facts.js';
+import { SubjectFacts } from './facts.js';
 
 const READ_AT_ONCE = 250;
 
@@ -80,7 +80,7 @@ export class AffectedDecisions {
     const { state, lens, trusts } = await subjectThen(event, this.identities);
     const rule = this.policies.rulesOf(await this.policies.get(data.policy_id));
     const [before, after] = [state, changedBy(state, counted, -1, lens)].map(
-      (each) => new IdentityFacts(each, lens, as_of, trusts),
+      (each) => new SubjectFacts(each, lens, as_of, trusts),
     );
     const [granted, would] = [evaluate(rule, before!) === TRUE, evaluate(rule, after!) === TRUE];
     return {

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
-import { readOf, Written } from '../../http/answers.js';
+import { readByContent, Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import { JobStartedDto } from '../../http/common.dto.js';
 import { RequestCaller } from '../../http/controllers.js';
@@ -182,7 +182,7 @@ export class AccessPoliciesController {
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
-    return readOf(await this.queries.execute(new GetAccessPolicy({ policy_id, caller })));
+    return readByContent(await this.queries.execute(new GetAccessPolicy({ policy_id, caller })));
   }
 
   @Post('/:policy_id/population')

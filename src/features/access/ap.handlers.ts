@@ -82,11 +82,13 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
   }
 }
 
-/** null: without a credential. */
-type Caller = { caller: Reader | null };
+interface AskedBy {
+  /** null: without a credential. */
+  caller: Reader | null;
+}
 
 /** One access policy, read from its own stream, so always current. */
-export class GetAccessPolicy extends QueryWith<AccessPolicyParams & Caller, AccessPolicyDto> {}
+export class GetAccessPolicy extends QueryWith<AccessPolicyParams & AskedBy, AccessPolicyDto> {}
 
 @QueryHandler(GetAccessPolicy)
 export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
@@ -99,7 +101,7 @@ export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
 }
 
 /** Access policies by id. */
-export class ListAccessPolicies extends QueryWith<PoliciesQuery & Caller, AccessPoliciesDto> {}
+export class ListAccessPolicies extends QueryWith<PoliciesQuery & AskedBy, AccessPoliciesDto> {}
 
 @QueryHandler(ListAccessPolicies)
 export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {

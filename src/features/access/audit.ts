@@ -16,7 +16,7 @@ import type { DecisionDto } from './decisions.dto.js';
 import { accessStream, checkedAt } from './domain/decision.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
-import { IdentityFacts } from './facts.js';
+import { SubjectFacts } from './facts.js';
 
 /** A recorded decision, and how it differs from the one derived again from the log. */
 export interface Audited extends Pick<DecisionDto, 'jti' | 'checked_at' | 'policy_id' | 'granted' | 'score'> {
@@ -89,7 +89,7 @@ async function derive(
     const rule = policies.rulesOf(policy);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.of(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const facts = state && new IdentityFacts(state, scoringBy(lens, model), Date.parse(as_of), trusts);
+    const facts = state && new SubjectFacts(state, scoringBy(lens, model), Date.parse(as_of), trusts);
     const judgement = judge(rule, facts, model, data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);

@@ -17,7 +17,7 @@ import { DecisionsReplayDto, type ReplayedPolicyDto } from './ap.dto.js';
 import { readableBy } from './decisions.handlers.js';
 import { accessStream, checkedAt, decisionOf } from './domain/decision.js';
 import { TRUE, evaluate } from './evaluate.js';
-import { IdentityFacts } from './facts.js';
+import { SubjectFacts } from './facts.js';
 import { knownThen } from './notice.js';
 import { type Rule, validRules } from './rules.js';
 
@@ -59,7 +59,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     return { job_id: id };
   }
 
-  /** @returns also where its lines are @throws Problem policy_not_found, projection_behind, projection_rebuilding */
+  /** @returns the result, and where its lines are @throws Problem policy_not_found, projection_behind, projection_rebuilding */
   private async run({ input, signal, progress }: RunningJob) {
     const { policy_id, rules, from, to, organization } = input as ReplayRequest & { organization: string | null };
     const policy = policy_id === null ? null : await this.policies.get(policy_id);
@@ -102,7 +102,7 @@ export class DecisionReplays implements ICommandHandler<ReplayDecisions>, OnModu
     const { event } = decisionOf(await this.store.readStream(accessStream(jti)))!;
     const { data, occurred_at } = event;
     const { as_of, seen } = await knownThen(event, this.identities, vp);
-    const facts = seen && new IdentityFacts(seen.state, seen.lens, as_of, seen.trusts);
+    const facts = seen && new SubjectFacts(seen.state, seen.lens, as_of, seen.trusts);
     return {
       jti,
       policy_id: data.policy_id,

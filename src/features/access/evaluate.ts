@@ -28,6 +28,7 @@ export function evaluate(rule: Rule, facts: Facts): TruthValue {
       // From disc-2 on, nobody in the BAD band passes.
       if (typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level) return FALSE;
   }
+  // All other conditions, and this one otherwise: a value, and the least that it may be.
   const actual = actualOf(rule, facts);
   if (actual === null) return UNKNOWN;
   return actual >= rule.least ? TRUE : FALSE;

@@ -56,7 +56,7 @@ const WITHOUT_EVIDENCE = new Map<ScoringModel, Facts>();
 export function factsWithoutEvidence(model: ScoringModel): Facts {
   let facts = WITHOUT_EVIDENCE.get(model);
   if (!facts) {
-    facts = new IdentityFacts(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false);
+    facts = new SubjectFacts(newIdentity(), scoringBy(MODEL_LENS, model), 0, () => false);
     WITHOUT_EVIDENCE.set(model, facts);
   }
   return facts;
@@ -81,7 +81,7 @@ function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: numbe
 }
 
 /** The facts of an identity under a lens. Each is measured when a rule first uses it, since most rules use few. */
-export class IdentityFacts implements Facts {
+export class SubjectFacts implements Facts {
   readonly incomplete: boolean;
   readonly actions: number;
   readonly bad_level: number | null;

@@ -18,7 +18,7 @@ import { trustedNow } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
 import { mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN, evaluate } from './evaluate.js';
-import { IdentityFacts } from './facts.js';
+import { SubjectFacts } from './facts.js';
 
 const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
 
@@ -59,7 +59,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
     return { job_id: id };
   }
 
-  /** @returns also where its lines are @throws Problem policy_not_found, projection_rebuilding */
+  /** @returns the result, and where its lines are @throws Problem policy_not_found, projection_rebuilding */
   private async run({ input, signal, progress }: RunningJob) {
     const policy = await this.policies.get(input['policy_id'] as string);
     const rule = this.policies.rulesOf(policy);
@@ -80,7 +80,7 @@ export class Populations implements ICommandHandler<StartPopulation>, OnModuleIn
       (state, { tris_id }) => {
         // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
         const asOf = Math.max(now, (state as IdentityRow).stamped);
-        const value = evaluate(rule, new IdentityFacts(state, lens, asOf, trusts));
+        const value = evaluate(rule, new SubjectFacts(state, lens, asOf, trusts));
         const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
         sums.count++;
         sums[outcome]++;

@@ -2,7 +2,7 @@ import { Problem, refuseMisspelled } from '../../kernel/problems.js';
 import type { IdentityReader } from '../disc/identity-reader.js';
 import type { Observation } from './access-check.js';
 import type { AccessPolicy } from './domain/access-policy.js';
-import { IdentityFacts } from './facts.js';
+import { SubjectFacts } from './facts.js';
 
 /**
  * Reads what is known of subjects in one state of the read models: as of now, not of the end of the hour, so that a
@@ -25,7 +25,7 @@ export async function observe(
       return { now, as_of: now, position: looked.position, model: looked.lens.model, seen: null };
     }
     const { state, lens, position, as_of, trusts } = snapshot;
-    const facts = new IdentityFacts(state, lens, as_of, trusts);
+    const facts = new SubjectFacts(state, lens, as_of, trusts);
     return { now, as_of, position, model: lens.model, seen: { facts, lens, state } };
   });
 }

@@ -10,6 +10,7 @@ import { type EligibilityVerification, verify } from '../../credentials/jws.js';
 @Injectable()
 export class EligibilityTokens {
   constructor(
+    /** Whoever decides records which of them signs, and under which address. */
     readonly keys: SigningKeys,
     readonly address: PublicAddress,
     @Inject(POSITION_GATE) private readonly gate: PositionGate,

@@ -1,6 +1,6 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
 import { ApiExcludeEndpoint } from '@nestjs/swagger';
-import { Read, readOf } from '../../http/answers.js';
+import { Read, readByContent } from '../../http/answers.js';
 import { Keyed, PublicRead } from '../../http/routes.js';
 import { TILE_WIDTH } from '../../kernel/merkle.js';
 import {
@@ -54,7 +54,7 @@ export class AuditController {
     problems: ['event_id_unknown', 'not_found'],
   })
   async inclusion(@Query() { size, ...event }: InclusionQuery): Promise<Read<InclusionDto>> {
-    return readOf(await this.proofs.inclusion(event, size));
+    return readByContent(await this.proofs.inclusion(event, size));
   }
 
   @Get('/v1/audit/consistency')
@@ -66,7 +66,7 @@ export class AuditController {
     type: ConsistencyDto,
   })
   async consistency(@Query() { from, to }: ConsistencyQuery): Promise<Read<ConsistencyDto>> {
-    return readOf(await this.proofs.consistency(from, to));
+    return readByContent(await this.proofs.consistency(from, to));
   }
 }
 

@@ -176,7 +176,7 @@ export class IdentityReader implements IQueryHandler<GetIdentities> {
     }
     if (grants.length === 0) return snapshots;
     const names = [...new Set(grants.map(({ issuer }) => issuer))];
-    const last = Math.max(...grants.map(({ snapshot }) => snapshot.position));
+    const last = grants.reduce((latest, { snapshot }) => Math.max(latest, snapshot.position), 0);
     const gets = names.map((issuer) => ({ get: accreditationRow(issuer) }));
     const { results } = await this.views.readSince(last, gets);
     for (const [i, issuer] of names.entries()) issuers.set(issuer, results[i] as Accreditation | undefined);

@@ -108,7 +108,7 @@ export class Replays implements ICommandHandler<StartReplay>, OnModuleInit {
     return { policy_id, tris_org, content_hash, scope: of.scope, ...(of.model && { model: of.model }) };
   }
 
-  /** A replay whoever may read it. @throws Problem replay_not_found */
+  /** A replay, without asking who may read it. @throws Problem replay_not_found */
   async find(replayId: string): Promise<ReplayDto> {
     const job = await this.jobs.get(REPLAY.kind, replayId);
     if (!job) throw unknownReplay(replayId);

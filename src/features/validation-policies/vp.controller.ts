@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
-import { readOf, Written } from '../../http/answers.js';
+import { readByContent, Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import type { Actor } from '../../commands/context.js';
 import { ClientGone } from '../../http/controllers.js';
@@ -110,7 +110,7 @@ export class ValidationPoliciesController {
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: PolicyParams) {
-    return readOf(await this.queries.execute(new GetPolicy({ policyId: policy_id })));
+    return readByContent(await this.queries.execute(new GetPolicy({ policyId: policy_id })));
   }
 
   @Post('/policies/vp/:policy_id/retire')

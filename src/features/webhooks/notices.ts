@@ -12,7 +12,7 @@ import type { Scoring } from '../../scoring/models/all.js';
 import { judge } from '../access/access-check.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { TRUE, evaluate } from '../access/evaluate.js';
-import { IdentityFacts } from '../access/facts.js';
+import { SubjectFacts } from '../access/facts.js';
 import { codesOf } from '../access/notice.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
@@ -182,7 +182,7 @@ export class Notices {
       const { owner: organization, vp } = policy;
       const coordinates = { as_of_position, organization, ...(vp !== null && { vp }) };
       const { state, lens, as_of, trusts } = await this.identities.snapshot(trisId, coordinates);
-      return { as_of, model: lens.model, seen: { facts: new IdentityFacts(state, lens, as_of, trusts), lens, state } };
+      return { as_of, model: lens.model, seen: { facts: new SubjectFacts(state, lens, as_of, trusts), lens, state } };
     };
     const before = await seenAt(previous).catch((error: unknown) => {
       // By nothing that had occurred.
