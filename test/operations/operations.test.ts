@@ -200,7 +200,7 @@ test('an operation whose job was removed as an old one is not done again by the 
   await ended(await start('rollback'));
   expect([...(await servingIds())]).toEqual([first]);
   // As 30 days later.
-  await (service.stores.jobs as any).store.sweep('9999');
+  await (service.stores.jobs as any).sweep('9999');
   const asked = await ended(await start('swap', { generation: 'g99' }));
   expect(asked.problem.detail).toContain('no generation g99');
   expect(await ended(await start('rebuild', { views: ['timeline'] }))).toMatchObject({ result: { swapped: false } });
