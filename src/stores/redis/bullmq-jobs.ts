@@ -88,7 +88,10 @@ export class BullmqJobs implements Jobs {
     private readonly url: string,
     private readonly options: { prefix: string; logger?: Logger; lockMs?: number; keptMs?: number | undefined },
   ) {
-    this.client = clientOf(url);
+    this.client = createRedis(parseRedisUrl(url));
+    // Connections recover by themselves; the error of a command is thrown to its caller.
+    this.client.on('error', () => undefined);
+    connectUntilReady(this.client);
     this.roleTimer = setInterval(() => void leaveReplica(this.client).catch(() => undefined), CHECK_MS).unref();
   }
 
@@ -100,6 +103,7 @@ export class BullmqJobs implements Jobs {
   async start(): Promise<void> {
     if (this.runtime) return;
     const client = clientOfWorkers(this.url);
+    client.on('error', () => undefined);
     const processors = [...this.kinds].map(([kind, registration]) => this.processor(kind, registration));
     const runtime: DynamicModule = {
       module: class JobsRuntime {},
@@ -119,8 +123,7 @@ export class BullmqJobs implements Jobs {
       const serial = await this.client.incr(`${this.options.prefix}.serial`);
       await this.client.zadd(this.orderKey, 'NX', serial, `${kind}:${id}`);
       const turn = owner === undefined ? {} : { priority: await this.turnOf(kind, id, owner) };
-      const options = { jobId: keyOf(id), attempts: UNCOUNTED, backoff: { type: 'ours' }, stackTraceLimit: 1, ...turn };
-      await this.queue(kind).add(kind, { id, input }, options);
+      await this.queue(kind).add(kind, { id, input }, { ...optionsOf(id), ...turn });
       return (await this.find(kind, id))!;
     });
   }
@@ -434,28 +437,46 @@ return turn`;
  * connection is silent as long as there is no job, and BullMQ itself notices when it is dead.
  */
 function clientOfWorkers(url: string): Redis | Cluster {
-  const client = clientOf(url, { commandTimeout: undefined, enableAutoPipelining: false });
+  const client = createRedis(parseRedisUrl(url), { commandTimeout: undefined, enableAutoPipelining: false });
   const silent: RedisOptions = { socketTimeout: undefined };
+  connectUntilReady(client);
   if (client instanceof Cluster) {
     const duplicate = client.duplicate.bind(client);
     client.duplicate = (nodes, options: ClusterOptions = {}) =>
-      duplicate(nodes, { ...options, redisOptions: { ...options.redisOptions, ...silent } });
+      connectUntilReady(duplicate(nodes, { ...options, redisOptions: { ...options.redisOptions, ...silent } }));
   } else {
     const duplicate = client.duplicate.bind(client);
-    client.duplicate = (options) => duplicate({ ...options, ...silent });
+    client.duplicate = (options) => connectUntilReady(duplicate({ ...options, ...silent }));
   }
   return client;
 }
 
 /**
- * A client that connects by itself, as often as it must. BullMQ waits until it is ready. It would wait for the promise of
- * `connect` instead if it had to connect it: that fails at the first attempt, or never ends if a node of a cluster is lost.
+ * Makes `connect` wait until the client is ready, however often it must try; it fails only when the client has ended. The
+ * library's promise fails at the first attempt, or never ends if a node of a cluster is lost during it. BullMQ connects
+ * once, and would not use the client again.
  */
-function clientOf(url: string, own: RedisOptions = {}): Redis | Cluster {
-  const client = createRedis(parseRedisUrl(url), { ...own, lazyConnect: false });
-  // The error of a command is thrown to its caller.
-  client.on('error', () => undefined);
+function connectUntilReady<T extends Redis | Cluster>(client: T): T {
+  const connect = client.connect.bind(client);
+  let waiting: Promise<void> | undefined;
+  client.connect = () => {
+    waiting ??= new Promise<void>((resolve, reject) => {
+      const settle = () => {
+        waiting = undefined;
+        client.off('ready', settle).off('end', settle);
+        if (client.status === 'ready') resolve();
+        else reject(new Error('Connection is closed.'));
+      };
+      client.on('ready', settle).on('end', settle);
+    });
+    connect().catch(() => undefined);
+    return waiting;
+  };
   return client;
+}
+
+function optionsOf(id: string) {
+  return { jobId: keyOf(id), attempts: UNCOUNTED, backoff: { type: 'ours' }, stackTraceLimit: 1 };
 }
 
 /** BullMQ refuses ids that contain ":" or are integers. */
