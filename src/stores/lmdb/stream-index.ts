@@ -228,14 +228,14 @@ export class StreamIndex {
   }
 
   /** The keys of those entries that do not lead to their event. */
-  private strayKeys(entries: readonly { key: Buffer; value: Buffer }[]): Buffer[] {
+  private strayKeys(entries: readonly StoredEntry[]): Buffer[] {
     const events = this.env.database<Buffer, number>('events');
-    const stray = entries.filter(({ key, value }) => {
+    const isStray = ({ key, value }: StoredEntry) => {
       const event = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
       const place = event && placeOf(event);
       return !place || !indexKey(place.stream, place.revision).equals(key);
-    });
-    return stray.map(({ key }) => key);
+    };
+    return entries.filter(isStray).map(({ key }) => key);
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
@@ -297,6 +297,17 @@ interface Entry {
   position: Position;
 }
 
+interface StoredEntry {
+  key: Buffer;
+  value: Buffer;
+}
+
+/** Events of one stream, by their revisions from `first` on. Absent: damaged ones, which no longer name their stream. */
+interface Run {
+  first: number;
+  positions: Position[];
+}
+
 /**
  * The whole of a stream whose events follow each other in the log, as nearly all streams do: the position of the first,
  * and the number of further ones times NEXT. Millions of objects would take more memory, and the time of the garbage
@@ -307,29 +318,30 @@ const NEXT = 2 ** 32;
 
 /** (stream, revision) -> position of some events, the revisions of each stream without a gap but for damaged events. */
 export class StreamPositions {
-  /** An array has positions at the indexes of their revisions, from any one on. Damaged events no longer name their stream. */
-  private readonly streams = new Map<string, Neighbours | Position[]>();
+  private readonly streams = new Map<string, Neighbours | Run>();
   size = 0;
 
   /** Adds an entry. Adding it again changes nothing. */
   add(stream: string, revision: number, position: Position): void {
     const entry = this.streams.get(stream);
-    const last = entry === undefined ? -1 : lastOf(entry);
-    if (revision <= last) return;
-    if (revision === 0) this.streams.set(stream, position);
-    else if (typeof entry === 'number' && revision === last + 1 && position === (entry % NEXT) + revision) {
-      this.streams.set(stream, entry + NEXT);
-    } else {
-      const positions = entry === undefined ? [] : positionsOf(entry);
-      positions[revision] = position;
-      this.streams.set(stream, positions);
+    if (entry === undefined) {
+      this.streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
+      this.size++;
+    } else if (revision > lastOf(entry)) {
+      if (typeof entry === 'number' && revision === lastOf(entry) + 1 && position === (entry % NEXT) + revision) {
+        this.streams.set(stream, entry + NEXT);
+      } else {
+        const run = runOf(entry);
+        run.positions[revision - run.first] = position;
+        this.streams.set(stream, run);
+      }
+      this.size++;
     }
-    this.size++;
   }
 
   position(stream: string, revision: number): Position | undefined {
     const entry = this.streams.get(stream);
-    if (typeof entry === 'object') return entry[revision];
+    if (typeof entry === 'object') return entry.positions[revision - entry.first];
     return entry !== undefined && revision >= 0 && revision <= lastOf(entry) ? (entry % NEXT) + revision : undefined;
   }
 
@@ -353,8 +365,11 @@ export class StreamPositions {
     let slice: Entry[] = [];
     for (const group of groups.values()) {
       for (const stream of group.sort()) {
-        for (const [revision, position] of Object.entries(positionsOf(this.streams.get(stream)!))) {
-          slice.push({ stream, revision: Number(revision), position });
+        const { first, positions } = runOf(this.streams.get(stream)!);
+        for (let offset = 0; offset < positions.length; offset++) {
+          const position = positions[offset];
+          if (position === undefined) continue;
+          slice.push({ stream, revision: first + offset, position });
           if (slice.length < size) continue;
           yield slice;
           slice = [];
@@ -364,24 +379,28 @@ export class StreamPositions {
     yield slice;
   }
 
-  /** Adds all of `others`, which are later and must not be used afterwards. */
+  /** Adds all of `others`, which must not be used afterwards. */
   take(others: StreamPositions): void {
     for (const [stream, entry] of others.streams) {
-      const own = this.streams.get(stream);
-      this.streams.set(stream, own === undefined ? entry : Object.assign(positionsOf(own), positionsOf(entry)));
+      if (this.streams.has(stream)) {
+        const { first, positions } = runOf(entry);
+        positions.forEach((position, offset) => this.add(stream, first + offset, position));
+      } else {
+        this.streams.set(stream, entry);
+        this.size += typeof entry === 'number' ? lastOf(entry) + 1 : entry.positions.length;
+      }
     }
-    this.size += others.size;
   }
 }
 
-function positionsOf(entry: Neighbours | Position[]): Position[] {
+function runOf(entry: Neighbours | Run): Run {
   if (typeof entry === 'object') return entry;
-  return Array.from({ length: lastOf(entry) + 1 }, (_, revision) => (entry % NEXT) + revision);
+  return { first: 0, positions: Array.from({ length: lastOf(entry) + 1 }, (_, revision) => (entry % NEXT) + revision) };
 }
 
 /** The last revision. */
-function lastOf(entry: Neighbours | Position[]): number {
-  return typeof entry === 'number' ? Math.floor(entry / NEXT) : entry.length - 1;
+function lastOf(entry: Neighbours | Run): number {
+  return typeof entry === 'number' ? Math.floor(entry / NEXT) : entry.first + entry.positions.length - 1;
 }
 
 /** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */
