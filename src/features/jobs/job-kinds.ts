@@ -68,34 +68,34 @@ export class JobKinds {
 
   /**
    * A job with its kind, as far as the actor may read it.
-   * @param unknown refuses an id
+   * @param refusal makes the refusal of an id
    * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
    */
-  async find(jobId: string, actor: Actor, unknown = unknownJob): Promise<{ kind: JobKind; job: Job }> {
+  async find(jobId: string, actor: Actor, refusal = unknownJob): Promise<{ kind: JobKind; job: Job }> {
     const { scopes, organization } = actor;
     const kind = this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
-    if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknown(jobId);
+    if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw refusal(jobId);
     const job = await this.jobs.get(kind.kind, jobId);
-    if (!job || (organization !== null && !(await isOf(kind, organization, job)))) throw unknown(jobId);
-    return { kind, job: await this.shownTo(actor, kind, job, unknown) };
+    if (!job || (organization !== null && !(await isOf(kind, organization, job)))) throw refusal(jobId);
+    return { kind, job: await this.shownTo(actor, kind, job, refusal) };
   }
 
-  /** The part of a job that the actor may read. @throws as `unknown` */
-  private async shownTo(actor: Actor, kind: JobKind, job: Job, unknown: typeof unknownJob): Promise<Job> {
+  /** The part of a job that the actor may read. @throws what `refusal` makes */
+  private async shownTo(actor: Actor, kind: JobKind, job: Job, refusal: typeof unknownJob): Promise<Job> {
     const shown = kind.shownTo ? await kind.shownTo(actor, job) : job;
-    if (!shown) throw unknown(job.id);
+    if (!shown) throw refusal(job.id);
     return shown;
   }
 
   /** Cancels a queued or running job; does nothing to a finished one. @throws Problem as `find`; forbidden */
-  async cancel(jobId: string, actor: Actor, unknown = unknownJob): Promise<Job> {
-    const { kind, job: found } = await this.find(jobId, actor, unknown);
+  async cancel(jobId: string, actor: Actor, refusal = unknownJob): Promise<Job> {
+    const { kind, job: found } = await this.find(jobId, actor, refusal);
     if (actor.organization !== null && kind.mayCancel?.(actor.organization, found) === false) {
       throw new Problem('forbidden', 'Somebody else started this job: only they and operators can cancel it.');
     }
     const job = await this.jobs.cancel(kind.kind, jobId);
-    if (!job) throw unknown(jobId);
-    return this.shownTo(actor, kind, job, unknown);
+    if (!job) throw refusal(jobId);
+    return this.shownTo(actor, kind, job, refusal);
   }
 
   get all(): JobKind[] {

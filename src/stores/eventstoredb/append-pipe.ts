@@ -126,6 +126,7 @@ export class AppendPipe {
     const failed = new Promise<never>((_, reject) => (fail = reject));
     let inFlight = 0;
     let isBlocked = false;
+    let hasEnded = false;
     const watchdog = link.pulse.watch(() => inFlight > 0, fail);
     const opening = openAppends(link);
     try {
@@ -143,6 +144,8 @@ export class AppendPipe {
         this.send();
       });
       call.on('data', (response: AppendResponse) => {
+        // What was sent without an answer is sent again, in another call.
+        if (hasEnded) return;
         // The server behind the link may be another one than was checked.
         if (this.connection.guarded && link.session !== session) return fail(connectionReplaced());
         watchdog.alive();
@@ -157,6 +160,7 @@ export class AppendPipe {
       this.send();
       return await failed;
     } finally {
+      hasEnded = true;
       watchdog.end();
       opening.then(
         (call) => call.cancel(),

@@ -7,7 +7,7 @@ import type { ServerStream } from './server-stream.js';
 /** Reads and appends, with the connection and the credentials of the client. */
 
 /** Records of the whole log. A position must be that of a record. */
-export function readAll(
+export async function readAll(
   link: Link,
   from: 'start' | 'end' | Position,
   { isBackward = false, most = Number.MAX_SAFE_INTEGER } = {},
@@ -17,7 +17,7 @@ export function readAll(
 }
 
 /** Records of a stream, from a revision on. */
-export function readStream(link: Link, name: string, from: number, most: number): Promise<ServerStream> {
+export async function readStream(link: Link, name: string, from: number, most: number): Promise<ServerStream> {
   return read(link, readRequest({ stream: { stream: { name }, revision: from } }, false, most));
 }
 

@@ -155,12 +155,11 @@ export class EventStoreDbEventStore implements EventStore {
     { from = 0, limit = Number.MAX_SAFE_INTEGER }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    const records = await this.connection
-      .persist((link) => this.collect(link, () => readStream(link, stream, from, limit)))
+    const events = await this.connection
+      .persist((link) => this.collect(link, () => readStream(link, stream, from, limit), recordedEvent))
       .catch((error: unknown) => {
         throw error instanceof StreamDeletedError ? unreadable(stream) : error;
       });
-    const events = records.map(recordedEvent);
     // Without its first events, what is left may mean something else: a session would not seem to have ended.
     if (events.length > 0 && events[0]!.revision !== from) throw unreadable(stream);
     return events;
@@ -275,8 +274,8 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   private async logIdOn(link: Link): Promise<string | undefined> {
-    const [record] = await this.collect(link, () => readStream(link, LOG_STREAM, 0, 1));
-    return record && (recordedEvent(record).data['log_id'] as string | undefined);
+    const [event] = await this.collect(link, () => readStream(link, LOG_STREAM, 0, 1), recordedEvent);
+    return event?.data['log_id'] as string | undefined;
   }
 
   private note(position: Position, id: string): void {
@@ -345,11 +344,15 @@ export class EventStoreDbEventStore implements EventStore {
     return position;
   }
 
-  /** All records of a short read. */
-  private async collect(link: Link, open: () => Promise<ServerStream>): Promise<ServerRecord[]> {
-    const found: ServerRecord[] = [];
-    const take = (record: ServerRecord) => void found.push(record);
-    for await (const all of readServerStream(link, open, { take, rest: () => found })) return all;
+  /** All records of a short read, each converted as it arrives: its bytes are a part of a whole message. */
+  private async collect<R = ServerRecord>(
+    link: Link,
+    open: () => Promise<ServerStream>,
+    convert: (record: ServerRecord) => R = (record) => record as R,
+  ): Promise<R[]> {
+    const found: R[] = [];
+    const take = (record: ServerRecord) => void found.push(convert(record));
+    for await (const all of readServerStream<R[]>(link, open, { take, rest: () => found })) return all;
     return found;
   }
 

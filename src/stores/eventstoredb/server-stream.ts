@@ -35,7 +35,7 @@ export async function* readServerStream<R>(
   if (signal?.aborted) return;
   if (link.hasEnded) throw connectionReplaced();
   let stream = undefined as ServerStream | undefined;
-  /** It has arrived and is not taken yet: until then the stream is paused. */
+  /** A result that has arrived and is not taken yet: until it is, the stream is paused. */
   let result = undefined as R | undefined;
   let hasEnded = false;
   let isReleased = false;

@@ -55,7 +55,7 @@ const TIME_PARTS = [
   [17, 2, '.', 2 ** 6],
   [20, 3, 'Z', 2 ** 10],
 ] as const;
-/** As they are taken out of the number. */
+/** The last part is the lowest in the number, so it is taken out first. */
 const REVERSED_PARTS = TIME_PARTS.toReversed();
 /** Shorter ones are as short as strings. */
 const SHORTEST_HEX = 16;

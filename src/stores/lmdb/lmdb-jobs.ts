@@ -133,9 +133,9 @@ export class LmdbJobs implements Jobs {
     const found: Job[] = [];
     for await (const page of this.env.pages<string, number>('job_order', LIST_SLICE, { reverse: true })) {
       for (const { key } of page) {
+        if (found.length >= limit) return found;
         const job = this.jobAt(key);
         if (job && (status === undefined || job.status === status)) found.push(publicJob(job));
-        if (found.length >= limit) return found;
         if (isDue()) await yieldIfDue();
       }
     }

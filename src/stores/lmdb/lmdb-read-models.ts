@@ -156,7 +156,8 @@ export class LmdbReadModels implements ReadModels {
     await this.opening.get(id)?.catch(() => undefined);
     const generation = this.opened.get(id);
     this.opened.delete(id);
-    await generation?.close();
+    // It may be damaged.
+    await generation?.close().catch(() => undefined);
     this.damaged.delete(id);
     await rm(this.path(id), { recursive: true, force: true });
   }
@@ -219,7 +220,7 @@ export class LmdbReadModels implements ReadModels {
 
   async close(): Promise<void> {
     await Promise.allSettled(this.opening.values());
-    await Promise.all([...this.opened.values()].map((generation) => generation.close()));
+    await Promise.all([...this.opened.values()].map((generation) => generation.close().catch(() => undefined)));
     this.opened.clear();
     await this.control.close();
   }

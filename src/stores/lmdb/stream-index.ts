@@ -94,7 +94,7 @@ export class StreamIndex {
   }
 
   position(stream: string, revision: number): Position | undefined {
-    // Its key would be truncated.
+    // There is no such stream, and the library may refuse its key, also on reading.
     if (isTooLong(stream)) return undefined;
     return (
       this.newest.position(stream, revision) ??

@@ -17,8 +17,9 @@ export function sealedJson(key: string, value: object): string {
 
 /** The value of a stored text; undefined if there is none, or if it differs from what was written. */
 export function unsealedJson<T extends object>(key: string, text: string | undefined): T | undefined {
-  const body = text?.slice(0, -LENGTH) ?? '';
-  return text?.slice(-LENGTH) === seal(key, body) ? (JSON.parse(`${body}}`) as T) : undefined;
+  if (text === undefined) return undefined;
+  const body = text.slice(0, -LENGTH);
+  return text.slice(-LENGTH) === seal(key, body) ? (JSON.parse(`${body}}`) as T) : undefined;
 }
 
 function seal(key: string, body: string): string {

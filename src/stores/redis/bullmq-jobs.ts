@@ -391,6 +391,7 @@ export class BullmqJobs implements Jobs {
     try {
       return await action();
     } catch (error) {
+      if (error instanceof TypeError) throw error;
       throw new StoreUnavailable(`the jobs in Redis give no answer: ${(error as Error).message}`);
     }
   }
