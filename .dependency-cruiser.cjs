@@ -89,11 +89,13 @@ module.exports = {
       to: { pathNot: '^(src/(features/[^/]+/domain|scoring|kernel)/|(node:)?crypto$)' },
     },
     {
-      name: 'handlers-know-no-http',
-      comment: 'Commands and queries are the same for HTTP and the command line.',
+      name: 'features-know-http-at-their-edge',
+      comment:
+        'Commands and queries are the same for HTTP and the command line. The three jobs name the type of their answer.',
       severity: 'error',
       from: {
-        path: '^src/features/(.*\\.handlers|disc/(change-feed|identity-reader)|policy-names/policy-names|trove/issuers|webhooks/webhooks|accounts/challenges)\\.ts$',
+        path: '^src/features/',
+        pathNot: '(\\.(controller|dto|module)|/access/(populations|decision-replays)|/withdrawals/withdraw-many)\\.ts$',
       },
       to: { path: '^src/http/' },
     },
