@@ -47,8 +47,8 @@ export interface Context {
   /** Writes a remark to standard error. */
   note(text: string): void;
   /**
-   * Has something done once the command has ended, also if it fails, or something else that is done then. What was asked
-   * for last is done first.
+   * Has something done once the command has ended, also if it has failed. What was asked for last is done first; if a
+   * part fails, the others are done all the same.
    */
   atEnd(end: () => unknown): void;
 }
@@ -263,7 +263,7 @@ export class Cli {
     }
   }
 
-  /** Does what is to be done at the end, but for what was asked for first, `kept` times. */
+  /** Does what is to be done at the end. @param kept so many that were asked for first are left for a later call */
   private async end(kept = 0): Promise<void> {
     if (this.endings.length <= kept) return;
     try {

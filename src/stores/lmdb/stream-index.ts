@@ -228,14 +228,14 @@ export class StreamIndex {
   }
 
   /** The keys of those entries that do not lead to their event. */
-  private strayKeys(entries: readonly StoredEntry[]): Buffer[] {
+  private strayKeys(entries: readonly { key: Buffer; value: Buffer }[]): Buffer[] {
     const events = this.env.database<Buffer, number>('events');
-    const isStray = ({ key, value }: StoredEntry) => {
+    const stray = entries.filter(({ key, value }) => {
       const event = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
       const place = event && placeOf(event);
       return !place || !indexKey(place.stream, place.revision).equals(key);
-    };
-    return entries.filter(isStray).map(({ key }) => key);
+    });
+    return stray.map(({ key }) => key);
   }
 
   private async put(entries: readonly Entry[]): Promise<void> {
@@ -295,11 +295,6 @@ interface Entry {
   stream: string;
   revision: number;
   position: Position;
-}
-
-interface StoredEntry {
-  key: Buffer;
-  value: Buffer;
 }
 
 /** Events of one stream, by their revisions from `first` on. Absent: damaged ones, which no longer name their stream. */
