@@ -1,26 +1,22 @@
 import type { DomainEvent } from './events.js';
 import { isActionChange, isOnPlatform } from './identity-events.js';
-import { type Projection, keysOf, rowAt, rowIn } from './projection.js';
-
-/** Where an action is in the log: its identity and its position. Small, since there is one for each action. */
-export type ActionRow = [trisId: string, position: number];
+import { type Projection, keysOf, rowAt, rowIn, shortId } from './projection.js';
 
 /**
- * Actions by the id of their event, from which their stream is found. `actions.named`: by identity, the events that name
+ * The positions of actions by the ids of their events. `actions.named`: by identity, the events that name
  * it and are in no other list of what is about it. `actions.withdrawn`: by identity, the ids of those that are withdrawn.
  */
 export const actions: Projection = {
   name: 'actions',
-  version: 3,
+  version: 4,
   views: ['actions', 'actions.named', 'actions.withdrawn'],
   share: (event) => namesIn(event)?.tris_id,
   reads: (event) => (isActionChange(event) ? [withdrawnRow(event.data)] : []),
   apply(event, rows) {
     const names = namesIn(event);
     if (!names) return;
-    const row: ActionRow = [names.tris_id, event.position];
-    if (event.type === 'ActionRelayed') rows.insert(actionRow(event.id), row);
-    if (names.other !== undefined) rows.insert(rowAt(eventsNaming(names.other), event.position), row);
+    if (event.type === 'ActionRelayed') rows.insert(actionRow(event.id), event.position);
+    if (names.other !== undefined) rows.insert(rowAt(eventsNaming(names.other), event.position), true);
     if (event.type === 'ActionWithdrawn') rows.put(withdrawnRow(event.data), true);
     if (event.type === 'ActionReinstated') rows.delete(withdrawnRow(event.data));
   },
@@ -33,7 +29,7 @@ function namesIn(event: DomainEvent): { tris_id: string; other?: string | undefi
   return { tris_id: event.data.tris_id, other: event.data.tris_id };
 }
 
-export const actionRow = keysOf('actions');
+export const actionRow = (id: string) => ({ view: 'actions', key: shortId(id) });
 export const eventsNaming = keysOf('actions.named');
 
 const withdrawnRow = (change: { tris_id: string; action_id: string }) =>

@@ -16,7 +16,7 @@ export interface DeadLetterRow {
 /** Open and acknowledged dead letters in log order, and `dead_letters.events`: each by its event's id. */
 export const deadLetters: Projection = {
   name: 'dead_letters',
-  version: 3,
+  version: 4,
   views: ['dead_letters', 'dead_letters.events', 'dead_letters.unattributed'],
 
   reads(event) {

@@ -1,5 +1,6 @@
 import { checkedAt } from '../src/features/access/domain/decision.js';
-import { type Projection, keysOf, rowIn, sortByPosition } from './projection.js';
+import { positionOf, sortByPosition } from '../src/kernel/positions.js';
+import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** The fields of an access decision by which lists select; the rest is in its own stream. */
 export interface DecisionRow {
@@ -18,7 +19,7 @@ export interface DecisionRow {
  */
 export const decisions: Projection = {
   name: 'decisions',
-  version: 2,
+  version: 3,
   views: ['decisions', 'decisions.subject', 'decisions.policy', 'decisions.owner', 'decisions.policies'],
   share: (event) => (event.type === 'AccessChecked' ? event.data.subject_tris : undefined),
 
@@ -60,7 +61,7 @@ export const decisionsOf = keysOf('decisions.owner');
 const ownerRow = keysOf('decisions.policies');
 
 /** The sort key of a row: its time, ms, then the position of the record. */
-export const DECISION_SORT = /^\d{15}\d{16}$/;
+export const DECISION_SORT = /^\d{15}[1-9a-g]\d{1,16}$/;
 const TIME_DIGITS = 15;
 
 /** The first part of the sort keys of a time, ms: before all of them, and after all of the times before. */
@@ -68,4 +69,4 @@ export function sortByTime(time: number): string {
   return String(Math.max(0, time)).padStart(TIME_DIGITS, '0');
 }
 export const timeOfSort = (sort: string): number => Number(sort.slice(0, TIME_DIGITS));
-export const positionOfSort = (sort: string): number => Number(sort.slice(TIME_DIGITS));
+export const positionOfSort = (sort: string): number => positionOf(sort.slice(TIME_DIGITS));

@@ -16,7 +16,7 @@ export interface DueDispute {
  */
 export const disputes: Projection = {
   name: 'disputes',
-  version: 4,
+  version: 5,
   views: ['disputes', 'disputes.list', 'disputes.due'],
   share: (event) => (isActionChange(event) || isOfDispute(event) ? event.data.tris_id : undefined),
 

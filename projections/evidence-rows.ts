@@ -1,4 +1,5 @@
 import { endorserOf, relayerOf } from '../src/features/relay/domain/relay.js';
+import { sortByPosition } from '../src/kernel/positions.js';
 import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
@@ -13,7 +14,7 @@ import {
   signOf,
 } from './identity-events.js';
 import { packNumbers, unpackNumbers } from './packed-numbers.js';
-import { type Rows, keysOf, rowAt, rowIn, sortByPosition } from './projection.js';
+import { type Rows, keysOf, rowAt, rowIn } from './projection.js';
 import { pack } from './timeline.js';
 
 /**

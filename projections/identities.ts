@@ -124,7 +124,7 @@ function shareOf(event: DomainEvent): string | undefined {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 13,
+  version: 14,
   views: [
     'identities',
     'identities.changes',

@@ -1,8 +1,9 @@
 import { CHECKPOINTS_STREAM } from '../src/features/checkpoints/domain/checkpoints.js';
+import { sortByPosition } from '../src/kernel/positions.js';
 import { HASH_LENGTH, TILE_WIDTH, addLeaf } from '../src/kernel/merkle.js';
 import type { RangeRow, RowRange } from '../src/stores/ports/read-models.js';
 import type { EventOf } from './events.js';
-import { type Projection, sortByPosition, rowIn, rowAt } from './projection.js';
+import { type Projection, rowIn, rowAt } from './projection.js';
 
 /**
  * The Merkle tree of the log (`src/kernel/merkle.ts`), whose leaves are all events of the service in their order. Rows of
@@ -47,7 +48,7 @@ export const TILES_BY_POSITION = { view: 'log_tree.positions', key: 'all' };
 
 export const logTree: Projection = {
   name: 'log_tree',
-  version: 1,
+  version: 2,
   views: ['log_tree', 'log_tree.tiles', 'log_tree.positions'],
   isApart: true,
 

@@ -1,5 +1,6 @@
 import type { DomainEvent } from './events.js';
 import type { Json } from '../src/kernel/json.js';
+import { sortByPosition } from '../src/kernel/positions.js';
 import type { RowKey, RowSink } from '../src/stores/ports/read-models.js';
 
 /** The rows a fold sees: those of its generation, with what the fold has already changed in this batch. */
@@ -49,9 +50,16 @@ export interface Projection {
   isApart?: boolean;
 }
 
-/** A position as a sort key: byte order is numeric order. */
-export function sortByPosition(position: number): string {
-  return String(position).padStart(16, '0');
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+const uuid = Buffer.alloc(16);
+
+/** The id of an event in as few characters as text allows, for rows of which there are many: a UUID in 22. */
+export function shortId(id: string): string {
+  if (!UUID.test(id)) return id;
+  // Twice as fast as `replaceAll`.
+  uuid.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), 'hex');
+  return uuid.toString('base64url');
 }
 
 /** What addresses the keys of a view: single rows, or ranges, whose rows `rowIn` and `rowAt` address. */

@@ -1,3 +1,4 @@
+import { positionOf } from '../src/kernel/positions.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import type { EventOf } from './events.js';
 import { type ActionEvent, type IdentityEvent, isOfAction, subjectOf } from './identity-events.js';
@@ -12,7 +13,7 @@ import { type Projection, keysOf, rowAt } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 6,
+  version: 7,
   views: ['timeline'],
   share: (event) => subjectOf(event)?.tris_id,
   reads: () => [],
@@ -63,7 +64,7 @@ export function unpack(trisId: string, sort: string, row: unknown): IdentityEven
   const packed = row as Packed;
   const [id, occurred_at, recorded_at] = packed;
   const eventOf = (type: string, data: unknown): IdentityEvent =>
-    ({ id, stream: '', position: Number(sort), occurred_at, recorded_at, type, data }) as IdentityEvent;
+    ({ id, stream: '', position: positionOf(sort), occurred_at, recorded_at, type, data }) as IdentityEvent;
   if (packed.length === 5) return eventOf(packed[3], packed[4]);
   const [, , , metric, criticality, platform_id, said, change] = packed;
   const data = { tris_id: trisId, metric, criticality: CRITICALITIES[criticality]!, platform_id, source: 'vouched' };

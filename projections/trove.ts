@@ -1,11 +1,12 @@
 import { type DomainEvent, isAnyOf } from './events.js';
 import { type TroveEvent, type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
-import { type Projection, keysOf, rowIn, sortByPosition } from './projection.js';
+import { sortByPosition } from '../src/kernel/positions.js';
+import { type Projection, keysOf, rowIn } from './projection.js';
 
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
   name: 'trove',
-  version: 4,
+  version: 5,
   views: ['trove', 'trove.list'],
   share: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
 

@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { isObject } from './json.js';
+import { POSITION_SORT } from './positions.js';
 import { type Problem, fieldProblem } from './problems.js';
 
 /**
@@ -64,7 +65,7 @@ export function rowAfter(cursor: string | undefined): string | undefined {
 }
 
 const isAfter = (state: unknown): state is { after: string } =>
-  isObject(state) && typeof state['after'] === 'string' && /^\d{16}$/.test(state['after']);
+  isObject(state) && typeof state['after'] === 'string' && POSITION_SORT.test(state['after']);
 
 /** @param isEventId whether it came as the id of the last event of a stream (Last-Event-ID) */
 export function unknownCursor(isEventId = false): Problem {

@@ -17,6 +17,20 @@ export interface PositionGate {
 }
 export const POSITION_GATE = Symbol('PositionGate');
 
+/** The number of digits as one character. */
+const COUNTS = '0123456789abcdefg';
+/** What `sortByPosition` makes. */
+export const POSITION_SORT = /^[1-9a-g]\d{1,16}$/;
+
+/** A position as a sort key: the number of its digits, then these. Byte order is numeric order. */
+export function sortByPosition(position: Position): string {
+  const digits = String(Math.max(0, position));
+  return COUNTS[digits.length]! + digits;
+}
+
+/** The position of a sort key, after which another part may follow. */
+export const positionOf = (sort: string): Position => Number.parseInt(sort.slice(1), 10);
+
 /** Opaque to clients: `<log id>.<decimal>`. */
 export const formatPosition = (logId: string, position: Position): string => `${logId}.${position}`;
 

@@ -8,6 +8,7 @@ import { Follower } from '../../src/read-side/follower.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
 import { decorated } from '../../src/kernel/decorated.js';
 import type { Json } from '../../src/kernel/json.js';
+import { sortByPosition } from '../../src/kernel/positions.js';
 import { verify } from '../../src/read-side/verify.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
@@ -141,16 +142,16 @@ test('verify says in one sentence that the disk has no space for its files', asy
 
 const identity = { view: 'identities', key: 'tris:member-3' };
 const listed = { view: 'organizations', key: 'all', sort: 'tris:org:a' };
-const event = { view: 'timeline', key: 'tris:member-0', sort: '0000000000000006' };
+const event = { view: 'timeline', key: 'tris:member-0', sort: sortByPosition(6) };
 
 test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   ['a wrong number', identity, (row) => ({ ...(row as object), actions: 1 })],
   ['a wrong flag in a small view', listed, (row) => ({ ...(row as object), vetted: false })],
   ['a missing row', identity, () => undefined],
   ['a missing row that no fold reads', event, () => undefined],
-  ['a row too many', { view: 'credonations', key: 'tris:nobody', sort: '0000000000000007' }, () => ({ amount: 10 })],
+  ['a row too many', { view: 'credonations', key: 'tris:nobody', sort: sortByPosition(7) }, () => ({ amount: 10 })],
   ['an identity too many', { view: 'identities', key: 'tris:nobody' }, () => ({ actions: 1 })],
-  ['a wrong change', { view: 'identities.changes', key: 'all', sort: '0000000000000005' }, () => 'tris:member-9'],
+  ['a wrong change', { view: 'identities.changes', key: 'all', sort: sortByPosition(5) }, () => 'tris:member-9'],
 ])('%s is found', async (_name, row, change) => {
   await withStores(async (stores) => {
     const { eventStore, readModels } = stores;

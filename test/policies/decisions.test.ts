@@ -1,4 +1,6 @@
 import { jest } from '@jest/globals';
+import { positionOfSort, sortByTime } from '../../projections/decisions.js';
+import { sortByPosition } from '../../src/kernel/positions.js';
 import type { RangeRow } from '../../src/stores/ports/read-models.js';
 import { type Service, as, relay, seen, startServiceWithKeys } from './service.fixture.js';
 
@@ -150,9 +152,9 @@ test('a page looks at a thousand decisions at most, and the next continues behin
     const [first] = queries;
     if (!first || !('range' in first) || first.range.view !== 'decisions.subject') return read(generation, queries);
     const { after = '9', limit } = first.range;
-    const from = after === '9' ? 3_000 : Number(after.slice(-16)) - 1;
+    const from = after === '9' ? 3_000 : positionOfSort(after) - 1;
     const rows = Array.from({ length: Math.max(0, Math.min(limit, from + 1)) }, (_, i) => ({
-      sort: `${'1'.padStart(15, '0')}${String(from - i).padStart(16, '0')}`,
+      sort: sortByTime(1) + sortByPosition(from - i),
       value: { jti: 'none', subject_tris: 'tris:a', policy_id: 'AP_A_V1', owner: null, granted: false },
     }));
     reads.push(rows.length);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import pg from 'pg';
+import { sortByPosition } from '../../src/kernel/positions.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -293,7 +294,7 @@ describePostgres('the views for people', () => {
   test('show what PostgreSQL does not read as U+FFFD, and nothing else differently', async () => {
     const reasons = ['a\0\0b', 'half \ud83d', 'whole \u{1f600}', 'backslash \\u0000', 'both \\\0', '\u0001"\\\n'];
     const rows = reasons.map((reason, position) => ({
-      row: { view: 'dead_letters', key: 'open', sort: String(position).padStart(16, '0') },
+      row: { view: 'dead_letters', key: 'open', sort: sortByPosition(position) },
       value: { reason, acknowledged: null },
     }));
     await generation('g1', rows);

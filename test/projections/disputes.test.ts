@@ -1,5 +1,6 @@
 import { DUE_DISPUTES, disputeRow, disputes, disputesOf } from '../../projections/disputes.js';
 import { type Outcome, disputeStream } from '../../src/features/disputes/domain/dispute.js';
+import { positionOf } from '../../src/kernel/positions.js';
 import { type Given, RECORDED, rowsAfter } from './log.js';
 
 const [ALICE, BOB, LENDCO] = ['tris:alice', 'tris:bob', 'tris:lendco'];
@@ -54,7 +55,7 @@ async function after(...events: Given[]) {
   const rows = await rowsAfter(events, { projections: [disputes] });
   expect((await rowsAfter(events, { projections: [disputes], sizes: [1] })).bytes).toBe(rows.bytes);
   const listed = (list: { view: string; key: string }) =>
-    rows.range(list).map(({ sort, value }) => [list === DUE_DISPUTES ? sort : Number(sort), value]);
+    rows.range(list).map(({ sort, value }) => [list === DUE_DISPUTES ? sort : positionOf(sort), value]);
   return {
     rows,
     list: (who: Who, open = false) => listed(disputesOf(who, open)),

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type ActionRow, actionRow } from '../../../projections/actions.js';
+import { actionRow } from '../../../projections/actions.js';
 import { type DeadLetterRow, deadLetterRow } from '../../../projections/dead-letters.js';
 import { LOG_TREE, LogTreeReader, type LogTreeState } from '../../../projections/log-tree.js';
 import { SignedCheckpoints, checkpointIn } from '../../credentials/log-key.js';
@@ -143,8 +143,8 @@ export class LogProofs {
   private async positionById(id: string): Promise<Position> {
     const find = async () => {
       const { results } = await this.views.read([{ get: actionRow(id) }, { get: deadLetterRow(id) }]);
-      const [action, letter] = results as [ActionRow | undefined, DeadLetterRow | undefined];
-      return action?.[1] ?? letter?.position;
+      const [action, letter] = results as [Position | undefined, DeadLetterRow | undefined];
+      return action ?? letter?.position;
     };
     const found = await this.views.lookUp(find, (position) => position !== undefined);
     if (found !== undefined) return found;

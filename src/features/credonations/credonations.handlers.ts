@@ -1,5 +1,5 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
-import { type CredonationRow, credonationsOf, withdrawnRow } from '../../../projections/credonations.js';
+import { type CredonationRow, credonationsOf, isChange, withdrawnMark } from '../../../projections/credonations.js';
 import { identityRow } from '../../../projections/identities.js';
 import { QueryWith } from '../../commands/messages.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
@@ -29,12 +29,12 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
     const [identity, rows] = results as [unknown, RangeRow[]];
     if (!identity) throw unknownIdentity(trisId);
     const page = rows.slice(0, limit);
-    const recorded = page.map(({ value }) => value as CredonationRow).filter(({ change }) => change === undefined);
-    const marks = recorded.map(({ id }) => ({ get: withdrawnRow(trisId, id) }));
+    const recorded = page.map(({ value }) => value as CredonationRow).filter((row) => !isChange(row));
+    const marks = recorded.map((row) => ({ get: withdrawnMark(trisId, row) }));
     const withdrawn = marks.length > 0 ? (await this.views.readSince(position, marks)).results : [];
     const validations = recorded
       .filter((_, i) => withdrawn[i] === undefined)
-      .map(({ from, amount, occurred_at, category }) => {
+      .map(([from, amount, occurred_at, category]) => {
         return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
       });
     const next_cursor = rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null;

@@ -12,7 +12,7 @@ import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { Writer } from '../../commands/writer.js';
 import { type Decoded, fact } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
-import { formatPosition } from '../../kernel/positions.js';
+import { POSITION_SORT, formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { DeadLetterDto, DeadLettersDto, DeadLettersQuery } from './dead-letters.dto.js';
@@ -65,7 +65,7 @@ export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
 
   async execute({ input: { state, limit, cursor } }: ListDeadLetters): Promise<DeadLettersDto> {
     const list = state === 'open' ? OPEN_DEAD_LETTERS : ACKNOWLEDGED_DEAD_LETTERS;
-    const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, /^\d{16}$/);
+    const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, POSITION_SORT);
     return { dead_letters: page.map((row) => letterDto(row, this.views.logId)), next_cursor };
   }
 }

@@ -1,10 +1,9 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
-import { sortByPosition } from '../../../projections/projection.js';
 import { QueryWith } from '../../commands/messages.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
-import { formatPosition } from '../../kernel/positions.js';
+import { formatPosition, positionOf, sortByPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
@@ -104,7 +103,7 @@ export class ChangeFeed implements IQueryHandler<GetChanges> {
         changes.set(change.tris_id, change);
       }
       read += part.read;
-      last = Number(rows.at(-1)!.sort);
+      last = positionOf(rows.at(-1)!.sort);
       if (changes.size >= limit || read >= FEED_READ) break;
       await yieldIfDue();
       rows = (await this.views.read([next()])).results[0] as RangeRow[];
@@ -139,11 +138,11 @@ export class ChangeFeed implements IQueryHandler<GetChanges> {
    */
   private async standings(rows: readonly RangeRow[], lens: Scoring): Promise<{ changes: Change[]; read: number }> {
     const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-    const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
+    const { results } = await this.views.readSince(positionOf(rows.at(-1)!.sort), gets);
     const changes: Change[] = [];
     let read = 0;
     for (const [i, { sort, value }] of rows.entries()) {
-      const [tris_id, at] = [value as string, Number(sort)];
+      const [tris_id, at] = [value as string, positionOf(sort)];
       const row = results[i] as IdentityRow;
       if (row.changed !== at) continue;
       const reader = new EvidenceReader(this.views, tris_id, row, at);

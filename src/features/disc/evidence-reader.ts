@@ -9,9 +9,9 @@ import {
   newIdentity,
 } from '../../../projections/identities.js';
 import { type IdentityEvent, isOfAction } from '../../../projections/identity-events.js';
-import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
+import { positionOf, sortByPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import { type Evidence, addAction, countActions, takeDays } from '../../scoring/evidence.js';
@@ -169,13 +169,13 @@ export class EvidenceReader {
       { range: { ...blocksOf(tris_id), limit: 1 } },
     ]);
     const [[next], [block]] = results as [RangeRow[], RangeRow[]];
-    const position = next ? Number(next.sort) - 1 : applied;
+    const position = next ? positionOf(next.sort) - 1 : applied;
     const rows = new RowPages(this.views, position);
     // Those before the evidence was spread are in no cell.
-    const last = large ? Number(block!.sort) - 1 : position;
-    for await (const page of rows.of(credonationsOf(tris_id), { isIn: ({ sort }) => Number(sort) <= last })) {
+    const last = large ? positionOf(block!.sort) - 1 : position;
+    for await (const page of rows.of(credonationsOf(tris_id), { isIn: ({ sort }) => positionOf(sort) <= last })) {
       for (const { value } of page) {
-        const { from, amount, occurred_at, change = 1 } = value as CredonationRow;
+        const [from, amount, occurred_at, , , change = 1] = value as CredonationRow;
         if (occurred_at > after && occurred_at <= as_of) count(from, change, change * amount);
       }
     }
@@ -224,13 +224,13 @@ export class EvidenceReader {
     if (large) {
       // The last block before which nothing was recorded later.
       for await (const rows of this.rows.of(blocksOf(tris_id))) {
-        for (const { sort, value } of rows) if ((value as number) <= time) after = Number(sort) - 1;
+        for (const { sort, value } of rows) if ((value as number) <= time) after = positionOf(sort) - 1;
       }
       if (after < large.spread.since) after = 0;
       else {
         const range = { ...timelineOf(tris_id), after: sortByPosition(after + 1), reverse: true, limit: 1 };
         const [found] = (await this.rows.read([{ range }]))[0] as RangeRow[];
-        last = Number(found?.sort ?? 0);
+        last = found ? positionOf(found.sort) : 0;
       }
     }
     for await (const page of this.rows.events(tris_id, position, after)) {

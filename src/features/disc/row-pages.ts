@@ -1,7 +1,7 @@
 import type { IdentityEvent } from '../../../projections/identity-events.js';
-import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
+import { positionOf, sortByPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
@@ -59,7 +59,7 @@ export class RowPages {
 
   /** An identity's events after a position and up to another, in log order. */
   async *events(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
-    const isIn = ({ sort }: RangeRow) => Number(sort) <= last;
+    const isIn = ({ sort }: RangeRow) => positionOf(sort) <= last;
     for await (const rows of this.of(timelineOf(trisId), { after: sortByPosition(after), isIn })) {
       yield rows.map(({ sort, value }) => unpack(trisId, sort, value));
     }

@@ -20,6 +20,7 @@ import {
   totalsOf,
 } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
+import { positionOf } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { type Evidence, STRIDE, addToDays, dayOf, isEmpty } from '../../scoring/evidence.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
@@ -167,7 +168,7 @@ export class SpreadEvidence {
       for await (const rows of this.rows.of(entriesOf(tris_id, level, time), { isIn })) {
         for (const { sort, value } of rows) {
           const entry = value as DayEntry;
-          if (isWanted(entry) && Number.parseInt(sort.slice(last.length + 1), 10) <= position) entries.push(entry);
+          if (isWanted(entry) && positionOf(sort.slice(last.length + 1)) <= position) entries.push(entry);
         }
       }
       if (!spread.divided) break;

@@ -25,9 +25,10 @@ import {
 import { identityRow, type IdentityRow } from '../../../projections/identities.js';
 import { type IdentityEvent, isOfAction, signOf } from '../../../projections/identity-events.js';
 import { unpackNumbers } from '../../../projections/packed-numbers.js';
-import { rowAt, sortByPosition } from '../../../projections/projection.js';
+import { rowAt } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
+import { positionOf, sortByPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { dayOf } from '../../scoring/evidence.js';
 import { CRITICALITIES } from '../../scoring/model.js';
@@ -51,9 +52,9 @@ export class SpreadSources {
     const { tris_id, position, as_of = Infinity } = this.identity;
     const names = await this.names('metric');
     const tally = new ActionTally(names, await this.names('platform'), platforms, after, days);
-    const isIn = ({ sort }: RangeRow) => Number(sort) <= position;
+    const isIn = ({ sort }: RangeRow) => positionOf(sort) <= position;
     for await (const rows of this.rows.of(actionsOf(tris_id), { page: ACTION_ROWS, isIn })) {
-      for (const { sort, value } of rows) tally.addRow(Number(sort), value as PackedActions, position, as_of);
+      for (const { sort, value } of rows) tally.addRow(positionOf(sort), value as PackedActions, position, as_of);
     }
     await tally.share();
     return tally;
@@ -67,7 +68,7 @@ export class SpreadSources {
       const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
       const results = gets.length > 0 ? await this.rows.read(gets) : [];
       const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
-      const isIn = ({ sort }: RangeRow) => Number(sort) <= end;
+      const isIn = ({ sort }: RangeRow) => positionOf(sort) <= end;
       for await (const rows of this.rows.of(statementsOf(tris_id), { after: sortByPosition(begin), isIn })) {
         for (const { sort, value } of rows) events.push(unpack(tris_id, sort, value));
       }
@@ -85,7 +86,7 @@ export class SpreadSources {
     const list = actionsOf(tris_id);
     const range = { ...list, after: sortByPosition(after + 1), reverse: true, limit: 1 };
     const [row] = (await this.rows.read([{ range }]))[0] as RangeRow[];
-    const begin = row && sortByPosition(Number(row.sort) - 1);
+    const begin = row && sortByPosition(positionOf(row.sort) - 1);
     const numbers = new Float64Array(ACTIONS_PER_ROW * ACTION_STRIDE);
     for await (const rows of this.rows.of(list, { after: begin, page: ACTION_ROWS })) {
       let found: Position[] = [];
@@ -93,7 +94,7 @@ export class SpreadSources {
       for (const { sort, value } of rows) {
         const count = unpackNumbers(value as PackedActions, numbers);
         for (let at = 0; at < count && end < position; at += ACTION_STRIDE) {
-          const each = Number(sort) + numbers[at]!;
+          const each = positionOf(sort) + numbers[at]!;
           if (each <= after) continue;
           end = Math.min(each, position);
           if (each <= position && numbers[at + 1]! + EARLIEST <= as_of) found.push(each);

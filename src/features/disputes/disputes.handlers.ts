@@ -8,6 +8,7 @@ import { CommandWith, QueryWith } from '../../commands/messages.js';
 import { type Update, Writer } from '../../commands/writer.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
+import { POSITION_SORT } from '../../kernel/positions.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
@@ -195,7 +196,7 @@ export class ListDisputesHandler implements IQueryHandler<ListDisputes> {
     if (session?.trisId === null) return { disputes: [], next_cursor: null };
     const isOperator = organization === null && scopes.has('ops');
     const who = session ? { about: session.trisId! } : isOperator ? null : { by: organization ?? name };
-    const listed = await this.views.page<string>(disputesOf(who, open), { cursor, limit }, /^\d{16}$/);
+    const listed = await this.views.page<string>(disputesOf(who, open), { cursor, limit }, POSITION_SORT);
     const found = await storedDisputes(this.views, listed.page, listed.position);
     const disputes = await mapInParts(found, (dispute) => dtoOf(dispute, this.keyValue, actor));
     return { disputes, next_cursor: listed.next_cursor };

@@ -3,7 +3,7 @@ import { Inject } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { eventsNaming } from '../../../projections/actions.js';
-import { credonationsOf } from '../../../projections/credonations.js';
+import { type CredonationRow, credonationsOf, isChange } from '../../../projections/credonations.js';
 import { type DecisionRow, decisionsAbout } from '../../../projections/decisions.js';
 import { disputesOf } from '../../../projections/disputes.js';
 import { type DomainEvent, decodeEvent } from '../../../projections/events.js';
@@ -15,7 +15,7 @@ import { QueryWith } from '../../commands/messages.js';
 import type { Session } from '../../credentials/caller.js';
 import type { RecordedEvent } from '../../kernel/event.js';
 import { ERASURE } from '../../kernel/personal-data.js';
-import { formatPosition } from '../../kernel/positions.js';
+import { formatPosition, positionOf } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
@@ -126,7 +126,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
 
   /** The events about an identity, a few hundred at a time; each kind in log order. */
   private async *events(trisId: string): AsyncIterable<RecordedEvent[]> {
-    const at = async ({ sort }: RangeRow) => [(await this.store.readAt(Number(sort)))!];
+    const at = async ({ sort }: RangeRow) => [(await this.store.readAt(positionOf(sort)))!];
     /** @param wanted the types of events that are read; default: all */
     const of =
       (streamOf: (value: never) => string, wanted = /^/) =>
@@ -135,7 +135,7 @@ export class ExportPersonHandler implements IQueryHandler<ExportPerson> {
     const lists: [list: { view: string; key: string }, read: (row: RangeRow) => Promise<RecordedEvent[]>][] = [
       [timelineOf(trisId), at],
       // Withdrawals are rows of this list, too, and were read with the timeline.
-      [credonationsOf(trisId), async (row) => ('change' in (row.value as object) ? [] : at(row))],
+      [credonationsOf(trisId), async (row) => (isChange(row.value as CredonationRow) ? [] : at(row))],
       [eventsNaming(trisId), at],
       [decisionsAbout(trisId), of(({ jti }: DecisionRow) => accessStream(jti))],
       // The action of a record is in its stream, too.

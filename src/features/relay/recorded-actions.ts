@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type ActionRow, actionRow } from '../../../projections/actions.js';
+import { actionRow } from '../../../projections/actions.js';
 import { type Actor, type CommandContext, keyIdOf, refuseSelfStatement } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
@@ -38,11 +38,11 @@ export class RecordedActions {
 
   /** As its stream is now. @throws Problem not_found, history_unreadable, projection_rebuilding */
   async find(actionId: string): Promise<FoundAction> {
-    const row = await this.views.lookUp(
-      async () => (await this.views.read([{ get: actionRow(actionId) }])).results[0] as ActionRow | undefined,
+    const position = await this.views.lookUp(
+      async () => (await this.views.read([{ get: actionRow(actionId) }])).results[0] as Position | undefined,
       (found) => found !== undefined,
     );
-    const event = row && (await this.store.readAt(row[1]));
+    const event = position === undefined ? undefined : await this.store.readAt(position);
     const action = event && actionIn(await this.store.readStream(event.stream), actionId);
     if (!action) {
       const detail = `There is no action ${actionId}, or it is not applied yet; over HTTP, Credence-Min-Position waits for it.`;

@@ -1,5 +1,6 @@
 import type { TroveRecord } from './domain/record.js';
 import { type TroveEntry, recordRow } from '../../../projections/trove.js';
+import { POSITION_SORT } from '../../kernel/positions.js';
 import type { Views } from '../../read-side/views.js';
 
 /**
@@ -17,7 +18,7 @@ export async function pageOfRecords(
     position,
     page,
     next_cursor: last,
-  } = await views.page<TroveEntry>(list, { cursor: after, limit }, /^\d{16}$/);
+  } = await views.page<TroveEntry>(list, { cursor: after, limit }, POSITION_SORT);
   if (page.length === 0) return { records: [], last };
   const gets = page.map(({ record_id }) => ({ get: recordRow(record_id) }));
   const { results } = await views.readSince(position, gets);

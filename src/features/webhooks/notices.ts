@@ -3,7 +3,7 @@ import { disputeRow } from '../../../projections/disputes.js';
 import type { DomainEvent } from '../../../projections/events.js';
 import { type IdentityEvent, isOfDispute, subjectOf } from '../../../projections/identity-events.js';
 import { timelineOf } from '../../../projections/timeline.js';
-import { formatPosition } from '../../kernel/positions.js';
+import { formatPosition, positionOf } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { hashOf } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -163,7 +163,7 @@ export class Notices {
 
   private async isKnown(trisId: string, position: number): Promise<boolean> {
     const [first] = await this.views.range({ ...timelineOf(trisId), limit: 1 });
-    return first !== undefined && Number(first.sort) <= position;
+    return first !== undefined && positionOf(first.sort) <= position;
   }
 
   /** Said if the policy would have granted access before the event, and refuses it after it. */

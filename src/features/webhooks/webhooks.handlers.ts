@@ -16,12 +16,11 @@ import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { sha256Hex } from '../../kernel/hash.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { formatPosition, parsePosition } from '../../kernel/positions.js';
+import { formatPosition, parsePosition, positionOf, sortByPosition } from '../../kernel/positions.js';
 import { Problem, refusalOf } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Turns } from '../../kernel/turns.js';
 import { Views } from '../../read-side/views.js';
-import { sortByPosition } from '../../../projections/projection.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { Deliveries, type Delivery } from './deliveries.js';
@@ -359,7 +358,7 @@ export class ListDeliveriesHandler implements IQueryHandler<ListDeliveries> {
   async execute({ input: { webhook_id, limit, cursor, actor } }: ListDeliveries) {
     await this.webhooks.get(webhook_id, actor);
     const before = rowAfter(cursor);
-    const page = await this.deliveries.list(webhook_id, before === undefined ? undefined : Number(before), limit);
+    const page = await this.deliveries.list(webhook_id, before === undefined ? undefined : positionOf(before), limit);
     const last = page.at(-1)?.n ?? 0;
     return {
       deliveries: page.map((delivery) => deliveryView(delivery, this.views.logId)),

@@ -47,19 +47,6 @@ SELECT
 FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'identities') AND r.view = 'identities';
 
--- The sort key is the time, 15 digits, then the position.
-CREATE VIEW credence.decisions AS
-SELECT
-  r.content ->> 'jti' AS jti,
-  credence_store.time_of(left(r.sort, 15)) AS checked_at,
-  substr(r.sort, 16)::bigint AS position,
-  r.content ->> 'subject_tris' AS subject_tris,
-  r.content ->> 'policy_id' AS policy_id,
-  r.content ->> 'owner' AS owner,
-  (r.content ->> 'granted')::boolean AS granted
-FROM credence_store.contents r
-WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'decisions') AND r.view = 'decisions';
-
 CREATE VIEW credence.organizations AS
 SELECT
   r.sort AS tris_org,
@@ -97,17 +84,3 @@ SELECT
   (r.content ->> 'retired')::boolean AS retired
 FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'access_policies') AND r.view = 'access_policies';
-
-CREATE VIEW credence.dead_letters AS
-SELECT
-  r.sort::bigint AS position,
-  r.content ->> 'event_id' AS event_id,
-  r.content ->> 'event_type' AS event_type,
-  r.content ->> 'stream' AS stream,
-  r.content ->> 'tris_id' AS tris_id,
-  r.content ->> 'reason' AS reason,
-  credence_store.time_of(r.content #>> '{acknowledged,at}') AS acknowledged_at,
-  r.content #>> '{acknowledged,by}' AS acknowledged_by,
-  r.content #>> '{acknowledged,reason_code}' AS acknowledged_reason
-FROM credence_store.contents r
-WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'dead_letters') AND r.view = 'dead_letters';

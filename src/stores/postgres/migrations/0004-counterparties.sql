@@ -1,1 +1,1 @@
--- The view of events that this made is made by the next migration in its present form.
+-- The view of events that this made is made by 0006 in its present form.
