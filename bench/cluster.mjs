@@ -51,6 +51,8 @@ const SECONDS = 2;
 const WARM_UP_SECONDS = 10;
 /** Of a live batch: those of twenty relays. */
 const LIVE_EVENTS = 40;
+/** Of a minute of 100 relays a second, after which autovacuum looks at a table. */
+const MINUTE_EVENTS = 12_000;
 
 /**
  * @param work is given the environment of the profile, a key with every scope, and the process ids of the servers that are
@@ -216,7 +218,16 @@ export function projecting(env, rounds, identities) {
       await readModels.dropGeneration(id);
       return bytes / events;
     };
-    const subscribe = { value: (after) => eventStore.readAll(after, { sliceSize: LIVE_EVENTS }) };
+    const tables = `SELECT 'VACUUM credence_store.rows_' || part FROM credence_store.generations WHERE part IS NOT NULL`;
+    const liveBatches = async function* (after) {
+      let count = 0;
+      for await (const slice of eventStore.readAll(after, { sliceSize: LIVE_EVENTS })) {
+        yield slice;
+        if ((count += slice.length) % MINUTE_EVENTS >= LIVE_EVENTS) continue;
+        for (const [text] of await far.main.rows({ text: tables })) await far.main.rows({ text });
+      }
+    };
+    const subscribe = { value: liveBatches };
     const bytes = {
       ours: await bytesOf(batchByBatch(far), Object.create(eventStore, { subscribe }), {}),
       peer: await bytesOf(far, eventStore, { toHead: true }),
