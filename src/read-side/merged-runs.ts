@@ -1,4 +1,4 @@
-import { EncodedRows } from '../stores/ports/encoded-rows.js';
+import { EncodedRows, isBefore } from '../stores/ports/encoded-rows.js';
 import type { SortedRows } from './build-fold.js';
 
 /** Sorted rows as blocks, each row after a header: the lengths of its address (16 bits) and of its content (32 bits). */
@@ -59,7 +59,7 @@ class Run {
   }
 
   isBefore(other: Run): boolean {
-    return this.block.compare(other.block, other.start, other.middle, this.start, this.middle) < 0;
+    return isBefore(this.block, this.start, this.middle, other.block, other.start, other.middle);
   }
 }
 
