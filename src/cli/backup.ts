@@ -47,12 +47,13 @@ export function backupCommand(cli: Cli): void {
           }
           const target = resolve(folder);
           const probe = `${target}.probe-${randomUUID()}`;
-          atEnd(() => rm(probe, { force: true }));
           try {
             await mkdir(dirname(target), { recursive: true });
+            atEnd(() => rm(probe, { force: true }));
             await writeFile(probe, probe);
           } catch (error) {
-            throw new CommandFailed(`${dirname(target)} is not writable (${(error as NodeJS.ErrnoException).code}).`);
+            const { code } = error as NodeJS.ErrnoException;
+            throw new CommandFailed(`${dirname(target)} is no folder that can be written to (${code}).`);
           }
           return { value: { target, probe } };
         },

@@ -323,6 +323,14 @@ describe('an operator', () => {
     }
   });
 
+  test('a backup into a path that leads through a file is refused with a sentence', async () => {
+    const file = store.file('a-file', []);
+    const { code, stderr } = await store.run('backup', join(file, 'copy'));
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${file} is no folder that can be written to (EEXIST).`);
+    expect(stderr).not.toContain('lstat');
+  });
+
   test(
     'backs up beside a server under load; the copy, served, holds everything acknowledged before',
     async () => {

@@ -171,6 +171,17 @@ test('a checkpoint that is not what was written makes the generation damaged', a
   expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its header is not what was written' });
 });
 
+test('a generation that turns out to be damaged while its rows are counted is given up', async () => {
+  change(await generation(), '"event_id":"event-1"', '"event_id":"event-2"');
+  const models = await LmdbReadModels.open(folder.path, { clock });
+  try {
+    await expect(models.count('one', 'people')).rejects.toMatchObject({ code: 'read_models_damaged' });
+    expect((await models.generations())[0]).toMatchObject({ status: 'damaged' });
+  } finally {
+    await models.close();
+  }
+});
+
 test.each([
   ['is empty', (path: string) => truncateSync(path, 0)],
   ['is gone', (path: string) => rmSync(join(path, '..'), { recursive: true })],

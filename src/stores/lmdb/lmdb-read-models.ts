@@ -206,16 +206,12 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
-    const page = await this.ask(id, (generation) => generation.scan(view, cursor, limit));
-    if (page) return page;
-    const damage = this.damaged.get(id) ?? this.record(id)?.damage;
-    if (damage === undefined) return { rows: [], cursor: null };
-    throw new StoreUnavailable(`${id} is damaged: ${damage}`, { code: 'read_models_damaged' });
+    const page = await this.askSound(id, (generation) => generation.scan(view, cursor, limit));
+    return page ?? { rows: [], cursor: null };
   }
 
   async count(id: string, view: string): Promise<number> {
-    await this.ready(id);
-    return (await this.generation(id)?.count(view)) ?? 0;
+    return (await this.askSound(id, (generation) => generation.count(view))) ?? 0;
   }
 
   async close(): Promise<void> {
@@ -281,6 +277,14 @@ export class LmdbReadModels implements ReadModels {
       this.giveUp(id, (found as Error).message);
       return undefined;
     }
+  }
+
+  /** As `ask`. @throws StoreUnavailable if it is damaged */
+  private async askSound<T>(id: string, ask: (generation: LmdbGeneration) => T | Promise<T>): Promise<T | undefined> {
+    const answer = await this.ask(id, ask);
+    const damage = answer === undefined ? (this.damaged.get(id) ?? this.record(id)?.damage) : undefined;
+    if (damage === undefined) return answer;
+    throw new StoreUnavailable(`${id} is damaged: ${damage}`, { code: 'read_models_damaged' });
   }
 
   /** Marks a generation that gave no answer as damaged. @returns false if it was dropped */

@@ -175,7 +175,7 @@ export interface ReadModels {
   /** Pages through every row of a view, each once as long as the generation exists. `cursor` null: from the start. */
   scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage>;
 
-  /** The number of rows of a view. */
+  /** The number of rows of a view; 0 in a generation that does not exist. @throws StoreUnavailable if it is damaged */
   count(id: string, view: string): Promise<number>;
 
   close(): Promise<void>;

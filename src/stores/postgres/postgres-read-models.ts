@@ -393,6 +393,7 @@ export class PostgresReadModels implements ReadModels {
 
   async count(id: string, view: string): Promise<number> {
     const head = await this.headOf(id);
+    if (head?.status === 'damaged') throw damaged(id);
     if (!head || head.part === null) return 0;
     const loads = await this.writing('loads');
     const [row] = await loads.rows<[string]>({ text: sql.countStatement(head.part), values: [view] });
