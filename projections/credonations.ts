@@ -23,7 +23,7 @@ export const isChange = (row: CredonationRow): boolean => row.length > 5;
 /**
  * Credonations received, in log order. A sender is the counterparty or the organization that owned the platform at that
  * point of the log, so a rebuild gives the same sender. A withdrawal and a reinstatement are rows of their own, so that
- * the sums up to any position follow from the rows; `credonations.withdrawn` has those that are withdrawn now.
+ * the sums up to any position follow from the rows; `credonations.withdrawn` has a row for each that is withdrawn now.
  */
 export const credonations: Projection = {
   name: 'credonations',

@@ -54,7 +54,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const uuid = Buffer.alloc(16);
 
-/** The id of an event in as few characters as text allows, for rows of which there are many: a UUID in 22. */
+/** The id of an event for keys of which there are many: a UUID in 22 characters instead of 36. */
 export function shortId(id: string): string {
   if (!UUID.test(id)) return id;
   // Twice as fast as `replaceAll`.

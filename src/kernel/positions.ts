@@ -24,7 +24,7 @@ export const POSITION_SORT = /^[1-9a-g]\d{1,16}$/;
 
 /** A position as a sort key: the number of its digits, then these. Byte order is numeric order. */
 export function sortByPosition(position: Position): string {
-  const digits = String(Math.max(0, position));
+  const digits = String(position);
   return COUNTS[digits.length]! + digits;
 }
 

@@ -56,5 +56,22 @@ describePostgres('PostgreSQL', () => {
       await locked;
       expect((await models.read('g1', [{ get: alice }]))!.results).toEqual([1]);
     });
+
+    test.each([
+      ['counted', () => models.count('g1', 'people')],
+      ['paged through', () => models.scan('g1', 'people', null, 10)],
+    ])('whose table is gone makes the generation damaged once its rows are %s', async (_how, read) => {
+      const load = await loaded();
+      await load.finish({ log: 'log', position: 1, event_id: 'event-1' });
+      const [[table]] = (await models.main.rows<[string]>({
+        text: "SELECT tablename FROM pg_tables WHERE tablename ~ '^rows_'",
+      })) as [[string]];
+      await postgres.sql(`DROP TABLE credence_store.${table}`, url);
+      await expect(read()).rejects.toMatchObject({ code: 'read_models_damaged' });
+      expect(await models.generations()).toEqual([
+        expect.objectContaining({ status: 'damaged', damage: 'the table of its rows is gone' }),
+      ]);
+      await expect(read()).rejects.toMatchObject({ code: 'read_models_damaged' });
+    });
   });
 });

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import pg from 'pg';
-import { sortByPosition } from '../../src/kernel/positions.js';
+import type { CredonationRow } from '../../projections/credonations.js';
+import { positionOf, sortByPosition } from '../../src/kernel/positions.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { viewsOf } from '../../src/read-side/own-views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -146,6 +147,28 @@ describePostgres('the views for people', () => {
   }
 
   const idsOf = async () => (await rowsOf('identities', 'tris_id')).map((row) => (row as { tris_id: string }).tris_id);
+
+  test('have the same of a generation of an earlier build, as long as it serves', async () => {
+    const before = (sort: string) => String(positionOf(sort)).padStart(16, '0');
+    const earlier = (await folded()).map(({ row, value }) => {
+      const { view, sort = '' } = row;
+      if (view === 'decisions') return { row: { ...row, sort: sort.slice(0, 15) + before(sort.slice(15)) }, value };
+      if (view === 'timeline' || view === 'dead_letters') return { row: { ...row, sort: before(sort) }, value };
+      if (view !== 'credonations') return { row, value };
+      const [from, amount, occurred_at, category, id, change] = value as CredonationRow;
+      const object = { from, amount, occurred_at, category, id, ...(change !== undefined && { change }) };
+      return { row: { ...row, sort: before(sort) }, value: object };
+    });
+    const views = ['events', 'credonations', 'decisions', 'dead_letters'];
+    const shown = async () => Promise.all(views.map((view) => rowsOf(view, 'position')));
+    await generation('g1', earlier);
+    await models.swapManifest(manifest(1, 'g1'));
+    const then = await shown();
+    await generation('g2', await folded());
+    await models.swapManifest(manifest(2, 'g2'));
+    expect(await shown()).toEqual(then);
+    expect(then.map((rows) => rows.length)).toEqual([80, 1, 2, 1]);
+  });
 
   test('have what the folds have stored', async () => {
     await generation('g1', await folded());

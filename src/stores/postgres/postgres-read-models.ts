@@ -350,9 +350,7 @@ export class PostgresReadModels implements ReadModels {
       if (this.asked.get(id)?.batch === batch) this.asked.delete(id);
       if (!isUndefinedTable(error)) throw error;
     }
-    // It was dropped, or has another part since the server was replaced.
-    const head = await this.headOf(id);
-    if (head && head.part === part) await this.giveUp(id, 'the table of its rows is gone');
+    await this.giveUpWithoutTable(id, part);
     return this.main.rows<ReadRow>(batch.statement(id, null));
   }
 
@@ -361,43 +359,59 @@ export class PostgresReadModels implements ReadModels {
     return row && headOf(row);
   }
 
+  /** @returns false if it was dropped, or has another part since the server was replaced */
+  private async giveUpWithoutTable(id: string, part: number | null): Promise<boolean> {
+    if ((await this.headOf(id))?.part !== part) return false;
+    await this.giveUp(id, 'the table of its rows is gone');
+    return true;
+  }
+
   /** Marks a generation as damaged, so that nobody reads it again. */
   private async giveUp(id: string, damage: string): Promise<void> {
     await this.main.rows({ text: sql.GIVE_UP, values: [id, damage] });
   }
 
   async scan(id: string, view: string, cursor: string | null, limit: number): Promise<ScannedPage> {
-    const none: ScannedPage = { rows: [], cursor: null };
-    const head = await this.headOf(id);
-    if (head?.status === 'damaged') throw damaged(id);
-    if (!head || head.part === null) return none;
     const size = Math.min(Math.max(1, limit), MAX_PAGE);
     const [after, sortAfter] = cursor === null ? ['', ''] : (cursor.split('\0') as [string, string]);
     const values = [view, after, sortAfter, size];
     type Found = [key: string, sort: string, content: string, crc: number];
-    try {
-      const found = await this.main.rows<Found>({ text: sql.scanStatement(head.part), values });
+    const page = await this.inTable(id, async (part) => {
+      const found = await this.main.rows<Found>({ text: sql.scanStatement(part), values });
       const rows = found.map((columns) => {
         const row = rowOf(view, columns[0], columns[1]);
         return { row, value: valueOf(row, columns) };
       });
       const last = found.at(-1);
       return { rows, cursor: rows.length < size ? null : `${last![0]}\0${last![1]}` };
-    } catch (error) {
-      if (isUndefinedTable(error)) return none;
-      if (!(error instanceof DamagedRow)) throw error;
-      await this.giveUp(id, error.message);
-      throw damaged(id);
-    }
+    });
+    return page ?? { rows: [], cursor: null };
   }
 
   async count(id: string, view: string): Promise<number> {
+    const counted = await this.inTable(id, async (part) => {
+      const loads = await this.writing('loads');
+      return Number((await loads.rows<[string]>({ text: sql.countStatement(part), values: [view] }))[0]![0]);
+    });
+    return counted ?? 0;
+  }
+
+  /**
+   * What `read` finds in the table of a generation; undefined: it has none, or is gone.
+   * @throws StoreUnavailable if it is damaged
+   */
+  private async inTable<T>(id: string, read: (part: number) => Promise<T>): Promise<T | undefined> {
     const head = await this.headOf(id);
     if (head?.status === 'damaged') throw damaged(id);
-    if (!head || head.part === null) return 0;
-    const loads = await this.writing('loads');
-    const [row] = await loads.rows<[string]>({ text: sql.countStatement(head.part), values: [view] });
-    return Number(row![0]);
+    if (!head || head.part === null) return undefined;
+    try {
+      return await read(head.part);
+    } catch (error) {
+      if (error instanceof DamagedRow) await this.giveUp(id, error.message);
+      else if (!isUndefinedTable(error)) throw error;
+      else if (!(await this.giveUpWithoutTable(id, head.part))) return undefined;
+      throw damaged(id);
+    }
   }
 
   async close(): Promise<void> {

@@ -91,10 +91,10 @@ export const MAY_BUILD = {
 /** A table for rows. Parameters: generation, holder. */
 export const NEW_PART = 'INSERT INTO credence_store.parts (generation, holder) VALUES ($1, $2) RETURNING part';
 
-/** Rows are replaced where they are, if their page has room. */
+/** Pages are filled: most rows are never replaced, and vacuum makes room for those that are. */
 export const createTable = (part: number): string => `
   CREATE TABLE ${tableOf(part)} (LIKE credence_store.rows INCLUDING ALL, CHECK (part = ${part}))
-  WITH (fillfactor = 95, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.1)`;
+  WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.1)`;
 export const createKey = (part: number): string => `ALTER TABLE ${tableOf(part)} ADD PRIMARY KEY (view, key, sort)`;
 export const attach = (part: number): string =>
   `ALTER TABLE credence_store.rows ATTACH PARTITION ${tableOf(part)} FOR VALUES IN (${part})`;

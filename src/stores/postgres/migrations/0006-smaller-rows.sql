@@ -1,5 +1,5 @@
--- Rows of a position are smaller: its sort key is the number of its digits as one character, then these. Before, it was of 16
--- digits, and this reads it, too.
+-- The sort key of a position is one character, the number of its digits, and then the digits. In rows of an earlier build it has
+-- 16 digits, of which the first is 0: so this reads both.
 CREATE FUNCTION credence_store.position_of(sort text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT substr(sort, 2)::bigint
 $$;
@@ -39,22 +39,22 @@ CROSS JOIN LATERAL (SELECT credence_store.read_json(r.content) AS content) c
 CROSS JOIN LATERAL (SELECT json_array_length(c.content) > 5 AS is_action) a
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'timeline') AND r.view = 'timeline';
 
--- A credonation is [sender, amount, occurred, category, id]; a row that withdraws or reinstates one has a sixth element. Those
--- of an earlier version are not shown. Nor are those that are withdrawn now.
+-- A credonation is [sender, amount, occurred, category, id]; a row that withdraws or reinstates one has a sixth element. Rows of
+-- an earlier build are objects, and are read as long as they serve. A credonation that is withdrawn now is not shown.
 CREATE OR REPLACE VIEW credence.credonations AS
 SELECT
   r.key AS tris_id,
   credence_store.position_of(r.sort) AS position,
-  r.content ->> 0 AS sender,
-  (r.content ->> 1)::bigint AS amount,
-  r.content ->> 3 AS category,
-  credence_store.time_of(r.content ->> 2) AS occurred_at
+  coalesce(r.content ->> 0, r.content ->> 'from') AS sender,
+  coalesce(r.content ->> 1, r.content ->> 'amount')::bigint AS amount,
+  coalesce(r.content ->> 3, r.content ->> 'category') AS category,
+  credence_store.time_of(coalesce(r.content ->> 2, r.content ->> 'occurred_at')) AS occurred_at
 FROM credence_store.contents r
 WHERE r.part = (SELECT part FROM credence_store.serving WHERE view = 'credonations') AND r.view = 'credonations'
-  AND r.content ->> 0 IS NOT NULL AND r.content ->> 5 IS NULL
+  AND coalesce(r.content ->> 5, r.content ->> 'change') IS NULL
   AND NOT EXISTS (
     SELECT FROM credence_store.rows w
-    WHERE w.part = r.part AND w.view = 'credonations.withdrawn' AND w.key = r.key AND w.sort = r.content ->> 4
+    WHERE w.part = r.part AND w.view = 'credonations.withdrawn' AND w.key = r.key AND w.sort = coalesce(r.content ->> 4, r.content ->> 'id')
   );
 
 CREATE OR REPLACE VIEW credence.dead_letters AS
