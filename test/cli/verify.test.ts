@@ -149,7 +149,11 @@ test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   ['a wrong flag in a small view', listed, (row) => ({ ...(row as object), vetted: false })],
   ['a missing row', identity, () => undefined],
   ['a missing row that no fold reads', event, () => undefined],
-  ['a row too many', { view: 'credonations', key: 'tris:nobody', sort: sortByPosition(7) }, () => ['tris:bob', 10, 0, 'social', 'e1']],
+  [
+    'a row too many',
+    { view: 'credonations', key: 'tris:nobody', sort: sortByPosition(7) },
+    () => ['tris:bob', 10, 0, 'social', 'e1'],
+  ],
   ['an identity too many', { view: 'identities', key: 'tris:nobody' }, () => ({ actions: 1 })],
   ['a wrong change', { view: 'identities.changes', key: 'all', sort: sortByPosition(5) }, () => 'tris:member-9'],
 ])('%s is found', async (_name, row, change) => {
