@@ -1,5 +1,6 @@
 import type { DomainEvent } from './events.js';
 import type { Json } from '../src/kernel/json.js';
+import { EVENT_ID } from '../src/kernel/identifiers.js';
 import { sortByPosition } from '../src/kernel/positions.js';
 import type { RowKey, RowSink } from '../src/stores/ports/read-models.js';
 
@@ -50,13 +51,11 @@ export interface Projection {
   isApart?: boolean;
 }
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 const uuid = Buffer.alloc(16);
 
 /** The id of an event for keys of which there are many: a UUID in 22 characters instead of 36. */
 export function shortId(id: string): string {
-  if (!UUID.test(id)) return id;
+  if (!EVENT_ID.test(id)) return id;
   // Twice as fast as `replaceAll`.
   uuid.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), 'hex');
   return uuid.toString('base64url');

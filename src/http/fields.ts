@@ -19,6 +19,7 @@ import {
 import { getAddress } from 'ethers/address';
 import {
   ACTION_TYPE,
+  EVENT_ID,
   EXTERNAL_ID,
   isMisspelled,
   parseTimestamp,
@@ -33,7 +34,6 @@ import {
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
 import { NAME_NOBODY, personalDataIn } from '../kernel/personal-data.js';
-import { EVENT_ID } from '../stores/ports/event-encoding.js';
 import { CATEGORY_NAMES, criticalityOf } from '../scoring/names.js';
 import { CRITICALITIES } from '../scoring/model.js';
 

@@ -25,6 +25,8 @@ export const REASON_CODE = /^[a-z][a-z0-9_]{0,63}$/;
 export const EXTERNAL_ID = /^[!-~](?:[ -~]{0,198}[!-~])?$/;
 export const IDEMPOTENCY_KEY = /^[!-~](?:[ -~]{0,253}[!-~])?$/;
 export const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+/** A UUID in lower case. */
+export const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
+import { EVENT_ID } from '../kernel/identifiers.js';
 import { canonicalJson } from '../kernel/hash.js';
 import { addLeaf, base64Of, leafOf, rootOfPeaks } from '../kernel/merkle.js';
 import { readLines } from '../kernel/lines.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
-import { EVENT_ID } from './ports/event-encoding.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
 /** An export cannot be imported into this log; the message names the line or event. No append is partly written. */

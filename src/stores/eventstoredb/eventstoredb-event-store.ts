@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { StreamDeletedError, UnknownError } from '@eventstore/db-client';
+import { EVENT_ID } from '../../kernel/identifiers.js';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { Problem } from '../../kernel/problems.js';
 import { pause } from '../../kernel/turn.js';
-import { checkAppend, EVENT_ID } from '../ports/event-encoding.js';
+import { checkAppend } from '../ports/event-encoding.js';
 import {
   type Appended,
   AppendRefused,

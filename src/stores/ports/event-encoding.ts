@@ -22,9 +22,6 @@ const EVENT_ID_NAMESPACE = '2dda090d-2aaa-5c87-9282-54c306beff68';
 const hashed = Buffer.alloc(4_096);
 const NAMESPACE_BYTES = hashed.write(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'hex');
 
-/** A UUID in lower case. */
-export const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /**
  * The id of an event: UUIDv5 of the JSON array [stream, body hash, ordinal], or [stream, body hash, ordinal, decided].
  * @param ordinal the event's index in its append, from 0
