@@ -1,4 +1,3 @@
-import { positionOf } from '../src/kernel/positions.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import type { EventOf } from './events.js';
 import { type ActionEvent, type IdentityEvent, isOfAction, subjectOf } from './identity-events.js';
@@ -60,11 +59,11 @@ export function pack(event: IdentityEvent): Packed {
 }
 
 /** The event of a timeline row. Its stream and an action's evidence hash are not stored. */
-export function unpack(trisId: string, sort: string, row: unknown): IdentityEvent {
+export function unpack(trisId: string, position: number, row: unknown): IdentityEvent {
   const packed = row as Packed;
   const [id, occurred_at, recorded_at] = packed;
   const eventOf = (type: string, data: unknown): IdentityEvent =>
-    ({ id, stream: '', position: positionOf(sort), occurred_at, recorded_at, type, data }) as IdentityEvent;
+    ({ id, stream: '', position, occurred_at, recorded_at, type, data }) as IdentityEvent;
   if (packed.length === 5) return eventOf(packed[3], packed[4]);
   const [, , , metric, criticality, platform_id, said, change] = packed;
   const data = { tris_id: trisId, metric, criticality: CRITICALITIES[criticality]!, platform_id, source: 'vouched' };

@@ -1,7 +1,6 @@
 import { type DomainEvent, isAnyOf } from './events.js';
 import { type TroveEvent, type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
-import { sortByPosition } from '../src/kernel/positions.js';
-import { type Projection, keysOf, rowIn } from './projection.js';
+import { type Projection, keysOf, rowAt } from './projection.js';
 
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
@@ -58,6 +57,5 @@ export function troveList(trisId: string | null, status: TroveStatus | null) {
 
 /** A record is in four lists. */
 function listsOf({ tris_id, status, position }: TroveRecord) {
-  const sort = sortByPosition(position);
-  return [null, tris_id].flatMap((id) => [null, status].map((s) => rowIn(troveList(id, s), sort)));
+  return [null, tris_id].flatMap((id) => [null, status].map((s) => rowAt(troveList(id, s), position)));
 }

@@ -171,7 +171,7 @@ describe('the timeline', () => {
       { type: 'BadStatusSet', data: { tris_id: ALICE, level: 99, reason_code: 'x' } },
     ];
     const rows = (await rowsAfter(given)).range(timelineOf(ALICE));
-    const events = rows.map(({ sort, value }) => unpack(ALICE, sort, value));
+    const events = rows.map(({ sort, value }) => unpack(ALICE, positionOf(sort), value));
     expect(events.map(({ position, type, id }) => [position, type, id])).toEqual([
       [1, 'ActionRelayed', 'e1'],
       [3, 'BadStatusSet', 'e3'],
@@ -368,7 +368,7 @@ describe('an event that cannot be decoded', () => {
     const rows = await rowsAfter([relayed(ALICE, 'financial_swap', 'High'), { ...broken, occurred_at: 'yesterday' }]);
     expect(rows.get(identityRow(ALICE))).toMatchObject({ dead_letters: ['e2'], latest: recorded });
     for (const { sort, value } of rows.range(timelineOf(ALICE))) {
-      expect(() => new Date(unpack(ALICE, sort, value).occurred_at).toISOString()).not.toThrow();
+      expect(() => new Date(unpack(ALICE, positionOf(sort), value).occurred_at).toISOString()).not.toThrow();
     }
   });
 

@@ -96,14 +96,15 @@ export class ChangeFeed implements IQueryHandler<GetChanges> {
     const { scope, lens, results } = await this.begin([next()], selector);
     let rows = results[0] as RangeRow[];
     while (rows.length > 0) {
-      const part = await this.standings(rows, lens);
+      const changed = rows.map(({ sort, value }) => ({ tris_id: value as string, at: positionOf(sort) }));
+      const part = await this.standings(changed, lens);
       for (const change of part.changes) {
         // It may have changed again since it was put on this page.
         changes.delete(change.tris_id);
         changes.set(change.tris_id, change);
       }
       read += part.read;
-      last = positionOf(rows.at(-1)!.sort);
+      last = changed.at(-1)!.at;
       if (changes.size >= limit || read >= FEED_READ) break;
       await yieldIfDue();
       rows = (await this.views.read([next()])).results[0] as RangeRow[];
@@ -115,12 +116,10 @@ export class ChangeFeed implements IQueryHandler<GetChanges> {
   async of(trisIds: readonly string[], after: Position, selector: LensSelector): Promise<FeedPart> {
     const gets = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const { scope, lens, position, results } = await this.begin(gets, selector);
-    const rows = (results as (IdentityRow | undefined)[])
-      .flatMap((row, i) =>
-        row && row.changed > after ? [{ sort: sortByPosition(row.changed), value: trisIds[i]! }] : [],
-      )
-      .sort((a, b) => (a.sort < b.sort ? -1 : 1));
-    const changes = rows.length === 0 ? [] : (await this.standings(rows, lens)).changes;
+    const changed = (results as (IdentityRow | undefined)[])
+      .flatMap((row, i) => (row && row.changed > after ? [{ tris_id: trisIds[i]!, at: row.changed }] : []))
+      .sort((a, b) => a.at - b.at);
+    const changes = changed.length === 0 ? [] : (await this.standings(changed, lens)).changes;
     return { scope, changes, last: Math.max(after, position), isEnd: true };
   }
 
@@ -135,14 +134,14 @@ export class ChangeFeed implements IQueryHandler<GetChanges> {
   /**
    * The present standing of each identity in a part of the feed, unless it has changed again: it then comes later in the
    * feed. `read`: how many needed reads of their own.
+   * @param changed at least one, in the order of the positions `at`
    */
-  private async standings(rows: readonly RangeRow[], lens: Scoring): Promise<{ changes: Change[]; read: number }> {
-    const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-    const { results } = await this.views.readSince(positionOf(rows.at(-1)!.sort), gets);
+  private async standings(changed: readonly Pick<Change, 'tris_id' | 'at'>[], lens: Scoring) {
+    const gets = changed.map(({ tris_id }) => ({ get: identityRow(tris_id) }));
+    const { results } = await this.views.readSince(changed.at(-1)!.at, gets);
     const changes: Change[] = [];
     let read = 0;
-    for (const [i, { sort, value }] of rows.entries()) {
-      const [tris_id, at] = [value as string, positionOf(sort)];
+    for (const [i, { tris_id, at }] of changed.entries()) {
       const row = results[i] as IdentityRow;
       if (row.changed !== at) continue;
       const reader = new EvidenceReader(this.views, tris_id, row, at);

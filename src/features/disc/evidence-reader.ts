@@ -199,7 +199,7 @@ export class EvidenceReader {
     yield (await this.firstEvents()).filter(isOne);
     if (!this.large) return;
     for await (const rows of this.rows.of(statementsOf(this.tris_id))) {
-      yield rows.map(({ sort, value }) => unpack(this.tris_id, sort, value)).filter(isOne);
+      yield rows.map(({ sort, value }) => unpack(this.tris_id, positionOf(sort), value)).filter(isOne);
     }
   }
 

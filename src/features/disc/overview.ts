@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { CHANGES } from '../../../projections/identities.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import type { LargestCounter } from '../../kernel/largest-counter.js';
-import { formatPosition } from '../../kernel/positions.js';
+import { formatPosition, positionOf } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
@@ -77,7 +77,7 @@ export class Overview {
   /** The last change of the rating within the last events of an identity, if there is one. */
   private async lastOf(tris_id: string, lens: Scoring): Promise<LatestRatingChangeDto[]> {
     const rows = await this.views.range({ ...timelineOf(tris_id), reverse: true, limit: EVENTS + 1 });
-    const events = rows.map(({ sort, value }) => unpack(tris_id, sort, value)).reverse();
+    const events = rows.map(({ sort, value }) => unpack(tris_id, positionOf(sort), value)).reverse();
     let running = new RunningStanding(lens);
     if (events.length > EVENTS) {
       const as_of_position = formatPosition(this.views.logId, events.shift()!.position);

@@ -61,7 +61,7 @@ export class RowPages {
   async *events(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
     const isIn = ({ sort }: RangeRow) => positionOf(sort) <= last;
     for await (const rows of this.of(timelineOf(trisId), { after: sortByPosition(after), isIn })) {
-      yield rows.map(({ sort, value }) => unpack(trisId, sort, value));
+      yield rows.map(({ sort, value }) => unpack(trisId, positionOf(sort), value));
     }
   }
 }

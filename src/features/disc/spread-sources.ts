@@ -67,10 +67,10 @@ export class SpreadSources {
     for await (const { found, end } of this.positions(after)) {
       const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
       const results = gets.length > 0 ? await this.rows.read(gets) : [];
-      const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
+      const events = found.map((each, i) => unpack(tris_id, each, results[i]));
       const isIn = ({ sort }: RangeRow) => positionOf(sort) <= end;
       for await (const rows of this.rows.of(statementsOf(tris_id), { after: sortByPosition(begin), isIn })) {
-        for (const { sort, value } of rows) events.push(unpack(tris_id, sort, value));
+        for (const { sort, value } of rows) events.push(unpack(tris_id, positionOf(sort), value));
       }
       begin = end;
       yield events.sort((a, b) => a.position - b.position);
