@@ -218,13 +218,13 @@ export function projecting(env, rounds, identities) {
       await readModels.dropGeneration(id);
       return bytes / events;
     };
-    const tables = `SELECT 'VACUUM credence_store.rows_' || part FROM credence_store.generations WHERE part IS NOT NULL`;
+    const vacuums = `SELECT 'VACUUM credence_store.rows_' || part FROM credence_store.generations WHERE part IS NOT NULL`;
     const liveBatches = async function* (after) {
       let count = 0;
       for await (const slice of eventStore.readAll(after, { sliceSize: LIVE_EVENTS })) {
         yield slice;
         if ((count += slice.length) % MINUTE_EVENTS >= LIVE_EVENTS) continue;
-        for (const [text] of await far.main.rows({ text: tables })) await far.main.rows({ text });
+        for (const [text] of await far.main.rows({ text: vacuums })) await far.main.rows({ text });
       }
     };
     const subscribe = { value: liveBatches };

@@ -3,8 +3,8 @@ import { isActionChange, isOnPlatform } from './identity-events.js';
 import { type Projection, keysOf, rowAt, rowIn, shortId } from './projection.js';
 
 /**
- * The positions of actions by the ids of their events. `actions.named`: by identity, the events that name
- * it and are in no other list of what is about it. `actions.withdrawn`: by identity, the ids of those that are withdrawn.
+ * The positions of actions by the ids of their events. `actions.named`: by identity, the positions of events that name it
+ * and are in no other list of what is about it. `actions.withdrawn`: by identity, the ids of those that are withdrawn.
  */
 export const actions: Projection = {
   name: 'actions',

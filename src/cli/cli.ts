@@ -263,7 +263,7 @@ export class Cli {
     }
   }
 
-  /** Does what is to be done at the end. @param kept so many that were asked for first are left for a later call */
+  /** Does what is to be done at the end. @param kept how many, of those that were asked for first, a later call does */
   private async end(kept = 0): Promise<void> {
     if (this.endings.length <= kept) return;
     try {
